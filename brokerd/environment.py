@@ -10,9 +10,10 @@ import os
 import resource
 import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from brokerd.net.admission import Admission
@@ -20,6 +21,7 @@ from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
+from brokerd.remote.process import HelperProcess, RemoteHelper
 from brokerd.security.sasl_client import SaslClientExchange
 from brokerd.storage.disk import Disk, OsDisk
 from brokerd.storage.jobs import Jobs
@@ -94,6 +96,10 @@ class Environment:
         except OSError:
             return False
         return True
+
+    def remote_helper(self, settings: Callable[[], Mapping[str, Any]]) -> RemoteHelper:
+        """The helper of the remote store (tiered storage). `settings`: its first message."""
+        return HelperProcess(self.loop, settings)
 
     @property
     def descriptors_max(self) -> int:

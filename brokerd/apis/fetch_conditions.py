@@ -46,6 +46,8 @@ class Classified(NamedTuple):
 BOOTSTRAP, HISTORY = Classified(FetchCondition.BOOTSTRAP), Classified(FetchCondition.HISTORY)
 AT_END, READABLE = Classified(FetchCondition.AT_END), Classified(FetchCondition.READABLE)
 OUT_OF_RANGE = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_OUT_OF_RANGE)
+MOVED_TO_TIER = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
+"""For a follower: it bootstraps its log at the local log start offset of the response."""
 UNKNOWN_FOLLOWER = Classified(FetchCondition.ERROR, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
@@ -70,7 +72,7 @@ def classify(
         return BOOTSTRAP
     offset = wanted.fetch_offset
     if offset < replica.local_log_start_offset:
-        return HISTORY
+        return MOVED_TO_TIER if follower is not None and replica.reads_remote else HISTORY
     if knows_divergence and (parted := diverging(replica, wanted)) is not None:
         return Classified(FetchCondition.DIVERGING, diverging=parted)
     if offset < replica.log.start_offset or offset > replica.log.end_offset:

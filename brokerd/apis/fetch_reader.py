@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
-from brokerd.apis.fetch_conditions import OUT_OF_RANGE, FetchCondition, classify
+from brokerd.apis.fetch_conditions import MOVED_TO_TIER, OUT_OF_RANGE, FetchCondition, classify
 from brokerd.apis.fetch_response import FetchRead, regions_of
 from brokerd.apis.fetch_sessions import Key, PartitionRequest
 from brokerd.apis.history_reads import HistoryReader
@@ -200,14 +200,17 @@ class FetchReader:
                 knows_divergence=version >= FIRST_WITH_DIVERGENCE,
             )
             condition = found.condition
-            if condition is FetchCondition.ERROR and found is not OUT_OF_RANGE:
+            if condition is FetchCondition.ERROR and found not in (OUT_OF_RANGE, MOVED_TO_TIER):
                 data.error_code = found.error
                 continue
             partition_request.epoch = replica.core.leader_epoch
             offset = partition_request.wanted.fetch_offset
             data.high_watermark = replica.core.high_watermark
             data.last_stable_offset = replica.last_stable()
-            data.log_start_offset = replica.start_offset
+            # Followers follow the local log start of their leader. The remote records are the same for every leader.
+            data.log_start_offset = (
+                replica.log.start_offset if follower is not None and replica.remote else replica.start_offset
+            )
             if condition is FetchCondition.AT_END:
                 continue
             if condition is FetchCondition.ERROR:
@@ -262,9 +265,19 @@ class FetchReader:
                 nothing_yet, read.served = False, True
         return out
 
+    def _remote_seed(self, replica: Replica, data: FetchResponse.PartitionData) -> None:
+        """Add the bootstrap snapshot for a follower whose next records are only in the remote store, as soon as it was read."""
+        seed = self._history.remote_seed(replica)
+        data.seed = seed or b""
+        if not data.seed:
+            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
+
     def _seed(self, replica: Replica, data: FetchResponse.PartitionData, follower: ReplicaIncarnation | None) -> None:
         """Add the bootstrap snapshot for an observer, as soon as there is one."""
         state = replica.core.state
+        if follower is not None and state is not None and replica.remote and follower.broker_id in state.replicas:
+            self._remote_seed(replica, data)
+            return
         if follower is None or state is None or follower.broker_id not in state.observers:
             data.error_code = ErrorCode.INVALID_REQUEST  # it has not yet read that it is no longer an observer
             return

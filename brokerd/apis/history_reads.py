@@ -114,11 +114,16 @@ class HistoryReader:
             replica, wanted.fetch_offset, upto, wanted.last_fetched_epoch, bytes_max, on_result
         )
 
+    def remote_seed(self, replica: Replica) -> bytes | None:
+        """The snapshot at the local log start of a leader with remote records. None: not available yet; the follower repeats its request."""
+        remote = self._history_reads.remote if self._history_reads is not None else None
+        return remote.seed(replica) if remote is not None and replica.leads else None
+
     def read(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
         """Fill `read` with records below the local log. Returns their bytes."""
         data, result = read.data, self.result(replica, read.partition_request, limit)
         offset = read.partition_request.wanted.fetch_offset
-        if result is None or (len(result.records) > left and not nothing_yet):
+        if result is None or (result.size > left and not nothing_yet):
             read.more = offset < limit
             return 0
         data.error_code, data.log_start_offset = result.error, replica.start_offset
@@ -136,7 +141,7 @@ class HistoryReader:
             data.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=p, first_offset=o) for p, o in spans
             ]
-        return len(result.records)
+        return result.size
 
 
 class HistoryReadServer:

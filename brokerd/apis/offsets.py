@@ -95,12 +95,29 @@ class Lookup:
             answer.offset = log.start_offset
             answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
         elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            pass  # nothing is tiered, so the offset is -1
+            self._answer_tier_edge(latest=timestamp == LATEST_TIERED)
         elif not machine.serves_latest:
             # Until the high watermark reaches the epoch's start, the end that clients saw before might go back.
             answer.error_code = _passing(self.version)
         else:
             answer.offset, answer.leader_epoch = self.end(), machine.leader_epoch
+
+    def _answer_tier_edge(self, *, latest: bool) -> None:
+        """Set the last offset in the remote store, or the first one that is not there yet. Without tiered storage the offset is -1."""
+        log, remote, answer = self.replica.log, self.replica.remote, self.answer
+        if remote is None:
+            return
+        if not remote.loaded:
+            answer.error_code = _passing(self.version)
+            return
+        end = remote.chain.end
+        if latest:
+            answer.offset = end - 1 if end > 0 else -1
+        else:
+            answer.offset = max(end, log.start_offset)
+        answer.leader_epoch = max(
+            (e for e, at in remote.chain.epochs(log.epochs.entries) if at <= answer.offset), default=-1
+        )
 
     def search(self, budget: UnpackBudget) -> Steps[None]:
         """Search by timestamp. The result is valid only if this broker was the leader throughout and the log was not truncated."""
@@ -128,8 +145,11 @@ class OffsetsApi:
         history_reads: HistoryReads,
         background_work: BackgroundWork,
         auth: AuthHelper,
+        request_remote_start: Callable[[Replica, int], None] = lambda replica, offset: None,
     ) -> None:
+        """`request_remote_start`: raise the log start offset of a partition with tiered storage in the remote log."""
         self._loop, self._partitions, self._auth = loop, partitions, auth
+        self._request_remote_start = request_remote_start
         self._history_reads, self._background_work = history_reads, background_work
 
     def _replica(self, topic: str, index: int, epoch: int) -> tuple[Replica | None, ErrorCode]:
@@ -315,6 +335,11 @@ class OffsetsApi:
                     answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 elif replica.config.compacts and not replica.config.deletes:
                     answer.error_code = ErrorCode.POLICY_VIOLATION
+                elif replica.remote is not None and upto > replica.start_offset:
+                    # First the remote log gets the new start: it counts for every leader. The local log follows (`RaiseLocalStart`).
+                    self._request_remote_start(replica, upto)
+                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    waiting.append((replica, upto, answer))
                 elif upto > replica.start_offset and replica.is_contiguous:
                     # History replicas have old records too: first the metadata log gets the new log start, then every replica deletes.
                     self._history_reads.propose_log_start(replica, upto)
@@ -360,6 +385,11 @@ def _deleted_below(replica: Replica) -> int:
     if state is None or not replica.leads:
         return floor
     flushed = replica.log.stored_start.flushed
+    if replica.remote is not None:
+        # The remote log start is replicated. Local logs that start below it need the same start before they are elected.
+        start, local = replica.remote.log_start, replica.log.start_offset
+        followed = not replica.log.stored_start.pending and replica.core.low_watermark >= min(start, local)
+        return start if replica.remote.loaded and start <= local and followed else -1
     if state.handover_offset >= 0:
         return max(floor, min(flushed, replica.start_offset))
     return max(floor, min(flushed, replica.core.low_watermark))

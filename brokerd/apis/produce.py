@@ -30,7 +30,7 @@ from brokerd.apis.produce_results import (
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.model import TopicState
+from brokerd.cluster.model import REMOTE_LOG_METADATA_TOPIC, TopicState
 from brokerd.net.loop import Loop
 from brokerd.net.request import Request
 from brokerd.replication.produce_latency import ProduceLatency
@@ -135,6 +135,9 @@ class ProduceApi:
             return state.name if state is not None else None
 
         _, refused = auth.partition_by_authorized(request, Operation.WRITE, Resource.TOPIC, topics, name_of)
+        own = [position for position in topics if name_of(position) == REMOTE_LOG_METADATA_TOPIC]
+        if own and not auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
+            refused += own  # only brokers write it: a wrong record could delete remote segments
         return dict.fromkeys(refused, TOPIC_AUTHORIZATION_FAILED)
 
     def _long(self, body: ProduceRequest, version: int, unauthorized: Unauthorized) -> list[tuple[Data, TopicConfig]]:
@@ -295,7 +298,7 @@ class ProduceApi:
             return state
         if index not in state.partitions:
             return UNKNOWN_TOPIC_OR_PARTITION
-        if state.internal:
+        if state.internal and state.name != REMOTE_LOG_METADATA_TOPIC:
             return PartitionResult(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {state.name} is internal: clients must not write to it"
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 LONG_MAX = 2**63 - 1
@@ -59,10 +59,10 @@ TOPIC_CONFIGS: dict[str, Definition] = {
         Definition("follower.replication.throttled.replicas", LIST, "", "Replicas throttled on the follower: partition:broker pairs, or *."),
         Definition("index.interval.bytes", INT, "4096", "Bytes of log between two index entries.", "log.index.interval.bytes", 0),
         Definition("leader.replication.throttled.replicas", LIST, "", "Replicas throttled on the leader: partition:broker pairs, or *."),
-        Definition("local.retention.bytes", LONG, "-2", "No effect without tiered storage: bytes kept on the broker. -2: as retention.bytes.",
-                   "log.local.retention.bytes", -2, acts=False),
-        Definition("local.retention.ms", LONG, "-2", "No effect without tiered storage: milliseconds kept on the broker. -2: as retention.ms.",
-                   "log.local.retention.ms", -2, acts=False),
+        Definition("local.retention.bytes", LONG, "-2", "With remote.storage.enable: bytes of a partition that stay on the brokers after they are copied to the remote store. -2: as retention.bytes. -1: unlimited.",
+                   "log.local.retention.bytes", -2),
+        Definition("local.retention.ms", LONG, "-2", "With remote.storage.enable: milliseconds that records stay on the brokers after they are copied to the remote store. -2: as retention.ms. -1: unlimited.",
+                   "log.local.retention.ms", -2),
         Definition("max.compaction.lag.ms", LONG, str(LONG_MAX), "Maximum time that a record stays uncompacted.",
                    "log.cleaner.max.compaction.lag.ms", 1),
         Definition("max.message.bytes", INT, "1048588", "Maximum size of a record batch in bytes, after compression.", "message.max.bytes", 0),
@@ -80,7 +80,9 @@ TOPIC_CONFIGS: dict[str, Definition] = {
                    "min.insync.replicas", 1),
         Definition("preallocate", BOOLEAN, "false", "No effect: common file systems allocate blocks when data is written.", "log.preallocate",
                    acts=False),
-        Definition("remote.storage.enable", BOOLEAN, "false", "No effect: tiered storage is not supported.", acts=False),
+        Definition("remote.log.copy.disable", BOOLEAN, "false", "With remote.storage.enable: true stops the copy of further segments. Copied segments stay readable."),
+        Definition("remote.log.delete.on.disable", BOOLEAN, "false", "When remote.storage.enable becomes false: true deletes the remote segments. Required to disable tiered storage."),
+        Definition("remote.storage.enable", BOOLEAN, "false", "Tiered storage: copy closed segments to the remote store of the brokers (remote.log.storage.url) and read older records from there."),
         Definition("retention.bytes", LONG, "-1", "Maximum size of a partition in bytes. -1: unlimited.", "log.retention.bytes", -1),
         Definition("retention.ms", LONG, str(7 * _DAY), "Milliseconds that records are kept. -1: unlimited.", "log.retention.ms",
                    -1),
@@ -200,6 +202,30 @@ def contradiction(configs: Mapping[str, str]) -> str | None:
     topic = TopicConfig.from_overrides({k: v for k, v in configs.items() if k in TOPIC_CONFIGS})
     if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
         return "min.compaction.lag.ms is larger than max.compaction.lag.ms"
+    return _tier_contradiction(topic) if topic.remote_storage else None
+
+
+def transition_problem(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
+    """Why the configs of a topic may not change from `before` to `after`, or None."""
+    name, delete = "remote.storage.enable", "remote.log.delete.on.disable"
+    disabled = before.get(name, "false").lower() == "true" and after.get(name, "false").lower() != "true"
+    if disabled and after.get(delete, "false").lower() != "true":
+        return f"{name} can be disabled only with {delete}=true, which deletes the remote segments; {name}=true with remote.log.copy.disable=true keeps them"
+    return None
+
+
+def _tier_contradiction(topic: TopicConfig) -> str | None:
+    """Kafka's rules for a topic with tiered storage."""
+    if topic.compacts:
+        return "remote.storage.enable=true requires cleanup.policy=delete: compacted segments cannot be copied to the remote store"
+    for name, local, total in (
+        ("ms", topic.local_retention_ms, topic.retention_ms),
+        ("bytes", topic.local_retention_bytes, topic.retention_bytes),
+    ):
+        if total >= 0 and (local > total or local == -1):
+            return f"local.retention.{name}={local} is larger than retention.{name}={total}: use -2 for the same value"
+        if topic.remote_copy_disabled and local not in (-2, total):
+            return f"remote.log.copy.disable=true requires local.retention.{name}=-2 or the value of retention.{name}"
     return None
 
 
@@ -242,6 +268,13 @@ class TopicConfig:
     """For a front topic of delayed messages: the topic to which its records are delivered."""
     half_topic: str = ""
     """For a front topic of half messages: the topic to which its records are delivered."""
+    remote_storage: bool = False
+    """Closed segments are copied to the remote store (KIP-405)."""
+    local_retention_ms: int = -2
+    local_retention_bytes: int = -2
+    """As configured. -2: the value for both tiers."""
+    remote_copy_disabled: bool = False
+    remote_delete_on_disable: bool = False
     compacts: bool = field(init=False)
     bounds_timestamps: bool = field(init=False)
     """Records whose timestamps are too far from the clock are rejected. Computed once, because it is read for each batch."""
@@ -254,6 +287,15 @@ class TopicConfig:
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def local(self) -> TopicConfig:
+        """The configs with the retention of the local log of a tiered topic."""
+        return replace(
+            self,
+            retention_ms=self.retention_ms if self.local_retention_ms == -2 else self.local_retention_ms,
+            retention_bytes=self.retention_bytes if self.local_retention_bytes == -2 else self.local_retention_bytes,
+        )
 
     @property
     def unflushed_max(self) -> int:
@@ -321,6 +363,11 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         index_header=text("weir.index.header"),
         delay_topic=delay_topic,
         half_topic=half_topic,
+        remote_storage=text("remote.storage.enable").lower() == "true",
+        local_retention_ms=int(text("local.retention.ms")),
+        local_retention_bytes=int(text("local.retention.bytes")),
+        remote_copy_disabled=text("remote.log.copy.disable").lower() == "true",
+        remote_delete_on_disable=text("remote.log.delete.on.disable").lower() == "true",
     )
 
 

@@ -23,7 +23,10 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+STARTUP_TOPICS = (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
+"""Internal topics of every cluster. `__remote_log_metadata` is created by the first broker with tiered storage."""
+INTERNAL_TOPICS = frozenset({*STARTUP_TOPICS, REMOTE_LOG_METADATA_TOPIC})
 
 
 class Now(NamedTuple):

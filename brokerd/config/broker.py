@@ -13,6 +13,7 @@ from typing import Any
 
 from brokerd.cluster.cordons import ALL_DIRECTORIES, CORDONED, LEADERSHIP, SET_ASIDE
 from brokerd.config import groups as group_settings
+from brokerd.config import remote
 from brokerd.config.dynamic import CLUSTER_WIDE, Live
 from brokerd.config.groups import GROUP_SETTINGS
 from brokerd.config.listeners import (
@@ -22,6 +23,7 @@ from brokerd.config.listeners import (
     parse_listeners,
     parse_protocol_map,
 )
+from brokerd.config.remote import REMOTE_SETTINGS
 from brokerd.config.security import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
 from brokerd.config.types import Setting, one_of, parse_bool, properties, words
 from brokerd.config.zookeeper_client import ZOOKEEPER_SETTINGS
@@ -111,6 +113,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", int, 10_000, "Interval at which timed-out transactions are aborted.", 1),
     Setting("transaction.partition.verification.enable", parse_bool, True, "Verify with the transaction coordinator that a transaction is ongoing before its first batch is appended to a partition. Without verification, a late batch can leave a hanging transaction that blocks read_committed consumers.", live=True),
     Setting("producer.id.expiration.ms", int, 86_400_000, "Idempotent producer state expires after this time without a batch.", 1),
+    *REMOTE_SETTINGS,
     *GROUP_SETTINGS,
     *ZOOKEEPER_SETTINGS,
     *SSL_SETTINGS,
@@ -201,6 +204,7 @@ class BrokerConfig:
                 raise ConfigError(f"{where}: missing setting {name}. {BY_NAME[name].doc}")
         try:
             group_settings.check(values)
+            remote.check(values)
             listeners = listener_configs(values)
             inter_broker = inter_broker_listener(values, listeners)
             unknown = {name for name, _ in per_listener} - {listener.name for listener in listeners}

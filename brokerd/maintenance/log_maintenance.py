@@ -63,9 +63,11 @@ class LogMaintenance:
                 if missing is not None:
                     self._after_read(missing, replica, partial(self._retain, replica, now, lookups + 1))
                     return
-                replica.log.retain(now, replica.core.high_watermark)
-                for start in replica.core.late_starts:
-                    replica.log.retain_as(start, now, replica.core.high_watermark)
+                remote, log_ = replica.remote, replica.log
+                copied_end = None if remote is None else remote.copied_end(log_.start_offset)
+                log_.retain(now, replica.core.high_watermark, copied_end)
+                for start in replica.core.late_starts if remote is None else ():
+                    log_.retain_as(start, now, replica.core.high_watermark)
                 self._partitions.run(replica, LogStartRaised(replica.log.start_offset), now)
                 self._partitions.hooks.retain_history(replica)
         except DiskFull as e:
@@ -84,7 +86,8 @@ class LogMaintenance:
             return None
         try:
             with not_waiting():
-                retention.new_start(replica.log.segments, replica.config, now.wall_ms, replica.core.high_watermark)
+                config = replica.config if replica.remote is None else replica.config.local
+                retention.new_start(replica.log.segments, config, now.wall_ms, replica.core.high_watermark)
         except NotInPageCache as cold:
             return cold
         return None

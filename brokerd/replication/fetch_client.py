@@ -125,6 +125,14 @@ class OutOfRange:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedToTier:
+    """The records at the fetch offset are only in the remote store. The leader's local log starts at `leader_log_start`."""
+
+    tp: TopicPartition
+    leader_log_start: int
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """Start the empty local log with this bootstrap snapshot."""
 
@@ -138,7 +146,7 @@ class WakeAt:
     mono_ms: int
 
 
-Effect = SendFetch | AppendFetched | Diverged | OutOfRange | Begin | WakeAt
+Effect = SendFetch | AppendFetched | Diverged | OutOfRange | MovedToTier | Begin | WakeAt
 
 
 @dataclass(slots=True)
@@ -287,6 +295,8 @@ class FetchClient:
             if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 effects.append(OutOfRange(answer.tp, answer.log_start))
                 followed.not_before_ms = now.mono_ms + self.backoff_ms
+            elif answer.error == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                effects.append(MovedToTier(answer.tp, answer.log_start))
             elif answer.error != ErrorCode.NONE:
                 followed.errors += 1
                 followed.not_before_ms = now.mono_ms + self.backoff_ms

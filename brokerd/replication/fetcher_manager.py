@@ -21,6 +21,7 @@ from brokerd.replication.fetch_client import (
     Failed,
     FetchAnswered,
     FetchClient,
+    MovedToTier,
     OutOfRange,
     PartitionAnswer,
     Ready,
@@ -139,6 +140,8 @@ class FetcherManager:
                         fetcher.client.append_refused(effect.tp, now)
                 case Diverged():
                     self._followers.diverged(effect.tp, effect.epoch, effect.end_offset, now)
+                case MovedToTier():
+                    self._followers.moved_to_tier(effect.tp, effect.leader_log_start)
                 case OutOfRange():
                     self._followers.out_of_range(effect.tp, effect.leader_log_start, now)
                 case WakeAt():

@@ -54,7 +54,7 @@ class FollowerLogs:
         """Bootstrap the log of an observer with the leader's snapshot `seed`. False: the snapshot must be fetched again later, because it is invalid or a
         flush must end first."""
         with self._opened(tp) as replica:
-            if not replica.observes:
+            if not (replica.observes or replica.needs_bootstrap):
                 return True  # the metadata log has changed meanwhile: the records belong to an ordinary replica
             if not self._may_truncate(replica, -1):
                 return False
@@ -64,7 +64,7 @@ class FollowerLogs:
                 replica.set_append_problem(str(e))
                 return False
             replica.set_append_problem(None)
-            log.info("%s: observer bootstrapped: log_start=%d", replica.name, offset)
+            log.info("%s: replica bootstrapped: log_start=%d", replica.name, offset)
             replica.needs_bootstrap = False
             replica.core.bootstrapped(offset)
             # The snapshot is flushed: the open transactions in it started below this log, and a power failure must not lose them.
@@ -185,6 +185,19 @@ class FollowerLogs:
                 )
                 replica.log.reset_to(leader_log_start, now)
                 replica.core.truncated(replica.log.end_offset)
+
+    def moved_to_tier(self, tp: TopicPartition, leader_log_start: int) -> None:
+        """The leader has the next records only in the remote store: start at its local log start, with its state there. A log that reaches the leader's
+        local log is never replaced."""
+        with self._opened(tp) as replica:
+            if replica.log.end_offset < leader_log_start and not replica.needs_bootstrap:
+                log.info(
+                    "%s: bootstrap required: reason=moved-to-tier end=%d leader_local_start=%d",
+                    replica.name,
+                    replica.log.end_offset,
+                    leader_log_start,
+                )
+                replica.needs_bootstrap = True
 
     @staticmethod
     def _require_bootstrap(replica: Replica, why: str) -> None:

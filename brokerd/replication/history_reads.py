@@ -22,6 +22,7 @@ from brokerd.cluster.znodes import StartProposal
 from brokerd.replication.outbox import Outbox, OutboxEntry
 from brokerd.replication.replica import Replica
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.framing import FileRegion
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +80,15 @@ class HistoryReadResult:
 
     error: ErrorCode
     log_start: int = -1
-    records: bytes = b""
+    records: bytes | list[FileRegion] = b""
     diverging: tuple[int, int] | None = None
     aborted: tuple[tuple[int, int], ...] = ()
     found: HistoryPosition | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records."""
+        return len(self.records) if isinstance(self.records, bytes) else sum(r.length for r in self.records)
 
 
 UNAVAILABLE = HistoryReadResult(ErrorCode.OFFSET_NOT_AVAILABLE)
@@ -96,6 +102,34 @@ class SendHistoryRead(Protocol):
         """`done` is called later, exactly once. None: no answer."""
 
 
+class RemoteSource(Protocol):
+    """Reads of records in the remote store, for the leader of a partition with tiered storage. As the methods of `HistoryReads`."""
+
+    def look_up(self, replica: Replica, operation: HistoryOperation, target: int, done: Done) -> None: ...
+
+    def read(
+        self, replica: Replica, offset: int, upto: int, bytes_max: int, on_result: Callable[[], None]
+    ) -> HistoryReadResult | None: ...
+
+    def seed(self, replica: Replica) -> bytes | None:
+        """The bootstrap snapshot at the local log start, as `tails.seed_at` returns it. None: not available yet."""
+
+
+class NoRemoteSource:
+    """Without tiered storage on this broker: every read of remote records fails with a retriable error."""
+
+    def look_up(self, replica: Replica, operation: HistoryOperation, target: int, done: Done) -> None:
+        done(UNAVAILABLE)
+
+    def read(
+        self, replica: Replica, offset: int, upto: int, bytes_max: int, on_result: Callable[[], None]
+    ) -> HistoryReadResult | None:
+        return UNAVAILABLE
+
+    def seed(self, replica: Replica) -> bytes | None:
+        return None
+
+
 class CachedResult(NamedTuple):
     result: HistoryReadResult
     until_ms: int
@@ -107,6 +141,8 @@ class HistoryReads:
     clock: Callable[[], Now]
     alive: Callable[[int], bool]
     outbox: Outbox
+    remote: RemoteSource | None = None
+    """Reads from the remote store. None: this broker has no tiered storage."""
     _cache: dict[HistoryReadRequest, CachedResult] = field(default_factory=dict)
     """Cached results, oldest first."""
     _cached_bytes: int = 0
@@ -115,9 +151,16 @@ class HistoryReads:
     _proposed_starts: dict[TopicPartition, tuple[Replica, int, int]] = field(default_factory=dict)
     """(replica, leader epoch, proposed log start offset)"""
 
+    @property
+    def _remote_reads(self) -> RemoteSource:
+        return self.remote or NoRemoteSource()
+
     # -- requests ----------------------------------------------------------------------------------------------------------
     def look_up(self, replica: Replica, operation: HistoryOperation, target: int, done: Done) -> None:
         """`done` is called later, exactly once."""
+        if replica.reads_remote:
+            self._remote_reads.look_up(replica, operation, target, done)
+            return
         self._send_to_replicas(replica, self._request(replica, operation, target), done)
 
     def read(
@@ -126,6 +169,8 @@ class HistoryReads:
         """The cached records from `offset` on, below `upto`. If there is no cached result, a request is sent, the result is None, and `on_result` is
         called later."""
         bytes_max = min(bytes_max, READ_BYTES_MAX)
+        if replica.reads_remote:
+            return self._remote_reads.read(replica, offset, upto, bytes_max, on_result)
         state = replica.core.state
         assert state is not None
         if offset < state.log_start_floor:
@@ -195,7 +240,7 @@ class HistoryReads:
         if request in self._cache:
             self._drop(request)
         self._cache[request] = CachedResult(result, self.clock().mono_ms + lasts_ms)
-        self._cached_bytes += len(result.records)
+        self._cached_bytes += result.size
         while self._cached_bytes > CACHE_BYTES_MAX and len(self._cache) > 1:
             self._drop(next(iter(self._cache)))
 
@@ -208,7 +253,7 @@ class HistoryReads:
             self._drop(request)
 
     def _drop(self, request: HistoryReadRequest) -> None:
-        self._cached_bytes -= len(self._cache.pop(request).result.records)
+        self._cached_bytes -= self._cache.pop(request).result.size
 
     # -- retention ---------------------------------------------------------------------------------------------------------
     def retain(self, replica: Replica) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import TopicPartition
+from brokerd.remote.view import RemoteView
 from brokerd.replication.partition import Partition, Role
 from brokerd.storage import tails
 from brokerd.storage.log import Log
@@ -32,6 +33,7 @@ class Replica:
         "moving",
         "needs_bootstrap",
         "offline_reason",
+        "remote",
         "topic",
         "tp",
         "truncation_pending",
@@ -47,9 +49,12 @@ class Replica:
         self.truncation_pending = False
         """On a follower: the log must be truncated, and the flush before that is not finished."""
         self.needs_bootstrap = False
-        """On an observer: the leader's log no longer contains the log from which this replica was bootstrapped."""
+        """On an observer: the leader's log no longer contains the log from which this replica was bootstrapped. On a follower: the leader's local log
+        starts above this log."""
         self.history_start_offset = -1
         """The lowest offset that a history replica has reported. -1: unknown."""
+        self.remote: RemoteView | None = None
+        """On the leader of a partition with tiered storage: its remote records."""
         self._hw_key, self._end_key = object(), object()
 
     @property
@@ -83,7 +88,9 @@ class Replica:
 
     @property
     def local_log_start_offset(self) -> int:
-        """Records below this offset are on history replicas (KIP-405: local log start offset). 0: all records are local."""
+        """Records below this offset are in the remote store or on history replicas (KIP-405: local log start offset). 0: all records are local."""
+        if self.reads_remote:
+            return self.log.start_offset
         state = self.core.state
         if state is None or state.handover_offset < 0 or self.core.broker_id in state.history_replicas:
             return 0
@@ -91,8 +98,15 @@ class Replica:
         return start if state.log_start_floor < start <= state.handover_offset and self.is_contiguous else 0
 
     @property
+    def reads_remote(self) -> bool:
+        """Whether the records below the local log are, or may be, in the remote store."""
+        return self.remote is not None and self.remote.reaches_below(self.log.start_offset)
+
+    @property
     def start_offset(self) -> int:
-        """The partition's log start offset as far as this broker knows it, on any replica."""
+        """The partition's log start offset as far as this broker knows it, on any replica or in the remote store."""
+        if self.remote is not None:
+            return self.remote.start_offset(self.log.start_offset)
         state = self.core.state
         if state is None or not self.local_log_start_offset:
             return self.log.start_offset
@@ -103,10 +117,13 @@ class Replica:
 
     @property
     def unseeded(self) -> bool:
-        """True for an observer whose replica is not bootstrapped at S with the complete snapshot, or whose log the leader no longer contains."""
+        """True for an observer whose replica is not bootstrapped at S with the complete snapshot, or whose log the leader no longer contains. True for
+        a follower whose next records are only in the remote store: it starts at the leader's local log start."""
         state = self.core.state
-        if state is None or not self.observes:
+        if state is None:
             return False
+        if not self.observes:
+            return self.needs_bootstrap
         begun = 0 <= state.tail_start <= self.log.end_offset
         return self.needs_bootstrap or not begun or not tails.seeded(self.log)
 

@@ -320,6 +320,7 @@ class ReplicaManager:
                     )
                     self.hooks.leads(replica.topic, replica.tp.partition, effect.leader_epoch, now)
                 case core.Follow():
+                    replica.needs_bootstrap = replica.needs_bootstrap and replica.observes
                     if replica.offline_reason is None:
                         self.hooks.follow(replica.tp, effect.leader, effect.leader_epoch)
                 case core.StopFollowing():

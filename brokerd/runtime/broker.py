@@ -16,12 +16,14 @@ from brokerd.authz.sasl_server import Authenticator
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.metadata import (
     AccessKind,
+    RequestAnswered,
 )
 from brokerd.cluster.model import (
     INTERNAL_TOPICS,
     Now,
     TopicState,
 )
+from brokerd.cluster.requests import AnyPayload
 from brokerd.cluster.store import Store
 from brokerd.config.broker import BrokerConfig
 from brokerd.environment import Environment
@@ -49,6 +51,7 @@ from brokerd.runtime.front_delivery import FrontDelivery
 from brokerd.runtime.handlers import Parts, build_handler_registry
 from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.metadata_publisher import MetadataPublisher
+from brokerd.runtime.remote_logs import build_remote_logs
 from brokerd.runtime.replica_hooks import BrokerReplicaHooks
 from brokerd.runtime.watchdog_thread import HANG_MS_MAX, WatchdogThread
 from brokerd.security.scram import Credential
@@ -134,7 +137,7 @@ class BrokerServer:
         # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
         # History reads have a short time-out, because clients wait and another history replica may answer.
         patience: int = config["replica.socket.timeout.ms"]
-        self.coordinator_client, self.leader_client, self.delivery_client, self.history_client = (
+        clients = (
             InterBrokerClient(
                 self.loop,
                 config.broker_id,
@@ -144,13 +147,30 @@ class BrokerServer:
                 timeout_ms=timeout_ms,
                 frame_bytes_max=config["socket.request.max.bytes"],
             )
-            for timeout_ms in (patience, patience, patience, min(patience, HISTORY_READ_TIMEOUT_MS))
+            for timeout_ms in (*(patience,) * 5, min(patience, HISTORY_READ_TIMEOUT_MS))
+        )
+        (
+            self.coordinator_client,
+            self.leader_client,
+            self.delivery_client,
+            self.remote_reads_client,
+            self.remote_appends_client,
+            self.history_client,
+        ) = self._clients = tuple(clients)
+        self.remote_logs = build_remote_logs(
+            config,
+            environment,
+            self.partitions,
+            self.remote_reads_client,
+            self.remote_appends_client,
+            self._send_to_controller,
         )
         self.history_reads = HistoryReads(
             HistoryReadClient(self.partitions, self.history_client).read,
             lambda: self.loop.now,
             lambda b: self.partitions.image.alive(b),
             self.controller_outbox,
+            self.remote_logs.reads if self.remote_logs.enabled else None,
         )
         self._outbox_contents = OutboxContents(
             isr_proposals=lambda: list(self.partitions.controller_proposals.isrs.values()),
@@ -239,6 +259,7 @@ class BrokerServer:
             background_work=self.background_work,
             waiting_fetches=self.waiting_fetches,
             history_reads=self.history_reads,
+            remote_logs=self.remote_logs,
             warming=self.warming,
             listeners=self.listeners,
             dispatch=self.dispatch,
@@ -279,6 +300,11 @@ class BrokerServer:
         self.loop.every(REOPEN_INTERVAL_MS, self.partitions.retry_opening)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)
+
+    def _send_to_controller(
+        self, payload: AnyPayload, timeout_ms: int, done: Callable[[RequestAnswered | None], None]
+    ) -> None:
+        self.membership.request(payload, timeout_ms, done)
 
     # -- callbacks of the parts ------------------------------------------------------------------------------------------
     def _topic_config(self, topic: TopicState) -> TopicConfig:
@@ -326,6 +352,7 @@ class BrokerServer:
         self.coordinators.tick(now)
         self.front_delivery.tick(now)
         self.history_reads.tick(now)
+        self.remote_logs.tick(now)
         self.loop.call_later(TICK_MS, self._tick)
 
     def _after_turn(self) -> None:
@@ -375,10 +402,9 @@ class BrokerServer:
         self.listeners.stop_accepting()
         self.listeners.close()
         self.fetcher_manager.close()
-        self.coordinator_client.close()
-        self.leader_client.close()
-        self.delivery_client.close()
-        self.history_client.close()
+        for client in self._clients:
+            client.close()
+        self.remote_logs.close()
 
     # -- lifecycle -------------------------------------------------------------------------------------------------------
     def run(self) -> None:

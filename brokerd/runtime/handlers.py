@@ -43,6 +43,7 @@ from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Throttles
 from brokerd.runtime.listeners import Listeners
+from brokerd.runtime.remote_logs import RemoteLogs
 from brokerd.server.background_work import BackgroundWork
 from brokerd.server.dispatch import Dispatch
 from brokerd.storage.warming import Warming
@@ -61,6 +62,7 @@ class Parts:
     background_work: BackgroundWork
     waiting_fetches: WaitingFetches
     history_reads: HistoryReads
+    remote_logs: RemoteLogs
     warming: Warming
     listeners: Listeners
     dispatch: Dispatch
@@ -99,7 +101,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         warming=b.warming,
         half_fronts=b.produce.appender.half_fronts,
     )
-    offsets = OffsetsApi(b.loop, b.partitions, b.history_reads, b.background_work, b.auth)
+    offsets = OffsetsApi(b.loop, b.partitions, b.history_reads, b.background_work, b.auth, b.remote_logs.request_start)
     metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, send_to_controller, b.auth)
     admin = AdminApi(
         b.config,

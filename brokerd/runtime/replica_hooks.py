@@ -14,6 +14,7 @@ from brokerd.replication.leadership_confirmation import LeadershipConfirmation
 from brokerd.replication.replica import Replica
 from brokerd.runtime.coordinators import Coordinators
 from brokerd.runtime.front_delivery import FrontDelivery
+from brokerd.runtime.remote_logs import RemoteLogs
 
 
 class ReplicaComponents(Protocol):
@@ -23,6 +24,7 @@ class ReplicaComponents(Protocol):
     coordinators: Coordinators
     front_delivery: FrontDelivery
     history_reads: HistoryReads
+    remote_logs: RemoteLogs
     membership: Membership
     leadership_confirmation: LeadershipConfirmation
     identity: Identity
@@ -46,10 +48,12 @@ class BrokerReplicaHooks:
         self._broker.fetcher_manager.resume(tp)
 
     def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
+        self._broker.remote_logs.leads(topic, partition)
         self._broker.coordinators.leads(topic, partition, epoch, now)
         self._broker.front_delivery.leads(topic, partition, epoch)
 
     def resigned(self, topic: str, partition: int, now: Now) -> None:
+        self._broker.remote_logs.resigned(topic, partition)
         self._broker.coordinators.resigned(topic, partition, now)
         self._broker.front_delivery.resigned(topic, partition)
 

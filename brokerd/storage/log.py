@@ -424,14 +424,17 @@ class Log:
         for segment in self.segments[:-1]:
             segment.release_idle()
 
-    def retain(self, now: Now, high_watermark: int) -> list[Segment]:
-        """Delete segments below the high watermark by age and size. An expired active segment is rolled first. Returns the deleted segments."""
+    def retain(self, now: Now, high_watermark: int, copied_end: int | None = None) -> list[Segment]:
+        """Delete segments below the high watermark by age and size. An expired active segment is rolled first. Returns the deleted segments.
+        `copied_end`: for a tiered partition, the local retention applies and only below this offset."""
         if not self.config.deletes:
             return []
+        config = self.config if copied_end is None else self.config.local
         active = self.segments[-1]
-        if active.size and self.end_offset <= high_watermark and retention.expired(active, self.config, now.wall_ms):
+        if active.size and self.end_offset <= high_watermark and retention.expired(active, config, now.wall_ms):
             self.roll(now)
-        upto = retention.new_start(self.segments, self.config, now.wall_ms, high_watermark)
+        limit = high_watermark if copied_end is None else min(high_watermark, copied_end)
+        upto = retention.new_start(self.segments, config, now.wall_ms, limit)
         if upto <= self.start_offset:
             return []
         self.start_offset = upto

@@ -103,7 +103,7 @@ APIS: dict[int, Api] = {
     for api in (
         Api(ApiKey.PRODUCE, "Produce", 3, 13, m.ProduceRequest, m.ProduceResponse, advertised_min=0),
         Api(ApiKey.FETCH, "Fetch", 4, 18, m.FetchRequest, m.FetchResponse),
-        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "no tiered storage: the latest tiered offset is -1, as in Kafka with tiered storage disabled"),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, m.ListOffsetsRequest, m.ListOffsetsResponse, "without tiered storage the latest tiered offset is -1, as in Kafka"),
         Api(ApiKey.METADATA, "Metadata", 0, 12, m.MetadataRequest, m.MetadataResponse),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 9, m.OffsetCommitRequest, m.OffsetCommitResponse),
         Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 9, m.OffsetFetchRequest, m.OffsetFetchResponse),

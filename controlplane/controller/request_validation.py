@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 from uuid import UUID, uuid5
 
-from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem
+from brokerd.cluster.configs import TOPIC_CONFIGS, contradiction, topic_config_problem, transition_problem
 from brokerd.cluster.features import UPGRADE
 from brokerd.cluster.features import problem as feature_problem
 from brokerd.cluster.image import Image
@@ -302,7 +302,7 @@ def altered(configs: Mapping[str, str], operations: Iterable[AlterConfigOp]) -> 
         if problem:
             return out, problem
         out[name] = str(value)
-    return out, contradiction(out)
+    return out, contradiction(out) or transition_problem(configs, out)
 
 
 def _alter(topic: TopicConfigOps, image: Image) -> ItemResult:

@@ -44,6 +44,8 @@ def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: b
         return f"{topic} is internal: its old records are its state. Use mode copy."
     if "compact" in policy:
         return f"{topic} is compacted (cleanup.policy {policy}): its oldest records are needed as much as its newest. Use mode copy."
+    if configs.get("remote.storage.enable", "false").lower() == "true":
+        return f"{topic} has tiered storage: a new replica copies only the local log. Use mode copy."
     if not deadline and int(configs.get("retention.ms", "0")) < 0 and int(configs.get("retention.bytes", "-1")) < 0:
         return (
             f"{topic} has unlimited retention (retention.ms and retention.bytes are -1): the old replicas could never be removed. Use mode copy, set a retention, or "

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from brokerd.cluster.configs import contradiction, topic_config_problem
+from brokerd.cluster.configs import contradiction, topic_config_problem, transition_problem
 from brokerd.cluster.cordons import cordoned
 from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
@@ -222,6 +222,8 @@ def _alter(
     _check_configs({k: configs[k] for k in set_configs if k in configs})
     if set_configs or delete_configs:
         _check_together(configs)
+        if (refused := transition_problem(row.configs, configs)) is not None:
+            raise Rejected(refused, "configs")
     count = row.partitions if partitions is None else partitions
     placed = row.assignment
     if count != row.partitions:

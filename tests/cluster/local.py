@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataRecord
-from brokerd.cluster.model import INTERNAL_TOPICS
+from brokerd.cluster.model import STARTUP_TOPICS
 from brokerd.cluster.requests import (
     AccessUpdate,
     AlterAccess,
@@ -218,7 +218,7 @@ class NoProbes:
 class LocalCluster:
     """`with LocalCluster(folder, brokers=3) as cluster: cluster.bootstrap`. The start waits until its `internal_topics` exist."""
 
-    internal_topics: Sequence[str] = tuple(sorted(INTERNAL_TOPICS))
+    internal_topics: Sequence[str] = STARTUP_TOPICS
 
     probes = False
     """True: the controller also detects dead brokers by probing their connections."""
@@ -240,7 +240,7 @@ class LocalCluster:
                 min(3, brokers),
                 {"cleanup.policy": "compact", "min.insync.replicas": "2" if brokers >= 3 else "1"},
             )
-            for name in sorted(INTERNAL_TOPICS)
+            for name in STARTUP_TOPICS
         ]
         self.rows = Rows(internal)
         self.controller: Controller | None = None

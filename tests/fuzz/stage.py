@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 import brokerd.net.loop
 from brokerd.cluster.configs import BROKER_SYNONYMS
-from brokerd.cluster.model import INTERNAL_TOPICS, Now
+from brokerd.cluster.model import STARTUP_TOPICS, Now
 from brokerd.cluster.requests import AlterAccess, AlterBrokerConfigs, CreateTopics, ForwardedRequest
 from brokerd.config.broker import BrokerConfig
 from brokerd.environment import Environment
@@ -193,7 +193,7 @@ class Stage:
         self.ensemble = Ensemble(self.world)
         self.faults = Faults()
         logging.getLogger().addHandler(self.faults)
-        topics = {name: {"cleanup.policy": "compact"} for name in sorted(INTERNAL_TOPICS)} | TOPICS
+        topics = {name: {"cleanup.policy": "compact"} for name in sorted(STARTUP_TOPICS)} | TOPICS
         self.rows = StageRows(
             [
                 DesiredTopic(UUID(int=n), name, 1, False, PARTITIONS, 1, configs)
@@ -224,7 +224,7 @@ class Stage:
             self.outside,
         )
         self.controller = ControllerNode(self.world, self.ensemble, self.rows)
-        led = (len(TOPICS) + len(INTERNAL_TOPICS)) * PARTITIONS
+        led = (len(TOPICS) + len(STARTUP_TOPICS)) * PARTITIONS
         for _ in range(600):
             self.pass_time(20)
             if sum(r.leads for r in self.broker.partitions.hosted.values()) == led and self.outside.listeners[0]._open:

@@ -34,6 +34,7 @@ UNFORMATTED_TABLES = {
     "brokerd/cluster/configs.py",
     "brokerd/config/broker.py",
     "brokerd/config/groups.py",
+    "brokerd/config/remote.py",
     "brokerd/config/security.py",
     "brokerd/wire/apis.py",
     "console/fragments.py",

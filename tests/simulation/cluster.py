@@ -21,7 +21,7 @@ from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataRecord
 from brokerd.cluster.model import Now
-from brokerd.cluster.requests import ForwardedRequest
+from brokerd.cluster.requests import CreateTopics, ForwardedRequest
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.cluster.znodes import Registration
 from brokerd.config.broker import RACK_AWARE, BrokerConfig
@@ -43,6 +43,7 @@ from controlplane.controller.runner import TICK_MS, Controller
 from tests.simulation.disk import NO_BOUND, SimDisk
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.network import Network, SimListener, SimPeer
+from tests.simulation.remote_helper import MemoryStore, SimRemoteHelper
 from tests.simulation.store import SimStore
 from tests.simulation.world import MS, Event, Node, World
 
@@ -149,6 +150,11 @@ class SimOutside:
     ) -> SimPeer:
         return SimPeer(self._network, self._node, host, port, timeout_ms, abortive=abortive)
 
+    def remote_helper(self, settings: Callable[[], Mapping[str, Any]]) -> SimRemoteHelper:
+        cluster = self._node.cluster
+        self._node.remote_helper = SimRemoteHelper(self._node, self.disk, cluster.remote_store, cluster.remote_rng)
+        return self._node.remote_helper
+
     descriptors_max = 1 << 10
 
     def lock(self, folder: Path) -> bool:
@@ -176,6 +182,7 @@ class BrokerNode(Node):
         """Until this time each flush of its disk takes seconds."""
         self.broker: BrokerServer
         self.store: SimStore
+        self.remote_helper: SimRemoteHelper | None = None
         self.waited_for_disk = ""
         """The calls for which the event loop waited while it served clients; must stay empty."""
         self._start()
@@ -348,7 +355,12 @@ class SimDatabase:
         pass
 
     def write(self, request: ForwardedRequest) -> None:
-        raise AssertionError(f"no client of this world sends {request.kind}")
+        payload = request.payload
+        assert isinstance(payload, CreateTopics), f"no client of this world sends {request.kind}"
+        for topic in payload.items:  # a broker with tiered storage creates the topic of its metadata
+            if topic.name not in self._cluster.topics:
+                configs = {k.replace(".", "_"): v for k, v in topic.configs.items() if v is not None}
+                self._cluster.want_topic(topic.name, topic.partitions, topic.replication_factor, **configs)
 
     def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         pass
@@ -498,6 +510,8 @@ class Cluster:
         self.lives = count(1)
         # A separate random generator: a world without this option is unchanged.
         self.probes_rng, self.disk_rng = Random(world.seed), Random(world.seed)
+        self.remote_rng = Random(world.seed)
+        self.remote_store = MemoryStore(self.remote_rng)
         self.world, self.snapshot_log_bytes, self.records_per_entry = world, snapshot_log_bytes, records_per_entry
         self.settings = settings or {}
         self.ensemble = Ensemble(world, store_lag_ms)

@@ -16,7 +16,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from brokerd.cluster.model import INTERNAL_TOPICS
+from brokerd.cluster.model import STARTUP_TOPICS
 from brokerd.config.kafka_client import ClientSettings
 from controlplane.clients import supervisor as supervisor_client
 from controlplane.devcluster import layout as layouts
@@ -242,7 +242,7 @@ def _brokers_missing(layout: layouts.Layout, facts: dict[str, Any]) -> str:
         return "the brokers"
     if len(cluster.brokers) < layout.brokers:
         return f"{layout.brokers - len(cluster.brokers)} of {layout.brokers} brokers"
-    for name in sorted(INTERNAL_TOPICS):
+    for name in STARTUP_TOPICS:
         topic = cluster.topics.get(name)
         if topic is None or any(p.leader < 0 for p in topic.partitions.values()):
             return f"the internal topic {name}"

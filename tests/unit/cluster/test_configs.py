@@ -17,7 +17,8 @@ from brokerd.cluster.configs import (
 KAFKA = """cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
 follower.replication.throttled.replicas index.interval.bytes leader.replication.throttled.replicas local.retention.bytes
 local.retention.ms max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
-message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate remote.storage.enable
+message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable
+remote.log.delete.on.disable remote.storage.enable
 retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable"""
 
 
@@ -164,3 +165,30 @@ def test_key_indexes_are_off_unless_the_topic_asks_for_them() -> None:
     assert (off.index_keys, off.index_header) == (False, "")
     assert (on.index_keys, on.index_header) == (True, "id")
     assert topic_config_problem("weir.index.keys", "yes") is not None
+
+
+@pytest.mark.parametrize(
+    ("configs", "why"),
+    [
+        ({"cleanup.policy": "compact"}, "requires cleanup.policy=delete"),
+        ({"local.retention.ms": "1000", "retention.ms": "500"}, "larger than retention.ms"),
+        ({"local.retention.ms": "-1"}, "larger than retention.ms"),
+        ({"local.retention.bytes": "1000", "retention.bytes": "500"}, "larger than retention.bytes"),
+        ({"remote.log.copy.disable": "true", "local.retention.ms": "1000"}, "requires local.retention.ms"),
+    ],
+)
+def test_a_tiered_topic_has_kafkas_rules(configs: dict[str, str], why: str) -> None:
+    found = contradiction({**configs, "remote.storage.enable": "true"})
+    assert found is not None and why in found
+    assert contradiction(configs) is None
+
+
+def test_the_local_retention_of_a_tiered_topic() -> None:
+    given = {
+        "remote.storage.enable": "true",
+        "retention.ms": "5000",
+        "local.retention.bytes": "70",
+        "retention.bytes": "90",
+    }
+    local = TopicConfig.from_overrides(given).local
+    assert (local.retention_ms, local.retention_bytes) == (5_000, 70)

@@ -1,0 +1,142 @@
+"""The helper process: reads requests of its broker, runs them on threads, writes the answers.
+
+Invariants: every request gets one answer, whatever goes wrong. The process ends when the broker's end of the socket is closed, so that no helper outlives
+its broker. Copies, reads and read-ahead have threads of their own: a slow copy delays no consumer. Does not contain: the operations.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from brokerd.remote.auxiliary import DamagedSegment
+from brokerd.remote.chunk_cache import ChunkCache
+from brokerd.remote.frames import FrameReader, HelperError, MalformedFrame, encode
+from brokerd.remote.operations import Operations
+from brokerd.remote.rate import RateLimit
+from brokerd.remote.store_urls import store_at
+from brokerd.remote.stores import ObjectMissing, ObjectStore, StoreUnavailable
+from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
+
+log = logging.getLogger(__name__)
+
+READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 4
+"""Concurrent requests to the store. Each has at most one chunk of 4 MiB in memory."""
+RECEIVE_BYTES = 256 * 1024
+SLOW_OPERATIONS = frozenset({"copy", "delete", "names"})
+"""Operations on the copy threads. All others are for waiting consumers and followers."""
+
+
+class LateStore:
+    """The store at a URL, connected at the first use. While that fails, every request fails with a retriable error."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._store: ObjectStore | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def store(self) -> ObjectStore:
+        with self._lock:
+            if self._store is None:
+                self._store = store_at(self._url)
+            return self._store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+
+class Helper:
+    def __init__(self, connection: socket.socket, settings: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._copy_rate, self._fetch_rate = RateLimit(settings["copy_rate"]), RateLimit(settings["fetch_rate"])
+        self._reads = ThreadPoolExecutor(READ_THREADS, "reads")
+        self._copies = ThreadPoolExecutor(COPY_THREADS, "copies")
+        self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "ahead")
+        disk = OsDisk()
+        store: Any = LateStore(settings["url"])
+        cache = ChunkCache(
+            disk, Path(settings["cache"]), store, settings["cache_bytes"], self._fetch_rate.spend, self._load_ahead
+        )
+        self._operations = Operations(disk, store, cache, self._copy_rate.spend, lambda: int(time.time() * 1_000))
+        self._sending = threading.Lock()
+
+    def _load_ahead(self, load: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                load()
+            except (StoreUnavailable, ObjectMissing, DiskFailed, DiskFull, OSError, ValueError) as e:
+                log.info("read-ahead failed: error=%s", e)
+
+        self._ahead.submit(run)
+
+    def serve(self, reader: FrameReader, requests: list[list[Any]]) -> None:
+        """Run `requests`, which have arrived with the settings, and all further ones until the broker closes its end. Raises MalformedFrame."""
+        while True:
+            for request_id, operation, fields in requests:
+                self._begin(request_id, operation, fields)
+            data = self._connection.recv(RECEIVE_BYTES)
+            if not data:
+                return
+            requests = reader.feed(data)
+
+    def _begin(self, request_id: int, operation: str, fields: Mapping[str, Any]) -> None:
+        if operation == "rates":
+            self._copy_rate.bytes_per_s, self._fetch_rate.bytes_per_s = fields["copy"], fields["fetch"]
+            self._answer(request_id, HelperError.NONE, True)
+            return
+        pool = self._copies if operation in SLOW_OPERATIONS else self._reads
+        pool.submit(self._run, request_id, operation, fields)
+
+    def _run(self, request_id: int, operation: str, fields: Mapping[str, Any]) -> None:
+        error, value = HelperError.NONE, None
+        try:
+            value = self._operations.run(operation, fields)
+        except StoreUnavailable as e:
+            error, value = HelperError.STORE_UNAVAILABLE, str(e)
+        except ObjectMissing as e:
+            error, value = HelperError.OBJECT_MISSING, str(e)
+        except DamagedSegment as e:
+            error, value = HelperError.DAMAGED, str(e)
+        except (DiskFailed, DiskFull, OSError) as e:
+            error, value = HelperError.LOCAL_FILE, str(e)
+        except Exception as e:
+            log.exception("request failed: operation=%s", operation)
+            error, value = HelperError.INVALID, repr(e)
+        self._answer(request_id, error, value)
+
+    def _answer(self, request_id: int, error: HelperError, value: Any) -> None:
+        try:
+            with self._sending:
+                self._connection.sendall(encode([request_id, error, value]))
+        except OSError:
+            self._connection.close()
+
+
+def main() -> int:
+    """The socket is standard input. The first message has the settings."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    connection = socket.socket(fileno=0)
+    reader = FrameReader()
+    try:
+        first: list[list[Any]] = []
+        while not first:
+            data = connection.recv(RECEIVE_BYTES)
+            if not data:
+                return 0
+            first = reader.feed(data)
+        _, _, settings = first[0]
+        Helper(connection, settings).serve(reader, first[1:])
+    except (MalformedFrame, KeyError) as e:
+        log.error("malformed request: error=%s", e)
+        return 1
+    except OSError as e:
+        log.info("the broker has closed the connection: error=%s", e)
+    return 0

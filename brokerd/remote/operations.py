@@ -1,0 +1,195 @@
+"""What the helper process does for the broker: copy a segment, read records, search by time, compute a bootstrap snapshot, delete, list.
+
+Invariants: a copy is complete when both objects are stored: first the log, then the auxiliary object. Reads return regions of chunk files with complete
+batches only, below the offset that the request names. Every call may block, and may run on any thread. Does not contain: the protocol (`helper`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brokerd.remote import auxiliary
+from brokerd.remote.auxiliary import Auxiliary
+from brokerd.remote.chunk_cache import CHUNK_BYTES, ChunkCache, RemoteFile
+from brokerd.remote.stores import ObjectStore, Spend
+from brokerd.storage.disk import Disk
+from brokerd.storage.segment import Segment
+from brokerd.wire import records
+from brokerd.wire.records import UnpackBudget
+from brokerd.wire.scan import first_since
+from brokerd.wire.steps import run_now
+
+LOG, AUXILIARY = ".log", ".aux"
+AUXILIARIES_MAX = 64
+"""Parsed auxiliary objects in memory: up to some 5 MB each, for a segment of 1 GiB."""
+AUXILIARY_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of one auxiliary object. Most of it is the index: 16 bytes for 4 KiB of the segment."""
+AHEAD_CHUNKS = 2
+"""Chunks that are loaded ahead of a reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A finished segment in the store, as the broker names it in requests."""
+
+    name: str
+    start_offset: int
+    end_offset: int
+    size_bytes: int
+    max_timestamp: int = -1
+    aborted_count: int = 0
+
+    @staticmethod
+    def of(fields: Sequence[Any]) -> StoredSegment:
+        return StoredSegment(*fields)
+
+
+class Operations:
+    def __init__(
+        self, disk: Disk, store: ObjectStore, cache: ChunkCache, copy_spend: Spend, wall_ms: Callable[[], int]
+    ) -> None:
+        self._disk, self._store, self._cache = disk, store, cache
+        self._copy_spend, self._wall_ms = copy_spend, wall_ms
+        self._auxiliaries: OrderedDict[str, Auxiliary] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def run(self, operation: str, fields: Mapping[str, Any]) -> Any:
+        """Run one request. Returns JSON. Raises StoreUnavailable, ObjectMissing, DamagedSegment, DiskFailed, DiskFull, OSError, ValueError."""
+        match operation:
+            case "copy":
+                return self._copy(fields)
+            case "read":
+                return self._read(fields)
+            case "time":
+                return self._time(fields)
+            case "snapshot":
+                return self._snapshot([StoredSegment.of(s) for s in fields["segments"]], fields["offset"])
+            case "delete":
+                for suffix in (LOG, AUXILIARY):
+                    self._store.delete(fields["name"] + suffix)
+                return True
+            case "names":
+                return list(self._store.names(fields["prefix"]))
+        raise ValueError(f"unknown operation {operation!r}")
+
+    # -- copying -------------------------------------------------------------------------------------------------------------
+    def _copy(self, fields: Mapping[str, Any]) -> list[Any]:
+        path, name, size = Path(fields["path"]), fields["name"], fields["size"]
+        before = fields.get("producers") or auxiliary.NO_PRODUCERS
+        if fields["previous"] is not None:
+            before = self._snapshot([StoredSegment.of(fields["previous"])], fields["base"])
+        found = auxiliary.examine(
+            self._disk, path, fields["base"], fields["end"], size, fields["interval"], before, self._wall_ms()
+        )
+        self._store.put_file(name + LOG, path, size, self._copy_spend)
+        self._store.put_bytes(name + AUXILIARY, found.to_bytes())
+        self._remember(name, found)
+        return [size, found.max_timestamp, found.epochs, len(found.aborted)]
+
+    def _snapshot(self, segments: Sequence[StoredSegment], offset: int) -> list[Any]:
+        """The producer state at `offset`, which is in one of the segments or at its end."""
+        for s in segments:
+            if s.start_offset <= offset <= s.end_offset:
+                found = self._auxiliary(s.name)
+                if offset == s.end_offset:
+                    return found.producers_after
+                producers = auxiliary.restored(found.producers_before)
+                segment = self._opened(s, found)
+                for position, header in segment.headers(0):
+                    if header.base_offset >= offset:
+                        break
+                    auxiliary.advance(producers, segment.file, position, header, self._wall_ms())
+                return auxiliary.state_of(producers)
+        raise ValueError(f"no segment contains offset {offset}")
+
+    # -- reading -------------------------------------------------------------------------------------------------------------
+    def _auxiliary(self, name: str) -> Auxiliary:
+        with self._lock:
+            found = self._auxiliaries.get(name)
+            if found is not None:
+                self._auxiliaries.move_to_end(name)
+                return found
+        found = Auxiliary.from_bytes(self._store.get(name + AUXILIARY, 0, AUXILIARY_BYTES_MAX))
+        self._remember(name, found)
+        return found
+
+    def _remember(self, name: str, found: Auxiliary) -> None:
+        with self._lock:
+            self._auxiliaries[name] = found
+            while len(self._auxiliaries) > AUXILIARIES_MAX:
+                self._auxiliaries.popitem(last=False)
+
+    def _opened(self, s: StoredSegment, found: Auxiliary) -> Segment:
+        segment = Segment(Path(s.name).parent, s.start_offset, self._disk, 1)
+        segment.attach(
+            RemoteFile(self._cache, self._disk, s.name + LOG, s.size_bytes), s.size_bytes, s.end_offset, found.index
+        )
+        return segment
+
+    def _read(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Complete batches from `offset` on, below `upto`. A segment without such batches (a gap of compaction at its end) is skipped."""
+        segments = [StoredSegment.of(s) for s in fields["segments"]]
+        offset, upto, bytes_max = fields["offset"], fields["upto"], fields["bytes_max"]
+        for i, s in enumerate(segments):
+            if s.start_offset >= upto:
+                break
+            segment = self._opened(s, self._auxiliary(s.name))
+            start = segment.position_of(offset)
+            end = segment.end_of_range(start, bytes_max, upto, True)
+            if end <= start:
+                continue
+            regions = self._cache.regions(s.name + LOG, start, end - start, s.size_bytes)
+            self._load_ahead(s, end, segments[i + 1 : i + 2])
+            return {
+                "regions": [[str(r.path), r.position, r.length] for r in regions],
+                "aborted": self._aborted(segments[i:], offset, min(upto, segment.bound_after(end))),
+            }
+        return {"regions": [], "aborted": []}
+
+    def _load_ahead(self, s: StoredSegment, end: int, following: Sequence[StoredSegment]) -> None:
+        last = (end - 1) // CHUNK_BYTES
+        for index in range(last + 1, last + 1 + AHEAD_CHUNKS):
+            self._cache.read_ahead(s.name + LOG, index, s.size_bytes)
+        if (last + 1) * CHUNK_BYTES >= s.size_bytes:
+            for after in following:
+                self._cache.read_ahead(after.name + LOG, 0, after.size_bytes)
+
+    def _aborted(self, segments: Sequence[StoredSegment], offset: int, upto: int) -> list[list[int]]:
+        """[producer id, first offset] of aborted transactions that overlap [offset, upto). The marker may be in a later segment."""
+        out = []
+        for s in segments:
+            if not s.aborted_count:
+                continue
+            for entry in self._auxiliary(s.name).aborted:
+                if entry.last_offset >= offset and entry.first_offset < upto:
+                    out.append([entry.producer_id, entry.first_offset])
+                if entry.stable >= upto:
+                    return out
+        return out
+
+    def _time(self, fields: Mapping[str, Any]) -> list[int] | None:
+        """[offset, timestamp, leader epoch] of the first record at or after `timestamp`, within [start, upto)."""
+        timestamp, start, upto = fields["timestamp"], fields["start"], fields["upto"]
+        budget = UnpackBudget.for_lookups()
+        for s in (StoredSegment.of(f) for f in fields["segments"]):
+            if s.max_timestamp < timestamp:
+                continue
+            segment = self._opened(s, self._auxiliary(s.name))
+            for position, header in segment.batches_since(timestamp):
+                if header.base_offset >= upto:
+                    return None
+                if header.max_timestamp < timestamp or header.last_offset < start:
+                    continue
+                data = segment.file.pread(header.size, position)
+                try:
+                    found = run_now(first_since(data, 0, header, timestamp, start, budget))
+                except records.CorruptBatch:
+                    found = (max(header.base_offset, start), header.max_timestamp)
+                if found is not None:
+                    return [*found, header.partition_leader_epoch] if found[0] < upto else None
+        return None

@@ -1,0 +1,112 @@
+"""The remote log of one partition: the state that results from its records in `__remote_log_metadata`. Pure.
+
+Invariants: every broker that reads the same records reaches the same state. The records have one order, so that order fences: a state that was written
+in an older leader epoch than the newest claim before it is ignored by every reader, also by its author. A state that does not follow from the previous
+one is ignored too. The leader then writes the valid state again (`stale`), because compaction would keep the ignored record.
+Does not contain: decisions of the leader (`leader`).
+"""
+
+from __future__ import annotations
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.remote.segments import (
+    LEADER,
+    SEGMENT,
+    START,
+    Forgotten,
+    LeaderClaim,
+    LogStart,
+    MetadataChange,
+    RemoteSegment,
+    SegmentState,
+)
+
+S = SegmentState
+FOLLOWS: dict[SegmentState | None, frozenset[SegmentState]] = {
+    # After compaction a segment may appear in any state.
+    None: frozenset(S),
+    S.COPY_STARTED: frozenset({S.COPY_STARTED, S.COPY_FINISHED, S.DELETE_STARTED}),
+    S.COPY_FINISHED: frozenset({S.COPY_FINISHED, S.DELETE_STARTED}),
+    S.DELETE_STARTED: frozenset({S.DELETE_STARTED, S.DELETE_FINISHED}),
+    S.DELETE_FINISHED: frozenset({S.DELETE_FINISHED}),
+}
+"""The states that may follow a state. A state may be repeated, because an append may be retried."""
+CLAIMS_KEPT = 8
+"""Claims of older leader epochs that stay in the topic. They fence a late record also after compaction."""
+
+
+class RemoteLog:
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.segments: dict[str, RemoteSegment] = {}
+        """{segment id: newest valid state}, in the order of their first records."""
+        self.claim: LeaderClaim | None = None
+        """The claim with the highest leader epoch."""
+        self.claims: set[int] = set()
+        """Leader epochs of the claims in the topic."""
+        self.log_start = 0
+        """Records below are deleted."""
+        self.stale: dict[str, None] = {}
+        """Segments whose newest record in the topic was ignored, so that it must be written again."""
+        self.start_stale = False
+        """The newest log start record in the topic was ignored, so that it must be written again."""
+
+    @property
+    def claim_epoch(self) -> int:
+        return self.claim.author_epoch if self.claim is not None else -1
+
+    def apply(self, change: MetadataChange) -> bool:
+        """Apply the next record of the topic. Returns whether it is valid. An invalid one changes nothing, except `stale`."""
+        match change:
+            case LeaderClaim():
+                self.claims.add(change.author_epoch)
+                if change.author_epoch < self.claim_epoch:
+                    return False
+                self.claim = change
+                return True
+            case LogStart():
+                self.start_stale = change.author_epoch < self.claim_epoch
+                if self.start_stale:
+                    return False
+                self.log_start = max(self.log_start, change.offset)
+                return True
+            case RemoteSegment():
+                return self._apply_segment(change)
+            case Forgotten():
+                self._forget(change.key)
+                return True
+
+    def _apply_segment(self, segment: RemoteSegment) -> bool:
+        before = self.segments.get(segment.segment_id)
+        fenced = segment.author_epoch < self.claim_epoch
+        if fenced or segment.state not in FOLLOWS[before.state if before is not None else None]:
+            self.stale[segment.segment_id] = None
+            if before is None:
+                # Nobody has seen it: as an unfinished copy it is deleted, with its objects.
+                self.segments[segment.segment_id] = segment.with_state(S.DELETE_STARTED, segment.author_epoch)
+            return False
+        self.stale.pop(segment.segment_id, None)
+        self.segments[segment.segment_id] = segment
+        return True
+
+    def _forget(self, key: str) -> None:
+        kind, _, rest = key.partition(":")
+        if kind == SEGMENT:
+            self.segments.pop(rest, None)
+            self.stale.pop(rest, None)
+        elif kind == LEADER:
+            self.claims.discard(int(rest))
+        elif kind == START:
+            self.log_start, self.start_stale = 0, False
+
+    @property
+    def old_claims(self) -> list[int]:
+        """Leader epochs whose claims need not be kept."""
+        return sorted(self.claims)[:-CLAIMS_KEPT]
+
+    def in_state(self, state: SegmentState) -> list[RemoteSegment]:
+        return [s for s in self.segments.values() if s.state is state]
+
+    @property
+    def empty(self) -> bool:
+        return not self.segments

@@ -1,0 +1,111 @@
+"""Objects in the remote store that no leader of a partition removes: those of deleted topics, and those without metadata.
+
+The leader of a metadata partition is responsible for the remote logs in it: it exists also when the topic is deleted. Invariants: only a tombstone of the
+topic in the metadata log deletes its objects (safety section 1), and an object without metadata is deleted only after the metadata was read up to its end
+after the object was listed. Such an object comes from a copy that ended after its leader was deposed. Does not contain: the rules of live partitions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.remote.frames import HelperError
+from brokerd.remote.process import RemoteHelper
+from brokerd.remote.remote_log import RemoteLog
+from brokerd.remote.segments import LEADER, SEGMENT, START, Forgotten, MetadataChange, RemoteSegment, SegmentState
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.runtime.remote_metadata import RemoteMetadata
+
+log = logging.getLogger(__name__)
+
+CLEANUP_INTERVAL_MS = 5_000
+SWEEP_INTERVAL_MS = 3_600_000
+"""Interval of the search for objects without metadata, by partition."""
+REQUEST_TIMEOUT_MS = 60_000
+DELETIONS_MAX = 16
+
+
+class RemoteCleanup:
+    def __init__(
+        self,
+        partitions: ReplicaManager,
+        metadata: RemoteMetadata,
+        logs: Mapping[int, dict[TopicPartition, RemoteLog]],
+        helper: RemoteHelper,
+        object_name: Callable[[RemoteSegment], str],
+        clock: Callable[[], Now],
+    ) -> None:
+        self._partitions, self._metadata, self._logs = partitions, metadata, logs
+        self._helper, self._object_name, self._clock = helper, object_name, clock
+        self._next_ms = 0
+        self._deleting: set[str] = set()
+        self._deleted: set[str] = set()
+        self._swept_ms: dict[TopicPartition, int] = {}
+
+    def tick(self, now: Now) -> None:
+        if now.mono_ms < self._next_ms:
+            return
+        self._next_ms = now.mono_ms + CLEANUP_INTERVAL_MS
+        for index in self._metadata.led():
+            if not self._metadata.is_current(index):
+                continue
+            for tp, remote_log in self._logs.get(index, {}).items():
+                if tp.topic_id in self._partitions.image.deleted:
+                    self._delete_log(remote_log)
+                elif now.mono_ms - self._swept_ms.get(tp, now.mono_ms - SWEEP_INTERVAL_MS) >= SWEEP_INTERVAL_MS:
+                    self._swept_ms[tp] = now.mono_ms
+                    self._sweep(index, tp)
+
+    # -- deleted topics ------------------------------------------------------------------------------------------------------
+    def _delete_log(self, remote_log: RemoteLog) -> None:
+        changes: list[MetadataChange] = []
+        for segment in list(remote_log.segments.values()):
+            own_id = segment.segment_id
+            if segment.state is SegmentState.DELETE_FINISHED or own_id in self._deleted:
+                changes.append(Forgotten(segment.tp, f"{SEGMENT}:{own_id}"))
+            elif segment.state is not SegmentState.DELETE_STARTED:
+                changes.append(segment.with_state(SegmentState.DELETE_STARTED, remote_log.claim_epoch))
+            elif own_id not in self._deleting and len(self._deleting) < DELETIONS_MAX:
+                self._delete(segment)
+        if remote_log.empty:
+            changes += [Forgotten(remote_log.tp, f"{LEADER}:{epoch}") for epoch in sorted(remote_log.claims)]
+            if remote_log.log_start:
+                changes.append(Forgotten(remote_log.tp, START))
+        if changes:
+            self._metadata.append(changes)
+
+    def _delete(self, segment: RemoteSegment) -> None:
+        self._deleting.add(segment.segment_id)
+
+        def answered(error: HelperError, value: Any) -> None:
+            self._deleting.discard(segment.segment_id)
+            if not error:
+                log.info("remote segment of a deleted topic deleted: name=%s", segment.name)
+                self._deleted.add(segment.segment_id)
+
+        self._helper.request("delete", {"name": self._object_name(segment)}, REQUEST_TIMEOUT_MS, answered)
+
+    # -- objects without metadata ----------------------------------------------------------------------------------------------
+    def _sweep(self, index: int, tp: TopicPartition) -> None:
+        def listed(error: HelperError, value: Any) -> None:
+            if error:
+                self._swept_ms.pop(tp, None)
+                return
+            # Metadata that was replicated before the objects were listed may not be applied yet.
+            self._compare(index, tp, list(value))
+
+        prefix = f"{self._partitions.image.cluster_id}/{tp.topic_id}/{tp.partition}/"
+        self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, listed)
+
+    def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> None:
+        remote_log = self._logs.get(index, {}).get(tp)
+        if remote_log is None or not self._metadata.refresh(index):
+            return
+        for name in {n.rpartition(".")[0] for n in names if not n.endswith(".partial")}:
+            segment_id = name.rpartition("/")[2].partition("-")[2]
+            if segment_id and segment_id not in remote_log.segments:
+                log.warning("remote object without metadata deleted: name=%s", name)
+                self._helper.request("delete", {"name": name}, REQUEST_TIMEOUT_MS, lambda error, value: None)

@@ -1,0 +1,346 @@
+"""Tiered storage of one broker: the remote logs of the partitions that it leads, connected to their local logs, the metadata topic and the helper.
+
+Invariants: a partition with tiered storage has a `RemoteView` from the first moment of its leadership, so that no fetch below the local log is out of
+range and no local segment is deleted before its copy is known. Results of an earlier leadership are not used; their objects are deleted.
+Does not contain: decisions (`remote/leader`), the topic (`remote_metadata`), reads (`replication/remote_reads`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from brokerd.apis.forwarding import SendToController
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.config.broker import BrokerConfig
+from brokerd.environment import Environment
+from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.remote.frames import HelperError
+from brokerd.remote.leader import (
+    AppendRemoteMetadata,
+    Copied,
+    CopySegment,
+    DeleteObjects,
+    LocalLog,
+    LocalSegment,
+    RaiseLocalStart,
+    RemoteLeader,
+)
+from brokerd.remote.process import RemoteHelper
+from brokerd.remote.remote_log import RemoteLog
+from brokerd.remote.segments import MetadataChange, RemoteSegment
+from brokerd.remote.view import RemoteView
+from brokerd.replication.partition_events import LogStartRaised
+from brokerd.replication.remote_reads import RemoteReads
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.runtime.remote_cleanup import RemoteCleanup
+from brokerd.runtime.remote_metadata import RemoteMetadata
+from brokerd.storage.disk import DiskFailed
+
+log = logging.getLogger(__name__)
+
+COPY_TIMEOUT_MS = 3_600_000
+"""A segment of 1 GiB at 1 MB/s needs 18 minutes. A helper that hangs is noticed earlier by its reads."""
+DELETE_TIMEOUT_MS = 60_000
+POLL_MS = 100
+"""Interval of reads of metadata partitions that this broker leads."""
+
+
+class TieredPartition:
+    """A leadership of a partition with tiered storage."""
+
+    __slots__ = ("leader", "replica")
+
+    def __init__(self, replica: Replica, leader: RemoteLeader) -> None:
+        self.replica, self.leader = replica, leader
+
+
+class RemoteLogs:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        partitions: ReplicaManager,
+        clock: Callable[[], Now],
+        draw_id: Callable[[], str],
+        helper: RemoteHelper | None,
+        metadata: Callable[[RemoteLogs], RemoteMetadata],
+    ) -> None:
+        """`helper` None: this broker has no tiered storage. Partitions with tiered storage are then not shortened, and their remote records not served."""
+        self._config, self._partitions, self._clock, self._draw_id = config, partitions, clock, draw_id
+        self._helper = helper
+        self.led: dict[TopicPartition, TieredPartition] = {}
+        self.logs: dict[int, dict[TopicPartition, RemoteLog]] = {}
+        """{metadata partition: remote logs}."""
+        self._next_task_ms = self._next_poll_ms = 0
+        self._changed: dict[TopicPartition, None] = {}
+        self._rates = rates(config)
+        if helper is not None:
+            self.metadata = metadata(self)
+            self.reads = RemoteReads(helper.request, partitions.disk.open, clock, self.object_name)
+            self._cleanup = RemoteCleanup(partitions, self.metadata, self.logs, helper, self.object_name, clock)
+
+    @property
+    def enabled(self) -> bool:
+        return self._helper is not None
+
+    def object_name(self, segment: RemoteSegment) -> str:
+        return f"{self._partitions.image.cluster_id}/{segment.name}"
+
+    # -- leadership ------------------------------------------------------------------------------------------------------------
+    def leads(self, topic: str, partition: int) -> None:
+        """This broker leads the partition, in a new leader epoch."""
+        replica = self._partitions.named(topic, partition)
+        if replica is not None:
+            self._follow_config(replica)
+
+    def resigned(self, topic: str, partition: int) -> None:
+        replica = self._partitions.named(topic, partition)
+        if replica is not None:
+            self._drop(replica)
+
+    def _drop(self, replica: Replica) -> None:
+        replica.remote = None
+        if self.led.pop(replica.tp, None) is not None:
+            self.reads.forget(replica.tp)
+
+    def _follow_config(self, replica: Replica) -> None:
+        """Start or end tiered storage of a partition that this broker leads."""
+        known = self.led.get(replica.tp)
+        if known is not None and known.replica is not replica:
+            del self.led[replica.tp]
+            known = None
+        wanted = replica.config.remote_storage or (known is not None and replica.config.remote_delete_on_disable)
+        if not wanted:
+            if replica.remote is not None:
+                self._drop(replica)
+            return
+        if known is None and replica.config.remote_storage:
+            replica.remote = RemoteView()
+            if self.enabled:
+                self._begin(replica)
+
+    def _begin(self, replica: Replica) -> None:
+        index = self.metadata.partition_of(replica.tp)
+        if index is None:
+            self.metadata.create_topic()
+            return
+        remote_log = self._log(index, replica.tp)
+        leader = RemoteLeader(
+            replica.tp, replica.core.leader_epoch, self._partitions.broker_id, remote_log, self._draw_id
+        )
+        self.led[replica.tp] = TieredPartition(replica, leader)
+        replica.remote = leader.view
+        self._changed[replica.tp] = None
+
+    def _log(self, index: int, tp: TopicPartition) -> RemoteLog:
+        return self.logs.setdefault(index, {}).setdefault(tp, RemoteLog(tp))
+
+    # -- metadata --------------------------------------------------------------------------------------------------------------
+    def apply(self, index: int, change: MetadataChange) -> None:
+        remote_log = self._log(index, change.tp)
+        valid = remote_log.apply(change)
+        if not valid:
+            log.warning("remote log metadata of an older leader or state ignored: %s", change)
+        if change.tp in self.led:
+            self._changed[change.tp] = None
+
+    def restart(self, index: int) -> None:
+        """The records of a metadata partition are read from the start again, or not any more."""
+        self.logs.pop(index, None)
+        for tp, tiered in list(self.led.items()):
+            if self.metadata.partition_of(tp) == index:
+                del self.led[tp]
+                replica = tiered.replica
+                replica.remote = RemoteView()
+
+    # -- time ------------------------------------------------------------------------------------------------------------------
+    def tick(self, now: Now) -> None:
+        if not self.enabled:
+            return
+        if now.mono_ms >= self._next_poll_ms:
+            self._next_poll_ms = now.mono_ms + POLL_MS
+            for replica in self._partitions.led():
+                if replica.config.remote_storage or replica.remote is not None:
+                    self._follow_config(replica)
+                    if replica.tp not in self.led and replica.remote is not None:
+                        self._begin(replica)
+            indexes = {i for tp in self.led if (i := self.metadata.partition_of(tp)) is not None}
+            self.metadata.need(indexes | set(self.metadata.led()))
+            self.metadata.poll()
+            self._cleanup.tick(now)
+            self.reads.tick(now)
+        if now.mono_ms >= self._next_task_ms:
+            self._next_task_ms = now.mono_ms + self._config["remote.log.manager.task.interval.ms"]
+            self._changed.update(dict.fromkeys(self.led))
+            self._send_rates()
+        self._changed.update((tp, None) for tp, t in self.led.items() if not t.leader.loaded)
+        while self._changed:
+            tp = next(iter(self._changed))
+            del self._changed[tp]
+            self._decide(tp, now)
+
+    def _decide(self, tp: TopicPartition, now: Now) -> None:
+        tiered = self.led.get(tp)
+        if tiered is None:
+            return
+        replica, leader = tiered.replica, tiered.leader
+        if not replica.leads or replica.core.leader_epoch != leader.leader_epoch:
+            self._drop(replica)
+            return
+        for effect in leader.decide(self._local_log(replica), now):
+            match effect:
+                case AppendRemoteMetadata():
+                    self.metadata.append(effect.changes)
+                case CopySegment():
+                    self._copy(tiered, effect)
+                case DeleteObjects():
+                    self._delete(effect.segment, partial(self._objects_deleted, tiered, effect.segment))
+                case RaiseLocalStart():
+                    self._raise_start(replica, effect.offset, now)
+
+    @staticmethod
+    def _local_log(replica: Replica) -> LocalLog:
+        log_, config, state = replica.log, replica.config, replica.core.state
+        *closed, active = log_.segments
+        handed_over = state is not None and (state.handover_offset >= 0 or bool(state.observers))
+        return LocalLog(
+            start_offset=log_.start_offset,
+            end_offset=log_.end_offset,
+            last_stable=replica.last_stable() if replica.core.serves_latest else 0,
+            segments=[LocalSegment(s.base_offset, s.end_offset, s.size) for s in closed],
+            active_bytes=active.size,
+            end_of_epoch=log_.epochs.end_offset_for,
+            retention_ms=config.retention_ms,
+            retention_bytes=config.retention_bytes,
+            copies=config.remote_storage and not config.remote_copy_disabled and not handed_over,
+            deletes_all=not config.remote_storage and config.remote_delete_on_disable,
+        )
+
+    def _raise_start(self, replica: Replica, offset: int, now: Now) -> None:
+        try:
+            self._partitions.delete_below(replica, min(offset, replica.core.high_watermark))
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+            return
+        self._partitions.run(replica, LogStartRaised(replica.log.start_offset), now)
+
+    def request_start(self, replica: Replica, offset: int) -> None:
+        """A client deletes the records below `offset`. The remote log start follows in the metadata topic."""
+        tiered = self.led.get(replica.tp)
+        if tiered is not None:
+            tiered.leader.request_start(offset)
+            self._changed[replica.tp] = None
+
+    # -- copying and deleting --------------------------------------------------------------------------------------------------
+    def _copy(self, tiered: TieredPartition, effect: CopySegment) -> None:
+        replica, segment = tiered.replica, effect.segment
+        local = next((s for s in replica.log.segments[:-1] if s.base_offset == segment.start_offset), None)
+        if local is None or local.size != segment.size_bytes:
+            tiered.leader.copied(segment.segment_id, None, self._clock())
+            return
+        fields: dict[str, Any] = {
+            "path": str(local.path),
+            "name": self.object_name(segment),
+            "base": segment.start_offset,
+            "end": segment.end_offset,
+            "size": segment.size_bytes,
+            "interval": local.interval,
+            "previous": None if effect.previous is None else self.reads.named(effect.previous),
+        }
+        if effect.previous is None and (snapshot := replica.log.snapshots.read(segment.start_offset)) is not None:
+            fields["producers"] = [snapshot.producers, snapshot.closing]
+        log.info("%s: copying segment: start=%d bytes=%d", replica.name, segment.start_offset, segment.size_bytes)
+        assert self._helper is not None
+        self._helper.request("copy", fields, COPY_TIMEOUT_MS, partial(self._copied, tiered, segment))
+
+    def _copied(self, tiered: TieredPartition, segment: RemoteSegment, error: HelperError, value: Any) -> None:
+        name = f"{tiered.replica.name}: segment={segment.start_offset} id={segment.segment_id}"
+        result = None
+        if error:
+            log.warning("%s not copied: error=%s detail=%s", name, error.name, value)
+        else:
+            size, max_timestamp, epochs, aborted_count = value
+            result = Copied(size, max_timestamp, tuple((e, o) for e, o in epochs), aborted_count)
+        current = self.led.get(segment.tp) is tiered
+        if current and tiered.leader.copied(segment.segment_id, result, self._clock()):
+            self._changed[segment.tp] = None
+        elif error is not HelperError.NO_ANSWER:
+            # Another leader may already have deleted what was there, before this copy was complete.
+            log.info("%s deleted: reason=leadership-changed", name)
+            self._delete(segment, lambda ok: None)
+
+    def _delete(self, segment: RemoteSegment, done: Callable[[bool], None]) -> None:
+        def answered(error: HelperError, value: Any) -> None:
+            if error:
+                log.warning("remote segment not deleted: name=%s error=%s detail=%s", segment.name, error.name, value)
+            done(not error)
+
+        assert self._helper is not None
+        self._helper.request("delete", {"name": self.object_name(segment)}, DELETE_TIMEOUT_MS, answered)
+
+    def _objects_deleted(self, tiered: TieredPartition, segment: RemoteSegment, ok: bool) -> None:
+        tiered.leader.objects_deleted(segment.segment_id, ok, self._clock())
+        self._changed[segment.tp] = None
+
+    # -- settings and end ------------------------------------------------------------------------------------------------------
+    def _send_rates(self) -> None:
+        """Send the quotas to the helper if they have changed. A new helper starts with the current ones."""
+        current = rates(self._config)
+        if self._rates != current and self._helper is not None:
+            self._rates = current
+            self._helper.request("rates", current, DELETE_TIMEOUT_MS, lambda error, value: None)
+
+    def close(self) -> None:
+        if self._helper is not None:
+            self._helper.close()
+
+
+def build_remote_logs(
+    config: BrokerConfig,
+    environment: Environment,
+    partitions: ReplicaManager,
+    reads: InterBrokerClient,
+    appends: InterBrokerClient,
+    send_to_controller: SendToController,
+) -> RemoteLogs:
+    """Tiered storage as configured. `reads`, `appends`: connections for the metadata topic only, because a read waits at its leader."""
+    loop = environment.loop
+
+    def metadata(remote_logs: RemoteLogs) -> RemoteMetadata:
+        return RemoteMetadata(
+            partitions,
+            reads,
+            appends,
+            lambda: loop.now,
+            environment.warming,
+            send_to_controller,
+            remote_logs.apply,
+            remote_logs.restart,
+            partition_count=config["remote.log.metadata.topic.num.partitions"],
+            replication_factor=config["remote.log.metadata.topic.replication.factor"],
+        )
+
+    def settings() -> dict[str, Any]:
+        own: str = config["remote.log.cache.dir"]
+        return {
+            "url": config["remote.log.storage.url"],
+            "cache": own
+            or str(config["log.dirs"][0].absolute().with_name(f"{config['log.dirs'][0].name}-remote-cache")),
+            "cache_bytes": config["remote.log.cache.max.bytes"],
+            "copy_rate": config["remote.log.manager.copy.max.bytes.per.second"],
+            "fetch_rate": config["remote.log.manager.fetch.max.bytes.per.second"],
+        }
+
+    helper = environment.remote_helper(settings) if config["remote.log.storage.system.enable"] else None
+    return RemoteLogs(config, partitions, lambda: loop.now, environment.draw_id, helper, metadata)
+
+
+def rates(config: BrokerConfig) -> dict[str, int]:
+    """The quotas of the helper, in bytes per second."""
+    return {
+        "copy": config["remote.log.manager.copy.max.bytes.per.second"],
+        "fetch": config["remote.log.manager.fetch.max.bytes.per.second"],
+    }

@@ -1,0 +1,169 @@
+"""A topic with tiered storage on processes with a real client: copies, local retention, reads of remote records while processes are killed and the store
+fails. Does not check single decisions (tests/unit/remote) or rare orders of events (tests/simulation/test_tier.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from tests.cluster.local import LocalCluster, wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+SEGMENT_BYTES, LOCAL_BYTES = 200_000, 400_000
+RECORDS, VALUE_BYTES = 3_000, 1_000
+TOPIC_CONFIGS = {
+    "remote.storage.enable": "true",
+    "segment.bytes": str(SEGMENT_BYTES),
+    "local.retention.bytes": str(LOCAL_BYTES),
+    "min.insync.replicas": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    folder = tmp_path_factory.mktemp("tier")
+    (folder / "store").mkdir()
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.url": f"file://{folder}/store",
+        "remote.log.manager.task.interval.ms": "200",
+        "log.retention.check.interval.ms": "500",
+        "log.cleaner.backoff.ms": "1000",
+    }
+    with LocalCluster(folder, brokers=3, settings=settings) as cluster:
+        yield cluster
+
+
+def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    new = NewTopic(topic, 1, 3, config={**TOPIC_CONFIGS, **configs})
+    admin.create_topics([new])[topic].result(60)
+    wait_for(lambda: cluster.image.topic_named(topic), topic)
+
+
+def value(number: int) -> bytes:
+    return (b"%08d" % number) + hashlib.sha256(b"%d" % number).digest() * ((VALUE_BYTES - 8) // 32)
+
+
+def produce(cluster: LocalCluster, topic: str, first: int, count: int) -> None:
+    failures: list[object] = []
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5, "batch.size": 16_384}
+    )
+    for number in range(first, first + count):
+        while True:
+            try:
+                producer.produce(
+                    topic, value(number), partition=0, on_delivery=lambda e, m: failures.append(e) if e else None
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 500 == 0:
+            producer.poll(0)
+    assert producer.flush(120) == 0
+    assert not failures
+
+
+def read_all(cluster: LocalCluster, topic: str, count: int, seconds: float = 150) -> list[tuple[int, bytes]]:
+    """(offset, value) of `count` records from the earliest offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": f"reader-{os.urandom(4).hex()}",
+            "auto.offset.reset": "error",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    out: list[tuple[int, bytes]] = []
+    deadline = time.monotonic() + seconds
+    while len(out) < count and time.monotonic() < deadline:
+        for message in consumer.consume(500, 0.5):
+            assert message.error() is None or message.error().retriable(), message.error()
+            if message.error() is None:
+                data = message.value()
+                assert data is not None
+                out.append((message.offset() or 0, data))
+    consumer.close()
+    return out
+
+
+def expected(count: int) -> list[tuple[int, bytes]]:
+    return [(i, value(i)) for i in range(count)]
+
+
+def local_starts(cluster: LocalCluster, topic: str) -> dict[int, int]:
+    """{broker: base offset of the first local segment}."""
+    found = {}
+    for broker in cluster.ports:
+        bases = [int(f.stem) for f in (cluster.folder / f"data-{broker}" / f"{topic}-0").glob("*.log")]
+        if bases:
+            found[broker] = min(bases)
+    return found
+
+
+def helpers(cluster: LocalCluster) -> dict[int, int]:
+    """{broker: process id of its helper}."""
+    out = {}
+    for broker in cluster.ports:
+        process = cluster.processes.get(f"broker-{broker}")
+        if process is not None:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            out.update({broker: int(children[0])} if children else {})
+    return out
+
+
+def test_old_records_are_copied_deleted_locally_and_read_from_the_store(cluster: LocalCluster) -> None:
+    create(cluster, "walk")
+    produce(cluster, "walk", 0, RECORDS)
+    wait_for(lambda: all(s > 0 for s in local_starts(cluster, "walk").values()), "local retention on all replicas")
+    wait_for(lambda: len(set(local_starts(cluster, "walk").values())) == 1, "followers to follow the local log start")
+    assert read_all(cluster, "walk", RECORDS) == expected(RECORDS)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    part = TopicPartition("walk", 0)
+    assert admin.list_offsets({part: OffsetSpec.earliest()})[part].result(30).offset == 0
+    assert list((cluster.folder / "store").rglob("*.log"))
+
+
+def leader_of(cluster: LocalCluster, topic: str) -> int:
+    state = cluster.image.topic_named(topic)
+    return state.partitions[0].leader if state is not None else -1
+
+
+def test_a_reader_gets_every_byte_while_leader_and_helper_are_killed_and_the_store_is_away(
+    cluster: LocalCluster,
+) -> None:
+    create(cluster, "faults")
+    produce(cluster, "faults", 0, RECORDS)
+    wait_for(lambda: all(s > 0 for s in local_starts(cluster, "faults").values()), "local retention")
+    found: list[list[tuple[int, bytes]]] = []
+    reader = threading.Thread(target=lambda: found.append(read_all(cluster, "faults", 2 * RECORDS, 240)))
+    reader.start()
+    store, away = cluster.folder / "store", cluster.folder / "store-away"
+    store.rename(away)
+    for pid in helpers(cluster).values():
+        os.kill(pid, signal.SIGKILL)
+    produce(cluster, "faults", RECORDS, RECORDS // 2)  # producers need no store
+    away.rename(store)
+    killed = leader_of(cluster, "faults")
+    cluster.kill(f"broker-{killed}")
+    wait_for(lambda: leader_of(cluster, "faults") not in (killed, -1), "another leader")
+    produce(cluster, "faults", RECORDS + RECORDS // 2, RECORDS // 2)
+    cluster.start_broker(killed)
+    reader.join(250)
+    assert found
+    assert found[0] == expected(2 * RECORDS)
+    wait_for(
+        lambda: len(set(local_starts(cluster, "faults").values())) == 1, "the replicas to have one local log start"
+    )
+    assert read_all(cluster, "faults", 2 * RECORDS) == expected(2 * RECORDS)

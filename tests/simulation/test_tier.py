@@ -1,0 +1,77 @@
+"""Tiered storage in worlds of late and lost messages (`tier`), and mutations that the checkers must detect."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from brokerd.remote import leader, lineage, remote_log, view
+from brokerd.remote.leader import LocalLog, LocalSegment
+from brokerd.remote.lineage import Chain
+from brokerd.remote.remote_log import FOLLOWS, RemoteLog
+from brokerd.remote.segments import RemoteSegment, SegmentState
+from tests.simulation.tier import TierViolation, TierWorld
+
+SEEDS = range(16)
+BITE_SEEDS = 40
+
+
+def test_no_order_of_events_loses_or_hides_a_committed_record() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        reached += TierWorld(seed).run().reached
+    for state in (
+        "election",
+        "state ignored",
+        "copy ended after its leadership",
+        "partial copy",
+        "message lost",
+        "local segment deleted",
+        "record compacted",
+    ):
+        assert reached[state], f"no world has reached: {state}"
+
+
+def detected() -> bool:
+    for seed in range(BITE_SEEDS):
+        try:
+            TierWorld(seed).run()
+        except TierViolation:
+            return True
+    return False
+
+
+def test_deleting_local_segments_before_the_copy_is_finished_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def eager(segments: list[RemoteSegment], end: lineage.EpochEnd) -> Chain:
+        finished = [
+            s.with_state(SegmentState.COPY_FINISHED, s.author_epoch) if s.state is SegmentState.COPY_STARTED else s
+            for s in segments
+        ]
+        return lineage.chain_of(finished, lambda epoch: (-1, -1))
+
+    monkeypatch.setattr(leader, "chain_of", eager)
+    assert detected()
+
+
+def test_forgetting_the_leader_epoch_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RemoteLog, "claim_epoch", -1)
+    assert detected()
+
+
+def test_copying_beyond_the_last_stable_offset_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hasty(local: LocalLog, chain: Chain) -> LocalSegment | None:
+        return next((s for s in local.segments if s.end_offset > chain.end), None)
+
+    monkeypatch.setattr(leader, "next_to_copy", hasty)
+    assert detected()
+
+
+def test_accepting_any_state_after_any_other_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_log, "FOLLOWS", dict.fromkeys(FOLLOWS, frozenset(SegmentState)))
+    assert detected()
+
+
+def test_deleting_locally_without_reading_the_remote_log_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view.RemoteView, "copied_end", lambda self, start: start + 10)
+    assert detected()

@@ -1,0 +1,66 @@
+"""The helper's loop: every request gets one answer, with an error code of its kind."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokerd.remote.frames import FrameReader, HelperError, encode
+from brokerd.remote.helper import Helper
+
+
+class Broker:
+    """The broker's end of the socket."""
+
+    def __init__(self, tmp_path: Path, url: str) -> None:
+        self.socket, theirs = socket.socketpair()
+        settings = {
+            "url": url,
+            "cache": str(tmp_path / "cache"),
+            "cache_bytes": 1 << 20,
+            "copy_rate": 1 << 40,
+            "fetch_rate": 1 << 40,
+        }
+        self.helper = Helper(theirs, settings)
+        self.reader = FrameReader()
+        self.thread = threading.Thread(target=self.helper.serve, args=(FrameReader(), []), daemon=True)
+        self.thread.start()
+
+    def ask(self, operation: str, **fields: Any) -> tuple[HelperError, Any]:
+        self.socket.sendall(encode([7, operation, fields]))
+        answers: list[list[Any]] = []
+        while not answers:
+            answers = self.reader.feed(self.socket.recv(65_536))
+        ((request_id, error, value),) = answers
+        assert request_id == 7
+        return HelperError(error), value
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    (tmp_path / "store").mkdir()
+    broker = Broker(tmp_path, f"file://{tmp_path}/store")
+    yield broker
+    broker.socket.close()
+    broker.thread.join(10)
+    assert not broker.thread.is_alive(), "the helper ends with its broker"
+
+
+def test_answers_and_error_codes(broker: Broker, tmp_path: Path) -> None:
+    assert broker.ask("names", prefix="c/") == (HelperError.NONE, [])
+    assert broker.ask("delete", name="c/absent") == (HelperError.NONE, True)
+    absent = ["c/absent", 0, 10, 100, 5, 0]
+    assert broker.ask("read", segments=[absent], offset=0, upto=10, bytes_max=1)[0] is HelperError.OBJECT_MISSING
+    assert broker.ask("nonsense")[0] is HelperError.INVALID
+    segment = {"name": "c/a", "base": 0, "end": 10, "size": 100, "interval": 1, "previous": None}
+    assert broker.ask("copy", path=str(tmp_path / "absent"), **segment)[0] is HelperError.LOCAL_FILE
+    (tmp_path / "damaged").write_bytes(bytes(100))
+    assert broker.ask("copy", path=str(tmp_path / "damaged"), **segment)[0] is HelperError.DAMAGED
+    assert broker.ask("rates", copy=5, fetch=6) == (HelperError.NONE, True)
+    (tmp_path / "store").rmdir()
+    assert broker.ask("names", prefix="c/")[0] is HelperError.STORE_UNAVAILABLE

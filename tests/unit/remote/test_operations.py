@@ -1,0 +1,174 @@
+"""Copies and reads of the helper, with a real folder as store and real segments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.model import Now
+from brokerd.remote.auxiliary import DamagedSegment
+from brokerd.remote.chunk_cache import ChunkCache
+from brokerd.remote.operations import Operations, StoredSegment
+from brokerd.remote.stores import FolderStore, ObjectMissing
+from brokerd.storage.disk import OsDisk
+from brokerd.storage.log import Log
+from brokerd.wire import end_transaction_marker, records
+from brokerd.wire.end_transaction_marker import Marker
+from brokerd.wire.records import Record
+
+NOW = Now(1_000, 1_000)
+
+
+class Scene:
+    """A log with small segments, its closed segments copied to a folder."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.disk, self.store = OsDisk(), FolderStore(tmp_path / "store")
+        for folder in ("store", "t-0"):
+            (tmp_path / folder).mkdir()
+        config = TopicConfig.from_overrides({"segment.bytes": "2000", "index.interval.bytes": "300"})
+        self.log = Log.open(tmp_path / "t-0", config, self.disk, NOW)
+        cache = ChunkCache(self.disk, tmp_path / "cache", self.store, 1 << 20, lambda count: None)
+        self.operations = Operations(self.disk, self.store, cache, lambda count: None, lambda: 5_000)
+        self.copied: list[StoredSegment] = []
+
+    def append(self, first: int, producer: int = -1, sequence: int = -1) -> None:
+        batch = [Record(i, first + i, b"k", b"%06d" % (first + i) + bytes(80)) for i in range(3)]
+        data = bytearray(
+            records.build(
+                batch,
+                producer_id=producer,
+                producer_epoch=0 if producer >= 0 else -1,
+                base_sequence=sequence,
+                transactional=producer >= 0,
+            )
+        )
+        self.log.append(data, list(records.batches(data)), 4, NOW)
+
+    def end(self, producer: int, commit: bool) -> None:
+        data = end_transaction_marker.marker(producer, 0, Marker(commit, 0), NOW.wall_ms)
+        self.log.append(data, list(records.batches(data)), 4, NOW)
+
+    def copy_all(self) -> None:
+        for segment in self.log.segments[len(self.copied) : -1]:
+            name = f"cluster/topic/0/{segment.base_offset}-id"
+            fields: dict[str, Any] = {
+                "path": str(segment.path),
+                "name": name,
+                "base": segment.base_offset,
+                "end": segment.end_offset,
+                "size": segment.size,
+                "interval": 300,
+                "previous": self.named(self.copied[-1]) if self.copied else None,
+            }
+            size, newest, epochs, aborted = self.operations.run("copy", fields)
+            assert epochs[0] == (4, segment.base_offset) and size == segment.size
+            self.copied.append(StoredSegment(name, segment.base_offset, segment.end_offset, size, newest, aborted))
+
+    @staticmethod
+    def named(s: StoredSegment) -> list[Any]:
+        return [s.name, s.start_offset, s.end_offset, s.size_bytes, s.max_timestamp, s.aborted_count]
+
+    def read(self, offset: int, upto: int, bytes_max: int = 10_000) -> dict[str, Any]:
+        segments = [self.named(s) for s in self.copied if s.end_offset > offset]
+        fields = {"segments": segments, "offset": offset, "upto": upto, "bytes_max": bytes_max}
+        result: dict[str, Any] = self.operations.run("read", fields)
+        result["data"] = b"".join(Path(p).read_bytes()[at : at + n] for p, at, n in result["regions"])
+        return result
+
+    def local(self, offset: int, upto: int, bytes_max: int = 10_000) -> bytes:
+        return self.log.read(offset, bytes_max, upto).bytes()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_every_read_returns_the_bytes_of_the_local_log(scene: Scene) -> None:
+    for first in range(0, 90, 3):
+        scene.append(first)
+    scene.copy_all()
+    end = scene.copied[-1].end_offset
+    assert len(scene.copied) > 3
+    for offset in range(end):
+        assert scene.read(offset, end)["data"] == scene.local(offset, end)
+        assert scene.read(offset, end, 400)["data"] == scene.local(offset, end, 400)
+    assert scene.read(end - 1, end - 1)["data"] == b""
+
+
+def test_aborted_transactions_are_found_also_when_the_marker_is_in_a_later_segment(scene: Scene) -> None:
+    scene.append(0, producer=7, sequence=0)
+    for first in range(3, 60, 3):
+        scene.append(first)
+    scene.end(7, commit=False)
+    for first in range(61, 90, 3):
+        scene.append(first)
+    scene.copy_all()
+    end = scene.copied[-1].end_offset
+    for offset in range(end):
+        entries = scene.log.aborted.between(offset, offset + 1)
+        if entries:
+            assert [7, 0] in scene.read(offset, end)["aborted"]
+    assert scene.read(65, end)["aborted"] == []
+
+
+def test_the_producer_state_of_the_tier_is_that_of_the_log(scene: Scene) -> None:
+    for n in range(12):
+        scene.append(n * 10, producer=7, sequence=n * 3)
+        if n % 3 == 2:
+            scene.end(7, commit=n % 2 == 0)
+    scene.copy_all()
+    for offset in [s.start_offset for s in scene.copied] + [scene.copied[0].start_offset + 3]:
+        producers, closing = scene.operations.run(
+            "snapshot",
+            {"segments": [scene.named(s) for s in scene.copied if s.start_offset <= offset], "offset": offset},
+        )
+        expected = {}
+        for segment in scene.log.segments:
+            for _, header in segment.headers(0):
+                if header.base_offset < offset and header.producer_id >= 0 and not header.is_control:
+                    expected[header.producer_id] = header.last_sequence
+        assert {p[0]: p[5][-1][1] for p in producers if p[5]} == expected and closing == []
+
+
+def test_a_search_by_time_finds_the_first_record(scene: Scene) -> None:
+    for first in range(0, 90, 3):
+        scene.append(first)
+    scene.copy_all()
+    end = scene.copied[-1].end_offset
+    for timestamp in (0, 1, 17, 40, end - 1):
+        fields = {"segments": [scene.named(s) for s in scene.copied], "timestamp": timestamp, "start": 0, "upto": end}
+        assert scene.operations.run("time", fields) == [timestamp, timestamp, 4]
+    fields["timestamp"] = 1_000_000
+    assert scene.operations.run("time", fields) is None
+
+
+def test_a_damaged_segment_is_not_copied(scene: Scene) -> None:
+    for first in range(0, 60, 3):
+        scene.append(first)
+    segment = scene.log.segments[0]
+    with open(segment.path, "r+b") as file:
+        file.seek(segment.size // 2)
+        file.write(b"damage")
+    with pytest.raises(DamagedSegment):
+        scene.copy_all()
+    assert list(scene.store.names("")) == []
+
+
+def test_delete_and_names(scene: Scene) -> None:
+    for first in range(0, 60, 3):
+        scene.append(first)
+    scene.copy_all()
+    names = scene.operations.run("names", {"prefix": "cluster/topic/0/"})
+    assert len(names) == 2 * len(scene.copied)
+    scene.operations.run("delete", {"name": scene.copied[0].name})
+    scene.operations.run("delete", {"name": scene.copied[0].name})
+    assert len(scene.operations.run("names", {"prefix": "cluster/topic/0/"})) == len(names) - 2
+    with pytest.raises(ObjectMissing):
+        scene.store.get(scene.copied[0].name + ".log", 0, 10)
+    with pytest.raises(ValueError, match="unknown operation"):
+        scene.operations.run("paint", {})

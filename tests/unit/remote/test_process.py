@@ -1,0 +1,70 @@
+"""The broker's side of a real helper process: answers, a killed helper, a time-out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokerd.net.loop import Loop
+from brokerd.remote.frames import HelperError
+from brokerd.remote.process import HelperProcess
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def turn_until(loop: Loop, condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        loop.turn()
+
+
+def test_a_killed_helper_is_started_again_and_every_request_is_answered_once(loop: Loop, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    settings = {
+        "url": f"file://{tmp_path}/store",
+        "cache": str(tmp_path / "cache"),
+        "cache_bytes": 1 << 20,
+        "copy_rate": 1 << 40,
+        "fetch_rate": 1 << 40,
+    }
+    helper = HelperProcess(loop, lambda: settings)
+    answers: list[tuple[HelperError, Any]] = []
+
+    def ask(timeout_ms: int = 60_000) -> None:
+        helper.request("names", {"prefix": "a/"}, timeout_ms, lambda error, value: answers.append((error, value)))
+
+    ask()
+    turn_until(loop, lambda: answers)
+    assert answers[0][0] is HelperError.NO_ANSWER, "the process is not started yet"
+    turn_until(loop, lambda: helper.starts == 1)
+    ask()
+    turn_until(loop, lambda: len(answers) == 2)
+    assert answers[1] == (HelperError.NONE, [])
+    assert helper.process is not None
+    os.kill(helper.process.pid, signal.SIGSTOP)
+    ask(timeout_ms=1)
+    turn_until(loop, lambda: len(answers) == 3)
+    assert answers[2] == (HelperError.NO_ANSWER, "time-out")
+    ask()
+    os.kill(helper.process.pid, signal.SIGKILL)
+    turn_until(loop, lambda: len(answers) == 4)
+    assert answers[3][0] is HelperError.NO_ANSWER
+    turn_until(loop, lambda: helper.starts == 2)
+    ask()
+    turn_until(loop, lambda: len(answers) == 5)
+    assert answers[4] == (HelperError.NONE, [])
+    last = helper.process
+    helper.close()
+    last.wait(30)

@@ -1,0 +1,83 @@
+"""The remote log of a partition: states, fencing by the order of the records, and what compaction must not undo."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.remote.remote_log import CLAIMS_KEPT, RemoteLog
+from brokerd.remote.segments import (
+    Forgotten,
+    LeaderClaim,
+    LogStart,
+    MetadataChange,
+    RemoteSegment,
+    SegmentState,
+    key_of,
+)
+
+S = SegmentState
+TP = TopicPartition(UUID(int=7), 3)
+
+
+def segment(state: SegmentState, epoch: int = 1, start: int = 0, end: int = 10, own_id: str = "a") -> RemoteSegment:
+    return RemoteSegment(TP, own_id, state, epoch, start, end, 100, 5, 6, ((epoch, start),), 2)
+
+
+def replayed(*changes: MetadataChange) -> RemoteLog:
+    log = RemoteLog(TP)
+    for change in changes:
+        log.apply(change)
+    return log
+
+
+def test_a_state_of_an_older_leader_after_a_newer_claim_is_ignored_and_written_again() -> None:
+    log = replayed(LeaderClaim(TP, 1, 1), segment(S.COPY_STARTED), LeaderClaim(TP, 2, 2))
+    assert not log.apply(segment(S.COPY_FINISHED))
+    assert log.segments["a"].state is S.COPY_STARTED and list(log.stale) == ["a"]
+    assert log.apply(segment(S.COPY_STARTED, epoch=2)) and not log.stale
+
+
+def test_a_copy_that_only_a_deposed_leader_knows_is_deleted() -> None:
+    log = replayed(LeaderClaim(TP, 2, 2), segment(S.COPY_FINISHED))
+    assert log.segments["a"].state is S.DELETE_STARTED and list(log.stale) == ["a"]
+
+
+def test_a_repeated_start_does_not_undo_a_finished_copy() -> None:
+    log = replayed(LeaderClaim(TP, 1, 1), segment(S.COPY_STARTED), segment(S.COPY_FINISHED), segment(S.COPY_STARTED))
+    assert log.segments["a"].state is S.COPY_FINISHED and list(log.stale) == ["a"]
+
+
+def test_the_log_start_never_goes_back() -> None:
+    log = replayed(LogStart(TP, 1, 50), LeaderClaim(TP, 2, 2), LogStart(TP, 2, 40), LogStart(TP, 1, 90))
+    assert log.log_start == 50 and log.start_stale
+
+
+def test_tombstones_remove_segments_and_claims() -> None:
+    log = replayed(segment(S.DELETE_FINISHED), LeaderClaim(TP, 1, 1), LogStart(TP, 1, 5), Forgotten(TP, "segment:a"))
+    assert log.empty and log.claims == {1}
+    log.apply(Forgotten(TP, "leader:1"))
+    log.apply(Forgotten(TP, "start"))
+    assert not log.claims and not log.log_start
+
+
+def test_the_newest_claims_are_kept() -> None:
+    log = replayed(*(LeaderClaim(TP, e, 1) for e in range(CLAIMS_KEPT + 3)))
+    assert log.old_claims == [0, 1, 2] and log.claim_epoch == CLAIMS_KEPT + 2
+
+
+def test_compaction_changes_no_state() -> None:
+    """The same state results from all records and from the newest record of each key, when the leader has repaired what was ignored."""
+    changes: list[MetadataChange] = [
+        LeaderClaim(TP, 1, 1),
+        segment(S.COPY_STARTED),
+        segment(S.COPY_FINISHED),
+        segment(S.COPY_STARTED, own_id="b", start=10, end=20),
+        LeaderClaim(TP, 2, 2),
+        segment(S.DELETE_STARTED, epoch=2, own_id="b", start=10, end=20),
+        segment(S.COPY_FINISHED, epoch=1, own_id="b", start=10, end=20),  # late
+        segment(S.DELETE_STARTED, epoch=2, own_id="b", start=10, end=20),  # repaired
+    ]
+    newest = {key_of(c): i for i, c in enumerate(changes)}
+    compacted = [c for i, c in enumerate(changes) if newest[key_of(c)] == i]
+    assert replayed(*compacted).segments == replayed(*changes).segments

@@ -1,0 +1,34 @@
+"""What fetches and local retention see of the remote records."""
+
+from __future__ import annotations
+
+from brokerd.remote.view import RemoteView
+from tests.unit.remote.test_lineage import chain_of, finished, local
+
+
+def view(start: int, end: int, log_start: int = 0) -> RemoteView:
+    out = RemoteView()
+    out.loaded, out.log_start = True, log_start
+    out.chain = chain_of([finished(start, end)], local(100, (1, end)).end_offset_for)
+    return out
+
+
+def test_before_the_remote_log_is_loaded_nothing_is_out_of_range_and_nothing_is_deleted() -> None:
+    empty = RemoteView()
+    assert empty.reaches_below(20) and not empty.reaches_below(0)
+    assert empty.copied_end(20) == 20
+
+
+def test_remote_records_reach_down_to_the_chain_or_the_log_start() -> None:
+    assert view(5, 30).start_offset(20) == 5 and view(5, 30).reaches_below(20)
+    assert view(5, 30, log_start=12).start_offset(20) == 12
+    assert view(5, 30, log_start=25).start_offset(20) == 25 and not view(5, 30, log_start=25).reaches_below(20)
+
+
+def test_remote_records_that_do_not_reach_the_local_log_are_not_served() -> None:
+    assert not view(5, 10).reaches_below(20) and view(5, 10).copied_end(20) == 20
+    assert not view(40, 50).reaches_below(20) and view(40, 50).copied_end(20) == 20
+
+
+def test_only_copied_records_may_be_deleted_locally() -> None:
+    assert view(5, 30).copied_end(20) == 30

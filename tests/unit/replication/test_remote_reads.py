@@ -1,0 +1,136 @@
+"""Reads of remote records by a leader: requests to the helper, retriable errors, look-ups that need no request."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokerd.cluster.model import Now
+from brokerd.remote.frames import HelperError
+from brokerd.remote.lineage import Chain
+from brokerd.remote.view import RemoteView
+from brokerd.replication.history_reads import CACHED_ERROR_MS, UNAVAILABLE, HistoryOperation, HistoryReadResult
+from brokerd.replication.remote_reads import EARLIEST, MAX_TIMESTAMP, RemoteReads
+from brokerd.storage.disk import OsDisk
+from brokerd.storage.snapshots import Snapshot
+from brokerd.wire.errors import ErrorCode
+from tests.unit.remote.test_lineage import finished
+from tests.unit.replication.test_bootstrap import Leader
+
+LOCAL_START = 5
+Answer = Callable[[HelperError, Any], None]
+
+
+class Scene(Leader):
+    """Leads a partition whose records below 5 are only remote, in the segments [0, 3) and [3, 5)."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        super().__init__()
+        self.requests: list[tuple[str, Mapping[str, Any], Answer]] = []
+        self.append(LOCAL_START)
+        self.replicated()
+        self.replica.log.raise_start(LOCAL_START)
+        self.replica.log.epochs.entries = [(3, LOCAL_START)]
+        self.replica.remote = self.view = RemoteView()
+        self.view.loaded = True
+        self.view.chain = Chain((finished(0, 3, (1, 0)), finished(3, 5, (1, 3), (2, 4))))
+        self.clock_ms = 0
+        self.reads = RemoteReads(
+            lambda operation, fields, timeout_ms, done: self.requests.append((operation, fields, done)),
+            OsDisk().open,
+            lambda: Now(self.clock_ms, self.clock_ms),
+            lambda segment: f"cluster/{segment.name}",
+        )
+        self.chunk = tmp_path / "chunk"
+        self.chunk.write_bytes(b"0123456789")
+        self.called = 0
+
+    def read(self, offset: int) -> HistoryReadResult | None:
+        def on_result() -> None:
+            self.called += 1
+
+        return self.reads.read(self.replica, offset, LOCAL_START, 100, on_result)
+
+    def look_up(self, operation: HistoryOperation, target: int) -> HistoryReadResult | None:
+        found: list[HistoryReadResult] = []
+        self.reads.look_up(self.replica, operation, target, found.append)
+        return found[0] if found else None
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_read_is_requested_once_and_its_result_is_cached(scene: Scene) -> None:
+    assert scene.read(1) is None and scene.read(1) is None
+    ((operation, fields, done),) = scene.requests
+    assert operation == "read" and [s[1] for s in fields["segments"]] == [0, 3]
+    done(HelperError.NONE, {"regions": [[str(scene.chunk), 2, 5]], "aborted": [[7, 1]]})
+    result = scene.read(1)
+    assert result is not None and scene.called == 1
+    assert result.size == 5 and result.aborted == ((7, 1),) and scene.reads.bytes_read[scene.replica.tp] == 5
+    scene.clock_ms += 10_000
+    scene.reads.tick(Now(scene.clock_ms, 0))
+    assert scene.read(1) is None and len(scene.requests) == 2
+
+
+@pytest.mark.parametrize("error", [HelperError.STORE_UNAVAILABLE, HelperError.OBJECT_MISSING, HelperError.NO_ANSWER])
+def test_every_failure_is_retriable(scene: Scene, error: HelperError) -> None:
+    scene.read(1)
+    scene.requests[0][2](error, "why")
+    assert scene.read(1) == UNAVAILABLE and UNAVAILABLE.error is ErrorCode.OFFSET_NOT_AVAILABLE
+    scene.clock_ms += CACHED_ERROR_MS
+    assert scene.read(1) is None and len(scene.requests) == 2
+
+
+def test_a_chunk_that_was_evicted_is_retriable(scene: Scene) -> None:
+    scene.read(1)
+    scene.requests[0][2](HelperError.NONE, {"regions": [[str(scene.chunk) + "-absent", 0, 1]], "aborted": []})
+    assert scene.read(1) == UNAVAILABLE
+
+
+def test_before_the_remote_log_is_loaded_every_read_is_retriable(scene: Scene) -> None:
+    scene.view.loaded = False
+    assert scene.read(1) == UNAVAILABLE and scene.look_up(HistoryOperation.TIME, EARLIEST) == UNAVAILABLE
+
+
+def test_only_deleted_records_are_out_of_range(scene: Scene) -> None:
+    scene.view.log_start = 2
+    result = scene.read(1)
+    assert result is not None and result.error is ErrorCode.OFFSET_OUT_OF_RANGE and scene.read(2) is None
+
+
+def test_edges_and_epochs_need_no_request(scene: Scene) -> None:
+    earliest = scene.look_up(HistoryOperation.TIME, EARLIEST)
+    assert earliest is not None and earliest.found == (0, -1, 1)
+    for epoch, found in ((0, (0, -1, 0)), (1, (4, -1, 1))):
+        result = scene.look_up(HistoryOperation.EPOCH, epoch)
+        assert result is not None and result.found == found
+    assert not scene.requests
+
+
+def test_a_search_by_time_asks_the_helper_unless_all_records_are_older(scene: Scene) -> None:
+    result = scene.look_up(HistoryOperation.TIME, 1)
+    assert result is not None and result.found is None and not scene.requests
+    assert scene.look_up(HistoryOperation.TIME, MAX_TIMESTAMP) is None
+    operation, fields, done = scene.requests[0]
+    assert (operation, fields["timestamp"], fields["upto"]) == ("time", 0, LOCAL_START)
+    done(HelperError.NONE, [1, 0, 1])
+
+
+def test_the_seed_is_the_state_at_the_local_log_start(scene: Scene) -> None:
+    assert scene.reads.seed(scene.replica) is None and scene.reads.seed(scene.replica) is None
+    ((operation, fields, done),) = scene.requests
+    assert operation == "snapshot" and fields["offset"] == LOCAL_START
+    done(HelperError.NONE, [[], []])
+    seed = scene.reads.seed(scene.replica)
+    assert seed is not None
+    snapshot = Snapshot.from_bytes(zlib.decompress(seed))
+    assert snapshot.offset == LOCAL_START and snapshot.epochs == [(1, 0), (2, 4), (3, 5)]
+    scene.reads.forget(scene.replica.tp)
+    assert scene.reads.seed(scene.replica) is None

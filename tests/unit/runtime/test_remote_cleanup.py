@@ -1,0 +1,107 @@
+"""Objects of deleted topics, and objects without metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerd.cluster.model import Now
+from brokerd.remote.frames import HelperError
+from brokerd.remote.remote_log import RemoteLog
+from brokerd.remote.segments import LeaderClaim, LogStart, MetadataChange, SegmentState
+from brokerd.runtime.remote_cleanup import CLEANUP_INTERVAL_MS, SWEEP_INTERVAL_MS, RemoteCleanup
+from tests.unit.remote.test_remote_log import TP, segment
+
+
+class Scene:
+    """Leads metadata partition 0, which has the remote log of one partition. Appends are read back at once."""
+
+    def __init__(self) -> None:
+        self.log = RemoteLog(TP)
+        self.image = SimpleNamespace(cluster_id="c", deleted={})
+        self.led, self.current = [0], True
+        self.deleted: list[str] = []
+        self.names: list[str] = []
+        self.error = HelperError.NONE
+        metadata: Any = SimpleNamespace(
+            led=lambda: self.led,
+            is_current=lambda index: self.current,
+            refresh=lambda index: self.current,
+            append=self.append,
+        )
+        partitions: Any = SimpleNamespace(image=self.image)
+        helper: Any = SimpleNamespace(request=self.request)
+        self.ms = 0
+        self.cleanup = RemoteCleanup(
+            partitions, metadata, {0: {TP: self.log}}, helper, lambda s: f"c/{s.name}", lambda: Now(self.ms, self.ms)
+        )
+
+    def append(self, changes: list[MetadataChange]) -> None:
+        for change in changes:
+            self.log.apply(change)
+
+    def request(
+        self, operation: str, fields: Mapping[str, Any], timeout_ms: int, done: Callable[[HelperError, Any], None]
+    ) -> None:
+        if operation == "delete" and not self.error:
+            self.deleted.append(fields["name"])
+        done(self.error, self.names)
+
+    def pass_ms(self, ms: int) -> None:
+        self.ms += ms
+        self.cleanup.tick(Now(self.ms, self.ms))
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = Scene()
+    for change in (LeaderClaim(TP, 1, 1), LogStart(TP, 1, 0), segment(SegmentState.COPY_FINISHED)):
+        scene.log.apply(change)
+    return scene
+
+
+def test_a_deleted_topic_leaves_neither_objects_nor_metadata(scene: Scene) -> None:
+    scene.image.deleted[TP.topic_id] = 1
+    for _ in range(6):
+        scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.deleted == [f"c/{segment(SegmentState.COPY_FINISHED).name}"]
+    assert scene.log.empty and not scene.log.claims
+
+
+def test_a_topic_that_is_only_absent_keeps_its_objects(scene: Scene) -> None:
+    for _ in range(6):
+        scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.deleted == [] and not scene.log.empty
+
+
+def test_a_failed_deletion_is_repeated(scene: Scene) -> None:
+    scene.image.deleted[TP.topic_id] = 1
+    scene.error = HelperError.STORE_UNAVAILABLE
+    for _ in range(4):
+        scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert not scene.log.empty
+    scene.error = HelperError.NONE
+    for _ in range(4):
+        scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.log.empty
+
+
+def test_objects_without_metadata_are_deleted_when_the_metadata_is_read_to_its_end(scene: Scene) -> None:
+    known = f"c/{segment(SegmentState.COPY_FINISHED).name}"
+    scene.names = [f"{known}.log", f"{known}.aux", f"c/{TP.topic_id}/{TP.partition}/{0:020d}-late.log"]
+    scene.current = False
+    scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.deleted == []
+    scene.current = True
+    scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.deleted == [f"c/{TP.topic_id}/{TP.partition}/{0:020d}-late"]
+    scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert len(scene.deleted) == 1, "once in an interval"
+    scene.pass_ms(SWEEP_INTERVAL_MS)
+    assert len(scene.deleted) == 2
+    scene.led = []
+    scene.pass_ms(SWEEP_INTERVAL_MS)
+    assert len(scene.deleted) == 2, "only the leader of the metadata partition deletes"
