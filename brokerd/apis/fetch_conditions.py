@@ -48,6 +48,8 @@ AT_END, READABLE = Classified(FetchCondition.AT_END), Classified(FetchCondition.
 OUT_OF_RANGE = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_OUT_OF_RANGE)
 MOVED_TO_TIER = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
 """For a follower: it bootstraps its log at the local log start offset of the response."""
+TIER_NOT_LOADED = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_NOT_AVAILABLE)
+"""For a follower: this leader does not know yet whether the records at the offset are remote, or deleted."""
 UNKNOWN_FOLLOWER = Classified(FetchCondition.ERROR, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
@@ -72,7 +74,9 @@ def classify(
         return BOOTSTRAP
     offset = wanted.fetch_offset
     if offset < replica.local_log_start_offset:
-        return MOVED_TO_TIER if follower is not None and replica.reads_remote else HISTORY
+        if follower is None or replica.remote is None:
+            return HISTORY
+        return MOVED_TO_TIER if replica.remote.loaded else TIER_NOT_LOADED
     if knows_divergence and (parted := diverging(replica, wanted)) is not None:
         return Classified(FetchCondition.DIVERGING, diverging=parted)
     if offset < replica.log.start_offset or offset > replica.log.end_offset:

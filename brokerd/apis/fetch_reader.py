@@ -267,8 +267,12 @@ class FetchReader:
 
     def _remote_seed(self, replica: Replica, data: FetchResponse.PartitionData) -> None:
         """Add the bootstrap snapshot for a follower whose next records are only in the remote store, as soon as it was read."""
-        seed = self._history.remote_seed(replica)
-        data.seed = seed or b""
+        if replica.remote is not None and replica.remote.loaded and not replica.reads_remote:
+            data.error_code = (
+                ErrorCode.OFFSET_OUT_OF_RANGE
+            )  # nothing is remote any more: the follower starts without a snapshot
+            return
+        data.seed = self._history.remote_seed(replica) or b""
         if not data.seed:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
 

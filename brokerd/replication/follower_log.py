@@ -161,7 +161,11 @@ class FollowerLogs:
 
     def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
         with self._opened(tp) as replica:
-            if replica.observes:
+            if replica.needs_bootstrap and not replica.observes:
+                replica.needs_bootstrap = (
+                    False  # the leader has no remote records any more: the next response names its log start
+                )
+            elif replica.observes:
                 self._require_bootstrap(
                     replica,
                     f"reason=offset-out-of-range end={replica.log.end_offset} leader_log_start={leader_log_start}",

@@ -185,3 +185,39 @@ def test_a_deleted_topic_leaves_no_object(seed: int) -> None:
     assert scene.store
     scene.cluster.delete_topic("t")
     scene.cluster.until(lambda: not scene.store, 120, "the deletion of all objects")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_new_replica_of_a_topic_that_lost_records_before_it_was_tiered(seed: int) -> None:
+    """The leader's log starts above 0 and nothing is remote: the replica starts there, without a snapshot of the tier."""
+    scene = TieredScene(seed, brokers=3, replicas=2)
+    scene.cluster.remote_store.away = True
+    scene.produce(10)
+    leader = scene.cluster.brokers[scene.state.leader]
+    log_ = leader.broker.partitions.hosted[scene.tp].log
+    leader.enter(lambda: log_.raise_start(5))
+    old = scene.state.replicas
+    new = next(b for b in (1, 2, 3) if b not in old)
+    scene.cluster.want(
+        DesiredAssignment(scene.topic_id, 0, (old[0], new), scene.state.assignment_generation, "move", "request")
+    )
+    scene.cluster.until(lambda: scene.state.replicas == (old[0], new) and new in scene.state.isr_ids, 60, "the move")
+    assert scene.local_start(new) == 5
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_deleted_records_are_hidden_in_both_tiers_under_every_leader(seed: int) -> None:
+    scene = TieredScene(seed)
+    scene.produce(40)
+    scene.until_tiered()
+    leader = scene.cluster.brokers[scene.state.leader]
+    replica = leader.broker.partitions.hosted[scene.tp]
+    leader.enter(lambda: leader.broker.remote_logs.request_start(replica, 7))
+    scene.cluster.until(lambda: replica.start_offset == 7, 30, "the log start")
+    assert scene.fetch(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    leader.kill()
+    scene.cluster.until(partial(scene.leads_another, leader.broker_id), 30, "another leader")
+    other = scene.cluster.brokers[scene.state.leader].broker.partitions.hosted[scene.tp]
+    scene.cluster.until(lambda: other.remote is not None and other.remote.loaded, 30, "its remote log")
+    assert other.start_offset == 7 and scene.fetch(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert scene.read_all(7) == scene.written[7:]
