@@ -6,6 +6,8 @@ received, except that base offset and leader epoch are set in place. Does not co
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from brokerd.apis import front_admission
 from brokerd.apis.batch_inspection import Data, Headers, Inspections, inspect_now
 from brokerd.apis.delayed_produce import ACKS_ALL
@@ -20,6 +22,7 @@ from brokerd.apis.produce_results import (
 from brokerd.cluster.configs import TopicConfig
 from brokerd.delivery.front_log import FrontTarget, journal_key
 from brokerd.delivery.half_fronts import HalfFronts
+from brokerd.delivery.route_producer import NOTHING, last_source_offset
 from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
@@ -59,6 +62,14 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
                 ErrorCode.INVALID_RECORD, "an idempotent producer must send one batch per partition and request"
             )
     return headers
+
+
+class RouteConflict(NamedTuple):
+    """The last record of the route in this log is another one than the sender expects. `found`: its source offset. `written`: its batch, which may
+    not be replicated yet."""
+
+    found: int
+    written: AppendOutcome
 
 
 class LocalAppender:
@@ -139,6 +150,33 @@ class LocalAppender:
         if front is not None and isinstance(outcome, PendingAppend):
             front.appended(admitted, header, outcome.base_offset)
         return outcome
+
+    def append_routed(self, replica: Replica, data: Data, expected: int) -> AppendOutcome | RouteConflict:
+        """Write a batch of a route with acks=all, if its last record before has the source offset `expected`."""
+        problem = self.append_problem(replica, ACKS_ALL)
+        if problem is not None:
+            return problem
+        checked = checked_headers(data, replica.config, zstd=True)
+        if isinstance(checked, PartitionResult):
+            return checked
+        producer = replica.log.producers.known.get(checked[0][1].producer_id)
+        if producer is not None and producer.batches:
+            _, sequence, base_offset, last_offset = producer.batches[-1]
+            found = last_source_offset(producer.epoch, sequence)
+            if found != expected:
+                return RouteConflict(found, self._repeated(replica, base_offset, last_offset + 1))
+        elif expected != NOTHING:
+            return RouteConflict(NOTHING, PartitionResult(ErrorCode.NONE))
+        bad, data, headers = inspect_now(data, checked, replica.config, self._loop.now.wall_ms)
+        if bad is not None:
+            return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
+        if replica.config.half_topic:
+            return PartitionResult(ErrorCode.INVALID_TOPIC_EXCEPTION, "half messages are written by producers only")
+        if replica.config.delay_topic:
+            image, wall_ms = self._partitions.image, self._loop.now.wall_ms
+            if (wrong := front_admission.delay_problem(replica, data, image, wall_ms)) is not None:
+                return wrong
+        return self._write(replica, data, headers)
 
     def append_internal(self, replica: Replica, data: bytearray) -> AppendOutcome:
         """Write a coordinator's batches with acks=all. Sequence numbers are not checked, because transactional offset commits have none."""

@@ -27,6 +27,7 @@ from brokerd.apis.produce_results import (
     ProducerRefusal,
     produce_response,
 )
+from brokerd.apis.routed_appends import RoutedAppends
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.configs import TopicConfig
@@ -91,10 +92,14 @@ class ProduceApi:
         self.transaction_verification = verification
         self.appender = LocalAppender(loop, partitions)
         self.acknowledgements = Acknowledgements(loop, partitions.purgatory)
+        self._routed = RoutedAppends(partitions, self.appender, self.acknowledgements, auth)
         self.times = ProduceLatency()
 
     def handle(self, request: Request) -> None:
         body: ProduceRequest = request.body
+        if body.route:
+            self._routed.handle(request)
+            return
         unauthorized = self._unauthorized(request) if self._auth.enabled else NOTHING
         if unauthorized and body.acks == 0:
             request.close()  # as in Kafka: with acks=0 there is no response for the error

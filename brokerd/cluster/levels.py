@@ -21,6 +21,7 @@ LEVELS = {
     5: "observers, tail_start and log_start_floor in PartitionChanged",
     6: "archive_start, archive_epoch and holders (handover_offset, handover_epoch, history_replicas) in PartitionChanged",
     7: "life and tail_doubt in BrokerUp",
+    8: "AccessChanged of the kind route",
 }
 LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """The levels that this program reads. It writes all of them."""
@@ -29,6 +30,8 @@ HANDOVER_LEVEL = 6
 """From this level on a partition may have a hand-over offset: older records are read from the history replicas."""
 LIFE_LEVEL = 7
 """From this level on the lives of brokers are recorded, so that an older copy of a data directory is detected."""
+ROUTE_LEVEL = 8
+"""From this level on the log may contain routes. Brokers of earlier levels would append their batches without the check that prevents duplicates."""
 
 Range = tuple[int, int]
 SUPPORTED_LEVELS: Range = (LEVEL_MIN, LEVEL_MAX)

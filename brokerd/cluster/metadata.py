@@ -32,6 +32,7 @@ class AccessKind(StrEnum):
     SCRAM = "scram"
     QUOTA = "quota"
     GROUP = "group"
+    ROUTE = "route"
 
 
 GROUP = AccessKind.GROUP

@@ -54,14 +54,13 @@ class GroupCoordinator(ShardManager[GroupShard]):
         group_config: Callable[[str], GroupConfig],
         migration: str = BIDIRECTIONAL,
         draw: Callable[[], str] = lambda: str(uuid4()),
+        permanent: Callable[[str], bool] = lambda group_id: False,
     ) -> None:
         super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, GroupShard)
         self._draw, self._topics, self._group_config = draw, topics, group_config
-        self._initial_delay_ms, self._size_max = initial_delay_ms, size_max
-        self._retention_ms, self.metadata_bytes_max = retention_ms, metadata_bytes_max
-        self._upgrades = migration in (BIDIRECTIONAL, UPGRADE)
-        self._downgrades = migration in (BIDIRECTIONAL, DOWNGRADE)
-        self._expired_ms = 0
+        self._initial_delay_ms, self._size_max, self._expired_ms = initial_delay_ms, size_max, 0
+        self._retention_ms, self.metadata_bytes_max, self._permanent = retention_ms, metadata_bytes_max, permanent
+        self._upgrades, self._downgrades = (migration in (BIDIRECTIONAL, way) for way in (UPGRADE, DOWNGRADE))
         self._replayed = Replay(self._classic, self._consumer)
 
     def _classic(self, group_id: str, commits: GroupOffsets) -> Group:
@@ -429,7 +428,8 @@ class GroupCoordinator(ShardManager[GroupShard]):
     def _expire(self, now: Now) -> None:
         for shard in list(self.shards.values()):
             for group_id, group in list(shard.groups.items()) if shard.loaded else ():
-                old, whole = offset_expiration.expired(group, now, self._retention_ms)
+                expires = not self._permanent(group_id)
+                old, whole = offset_expiration.expired(group, now, self._retention_ms) if expires else ([], False)
                 if old or whole:
                     self.tombstones(group_id, group, old, whole, lambda e: None)
             for topic in list(shard.deleted_topics) if shard.loaded else ():

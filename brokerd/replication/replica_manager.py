@@ -61,7 +61,7 @@ class ReplicaManager:
     ) -> None:
         self.broker_id, self.log_dirs, self.disk, self.purgatory = broker_id, log_dirs, disk, purgatory
         self.jobs, self.hooks = jobs, hooks
-        self._topic_config = topic_config
+        self.topic_config = topic_config
         self.image = Image()
         self.broker_epoch: int | None = None
         self.frozen = False
@@ -183,7 +183,7 @@ class ReplicaManager:
             if not self.pending_openings.may_open(tp, limited=self._loaded):
                 return
             try:
-                replica = self.hosted[tp] = self.replica_opening.open(tp, topic, self._topic_config(topic), now)
+                replica = self.hosted[tp] = self.replica_opening.open(tp, topic, self.topic_config(topic), now)
             except DiskFull as e:
                 if self.pending_openings.wait_for_space(tp):
                     log.error("%s-%d: replica not opened: reason=disk-full error=%s", topic.name, tp.partition, e)
@@ -287,7 +287,7 @@ class ReplicaManager:
 
     def _reconfigure(self, topic_id: UUID, now: Now) -> None:
         topic = self.image.topics[topic_id]
-        config = self._topic_config(topic)
+        config = self.topic_config(topic)
         for index, state in topic.partitions.items():
             replica = self.hosted.get(TopicPartition(topic_id, index))
             if replica is not None:

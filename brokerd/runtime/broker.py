@@ -53,6 +53,7 @@ from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.metadata_publisher import MetadataPublisher
 from brokerd.runtime.remote_logs import build_remote_logs
 from brokerd.runtime.replica_hooks import BrokerReplicaHooks
+from brokerd.runtime.routing import Routing
 from brokerd.runtime.watchdog_thread import HANG_MS_MAX, WatchdogThread
 from brokerd.security.scram import Credential
 from brokerd.server.background_work import BackgroundWork
@@ -99,9 +100,7 @@ class BrokerServer:
         self.waiting_fetches = WaitingFetches(
             lambda: int(config["max.waiting.fetches.per.principal"]), lambda: int(config["max.waiting.fetches.per.ip"])
         )
-        self.stopped = False
-        self.stopping = False
-        self._marking = False
+        self.stopped = self.stopping = self._marking = False
         self.exit_status = 0
         # The session expires one time-out after the last ping. The last ping may be up to a third of the time-out before the stall.
         gap_ms_max: int = config["zookeeper.session.timeout.ms"] // 2
@@ -147,12 +146,13 @@ class BrokerServer:
                 timeout_ms=timeout_ms,
                 frame_bytes_max=config["socket.request.max.bytes"],
             )
-            for timeout_ms in (*(patience,) * 5, min(patience, HISTORY_READ_TIMEOUT_MS))
+            for timeout_ms in (*(patience,) * 6, min(patience, HISTORY_READ_TIMEOUT_MS))
         )
         (
             self.coordinator_client,
             self.leader_client,
             self.delivery_client,
+            self.route_client,
             self.remote_reads_client,
             self.remote_appends_client,
             self.history_client,
@@ -204,6 +204,7 @@ class BrokerServer:
             self.delivery_client,
             environment.draw_producer_id,
         )
+        self.routing = Routing(self.front_delivery, self.loop, self.route_client, self.coordinator_client)
         self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)
         self.scrub = Scrub(
             self.partitions,
@@ -230,6 +231,7 @@ class BrokerServer:
             config,
             partitions=self.partitions,
             coordinators=self.coordinators,
+            routing=self.routing,
             throttles=self.throttles,
             fetcher_manager=self.fetcher_manager,
             relocations=self.relocations,
@@ -351,6 +353,7 @@ class BrokerServer:
         self.membership.tick(now)
         self.coordinators.tick(now)
         self.front_delivery.tick(now)
+        self.routing.tick(now)
         self.history_reads.tick(now)
         self.remote_logs.tick(now)
         self.loop.call_later(TICK_MS, self._tick)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from brokerd.apis.produce import ProduceApi
-from brokerd.cluster.metadata import GROUP, AccessChanged, MetadataRecord, TopicDeleted
+from brokerd.cluster.metadata import GROUP, AccessChanged, AccessKind, MetadataRecord, TopicDeleted
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
+from brokerd.cluster.routes import ROUTE_GROUP_PREFIX
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.groups import GroupConfig, group_config
 from brokerd.coordinator.groups import GroupCoordinator
@@ -51,6 +52,7 @@ class Coordinators:
             group_config=self._group_config,
             migration=config["group.consumer.migration.policy"],
             draw=draw_id,
+            permanent=self._is_of_route,
         )
         markers = TransactionMarkerChannelManager(
             lambda broker_id, body, done: leader_client.send_request(
@@ -109,6 +111,11 @@ class Coordinators:
         if state is None or partition not in state.partitions:
             return None
         return state.partitions[partition].leader
+
+    def _is_of_route(self, group_id: str) -> bool:
+        """Whether the group has the positions of a route that exists."""
+        name = group_id.removeprefix(ROUTE_GROUP_PREFIX)
+        return name != group_id and self._partitions.image.access_to(AccessKind.ROUTE, name)[1] is not None
 
     def _group_config(self, group_id: str) -> GroupConfig:
         return group_config(self._config.values, self._partitions.image.access_to(GROUP, group_id)[1] or {})

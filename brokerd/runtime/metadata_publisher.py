@@ -22,6 +22,7 @@ from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Throttles
 from brokerd.runtime.coordinators import Coordinators
 from brokerd.runtime.listeners import Listeners
+from brokerd.runtime.routing import Routing
 from brokerd.server.dispatch import Dispatch
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class MetadataPublisher:
         *,
         partitions: ReplicaManager,
         coordinators: Coordinators,
+        routing: Routing,
         throttles: Throttles,
         fetcher_manager: FetcherManager,
         relocations: Relocations,
@@ -45,6 +47,7 @@ class MetadataPublisher:
         listeners: Listeners,
     ) -> None:
         self._config, self._partitions, self._coordinators = config, partitions, coordinators
+        self._routing = routing
         self._throttles, self._fetcher_manager, self._relocations = throttles, fetcher_manager, relocations
         self._fetch_sessions, self._authorizer = fetch_sessions, authorizer
         self._dispatch, self._listeners = dispatch, listeners
@@ -55,6 +58,7 @@ class MetadataPublisher:
         self._update_config(image)
         self._partitions.load(image, now)
         self._coordinators.image_loaded()
+        self._routing.image_loaded()
         self._throttles.load(image, now.mono_ms)
         self._access_changed()
         self._relocations.resume(now)
@@ -75,8 +79,9 @@ class MetadataPublisher:
             self._fetcher_manager.throttles_changed()
         self._fetcher_manager.retry_all()
         self._coordinators.entry_applied(records)
+        self._routing.entry_applied(records)
         for record in records:
-            if isinstance(record, AccessChanged) and record.kind != GROUP:
+            if isinstance(record, AccessChanged) and record.kind not in (GROUP, AccessKind.ROUTE):
                 self._access_changed()
                 if record.kind == AccessKind.ACL and self._authorizer.enabled:
                     # A fetch session does not repeat an unauthorized partition, so the client would not notice that the partition is authorized now.

@@ -15,6 +15,7 @@ from brokerd.replication.replica import Replica
 from brokerd.runtime.coordinators import Coordinators
 from brokerd.runtime.front_delivery import FrontDelivery
 from brokerd.runtime.remote_logs import RemoteLogs
+from brokerd.runtime.routing import Routing
 
 
 class ReplicaComponents(Protocol):
@@ -23,6 +24,7 @@ class ReplicaComponents(Protocol):
     fetcher_manager: FetcherManager
     coordinators: Coordinators
     front_delivery: FrontDelivery
+    routing: Routing
     history_reads: HistoryReads
     remote_logs: RemoteLogs
     membership: Membership
@@ -51,11 +53,13 @@ class BrokerReplicaHooks:
         self._broker.remote_logs.leads(topic, partition)
         self._broker.coordinators.leads(topic, partition, epoch, now)
         self._broker.front_delivery.leads(topic, partition, epoch)
+        self._broker.routing.leads(topic, partition, epoch)
 
     def resigned(self, topic: str, partition: int, now: Now) -> None:
         self._broker.remote_logs.resigned(topic, partition)
         self._broker.coordinators.resigned(topic, partition, now)
         self._broker.front_delivery.resigned(topic, partition)
+        self._broker.routing.resigned(topic, partition)
 
     def history_changed(self, replica: Replica) -> None:
         self._broker.history_reads.partition_changed(replica)

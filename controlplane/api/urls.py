@@ -26,6 +26,7 @@ from controlplane.api import (
     quotas,
     recoveries,
     restarts,
+    routes,
     topics,
     transactions,
     users,
@@ -56,6 +57,7 @@ router.register("proposals", proposals.ProposalViewSet, "proposal")
 router.register("quotas", quotas.QuotaViewSet, "quota")
 router.register("recoveries", recoveries.RecoveryViewSet, "recovery")
 router.register("restarts", restarts.RollingRestartViewSet, "restart")
+router.register("routes", routes.RouteViewSet, "route")
 router.register("silences", alerts.SilenceViewSet, "silence")
 router.register("tokens", api_tokens.ApiTokenViewSet, "token")
 router.register("topics", topics.TopicViewSet, "topic")

@@ -14,10 +14,11 @@ from uuid import UUID
 from brokerd.cluster import election, features
 from brokerd.cluster.configs import ALL_BROKERS
 from brokerd.cluster.features import FEATURES_LEVEL
-from brokerd.cluster.levels import HANDOVER_LEVEL
+from brokerd.cluster.levels import HANDOVER_LEVEL, ROUTE_LEVEL
 from brokerd.cluster.metadata import (
     BROKER,
     AccessChanged,
+    AccessKind,
     BrokerConfigChanged,
     FeatureFinalised,
     MetadataRecord,
@@ -120,6 +121,10 @@ class DesiredState:
         wanted_now, self.access = self.access, []
         written: dict[tuple[str, str], int] = {}
         for wanted in wanted_now:
+            if wanted.kind == AccessKind.ROUTE and plan.level() < ROUTE_LEVEL:
+                text = f"the metadata log is at level {plan.level()}; routes need {ROUTE_LEVEL} (manage.py upgrade_metadata)"
+                plan.report(ReportKind.REFUSED, Subject(SubjectKind.ACCESS, f"{wanted.kind} {wanted.key}"), text)
+                continue  # the row stays in the database, and is read again
             known, _ = plan.image.access_to(wanted.kind, wanted.key)
             known = max(known, written.get((wanted.kind, wanted.key), 0))
             if wanted.generation > known:

@@ -12,6 +12,7 @@ class AccessRecordKind(StrEnum):
     SCRAM = "scram"
     QUOTA = "quota"
     GROUP = "group"
+    ROUTE = "route"
     BROKER = "broker"
 
 

@@ -1,8 +1,8 @@
 """Messages for records: produce, fetch, offsets. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3).
 
 Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `held` for
-history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), and `half_messages` for its look at undecided half messages. Other programs skip these
-fields.
+history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), `half_messages` for its look at
+undecided half messages, and `route` for records of routes (`routes`). Other programs skip these fields.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ SEED_TAG = 10_000
 HISTORY_JSON_TAG = 10_001
 HISTORY_READ_TAG = 10_002
 KEY_LOOKUP_TAG = 10_003
+ROUTE_TAG = 10_010
 HALF_MESSAGES_TAG = 10_020
 
 
@@ -40,6 +41,7 @@ class ProduceRequest(Struct):
     acks: int = f("int16")
     timeout_ms: int = f("int32")
     topic_data: list[ProduceRequest.TopicProduceData] = f(array("TopicProduceData"))
+    route: bytes = f("bytes", "9+", tag=ROUTE_TAG, tagged="9+")
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class ProduceResponse(Struct):
     responses: list[ProduceResponse.TopicProduceResponse] = f(array("TopicProduceResponse"))
     throttle_time_ms: int = f("int32", "1+")
     node_endpoints: list[ProduceResponse.NodeEndpoint] = f(array("NodeEndpoint"), "10+", tag=0, tagged="10+")
+    route: bytes = f("bytes", "9+", tag=ROUTE_TAG, tagged="9+")
 
 
 @dataclass(slots=True)

@@ -39,6 +39,7 @@ class Harness:
     def __init__(self, initial_delay_ms: int = 0) -> None:
         self.now = Now(1_000, 1_000_000)
         coordinator_log: Any = Log()
+        self.permanent: set[str] = set()
         self.groups = GroupCoordinator(
             coordinator_log,
             lambda: self.now,
@@ -49,6 +50,7 @@ class Harness:
             topics=FakeTopics(),
             group_config=lambda group_id: GROUP_CONFIG,
             draw=lambda: "id",
+            permanent=lambda group_id: group_id in self.permanent,
         )
         self.groups.became_leader(0, 7, self.now)
         self.passes(0)
@@ -201,3 +203,14 @@ def test_each_join_extends_the_initial_delay_up_to_the_rebalance_timeout() -> No
     assert not first and not second, "the first three seconds are over, the rebalance timeout of five is not"
     harness.passes(1)
     assert [a.generation for a in (*first, *second)] == [1, 1], "one generation for both"
+
+
+def test_offsets_of_a_permanent_group_never_expire() -> None:
+    harness = Harness()
+    harness.permanent.add("g")
+    harness.commit("t")
+    harness.passes(RETENTION_MS + 10 * MINUTE)
+    assert harness.topics == ["t"]
+    harness.permanent.clear()
+    harness.passes(MINUTE)
+    assert harness.topics == []

@@ -24,7 +24,15 @@ class Components:
         self.mock.partitions.image.access, self.mock.partitions.hosted = {}, {}
         self.mock.throttles.apply.return_value = False
         self.mock.config.follow.return_value = set()
-        names = ("partitions", "coordinators", "throttles", "fetcher_manager", "relocations", "fetch_sessions")
+        names = (
+            "partitions",
+            "coordinators",
+            "routing",
+            "throttles",
+            "fetcher_manager",
+            "relocations",
+            "fetch_sessions",
+        )
         parts: dict[str, Any] = {n: getattr(self.mock, n) for n in (*names, "authorizer", "dispatch", "listeners")}
         self.publisher = MetadataPublisher(self.mock.config, **parts)
         self.mock.reset_mock()
@@ -59,7 +67,7 @@ def test_only_a_changed_acl_ends_the_fetch_sessions(kind: AccessKind) -> None:
     components = Components()
     components.apply(AccessChanged(kind, "key", 1, {}))
     assert components.mock.fetch_sessions.end_all.called is (kind is AccessKind.ACL)
-    assert components.mock.authorizer.changed.called is (kind is not AccessKind.GROUP)
+    assert components.mock.authorizer.changed.called is (kind not in (AccessKind.GROUP, AccessKind.ROUTE))
 
 
 def test_fetchers_retry_after_every_entry_and_learn_of_throttles() -> None:

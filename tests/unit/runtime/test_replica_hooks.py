@@ -32,7 +32,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], str]] = {
 
 @pytest.mark.parametrize("hook", CALLS)
 def test_a_hook_calls_a_component_that_was_built_later(hook: str) -> None:
-    broker: Any = SimpleNamespace(front_delivery=Mock(), remote_logs=Mock())
+    broker: Any = SimpleNamespace(front_delivery=Mock(), remote_logs=Mock(), routing=Mock())
     hooks = BrokerReplicaHooks(broker)
     arguments, target = CALLS[hook]
     component, _, method = target.partition(".")
@@ -43,7 +43,7 @@ def test_a_hook_calls_a_component_that_was_built_later(hook: str) -> None:
 
 
 def test_the_image_is_current_while_the_metadata_log_is_read_to_its_end() -> None:
-    broker: Any = SimpleNamespace(front_delivery=Mock(), remote_logs=Mock())
+    broker: Any = SimpleNamespace(front_delivery=Mock(), remote_logs=Mock(), routing=Mock())
     hooks = BrokerReplicaHooks(broker)
     for head_read in (True, False):
         broker.membership = SimpleNamespace(head_read=head_read)

@@ -1,25 +1,8 @@
-"""The default partitioners, with the values of Kafka's own test of murmur2."""
+"""The default partitioners of clients."""
 
 from __future__ import annotations
 
-import pytest
-
-from controlplane.domain.key_partition import Partitioner, key_partitions, murmur2
-
-
-@pytest.mark.parametrize(
-    ("key", "signed"),
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_murmur2_is_that_of_kafka(key: bytes, signed: int) -> None:
-    assert murmur2(key) == signed % 2**32
+from controlplane.domain.key_partition import Partitioner, key_partitions
 
 
 def test_both_default_partitioners_are_candidates() -> None:

@@ -72,6 +72,18 @@ def test_the_log_accepts_only_a_newer_generation() -> None:
     assert written(effects)[-1] == AccessChanged("acl", "k", 4, None)
 
 
+def test_routes_need_their_level_of_the_metadata_log() -> None:
+    core, image = acting()
+    given = DesiredRead(access=(DesiredAccess("route", "r", 1, {"source": "s"}),))
+    effects = core.handle(given, NOW)
+    (report,) = (e for e in effects if isinstance(e, Report))
+    assert report.kind == "refused" and "routes need 8" in report.text
+    assert not [r for r in written(effects) if isinstance(r, AccessChanged)]
+    image.metadata_version = 8
+    core.in_flight = False
+    assert written(core.handle(given, NOW))[-1] == AccessChanged("route", "r", 1, {"source": "s"})
+
+
 def test_a_request_is_answered_in_the_entry_of_its_effect() -> None:
     core, _ = acting()
     item = {"name": "SCRAM-SHA-256:a", "kind": "scram", "value": {"iterations": 4096}}

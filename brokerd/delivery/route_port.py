@@ -1,0 +1,77 @@
+"""What a route needs from its broker: the log of the source partition, the targets, and the group coordinator. Interfaces and values only.
+
+Does not contain: what is read, sent and committed (`route_partition`), requests (`brokerd/runtime/routing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from brokerd.cluster.model import Now
+from brokerd.wire.errors import ErrorCode
+
+
+class Target(NamedTuple):
+    """A target topic that exists. `batch_bytes_max`: its max.message.bytes."""
+
+    topic_id: UUID
+    partitions: int
+    batch_bytes_max: int
+
+
+class RoutePosition(NamedTuple):
+    """A committed position. `offset` -1: none."""
+
+    offset: int
+    metadata: str
+
+
+class RoutePort(Protocol):
+    """The source partition that this broker leads, and the connections to the targets and to the group coordinator. A callback is called once,
+    never within the call that passed it."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the routes of this broker may buffer more records."""
+        ...
+
+    def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
+        """Batches from the one that contains `offset`, below `upto`. None: they are not in the page cache yet."""
+        ...
+
+    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+        """(producer id, first offset, offset of the marker) of the aborted transactions in the range."""
+        ...
+
+    def target(self, topic: str) -> Target | None: ...
+
+    def send(
+        self,
+        topic_id: UUID,
+        partition: int,
+        batch: bytes,
+        expected: int,
+        done: Callable[[ErrorCode, int, Now], None],
+    ) -> None:
+        """Append to the target partition if `expected` is the last source offset there. `done`: error, and the last source offset there if the
+        error is OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        ...
+
+    def wake(self) -> None:
+        """Call `tick` soon. Several calls in one turn of the event loop cause one tick."""
+        ...
+
+    def fetch_position(self, done: Callable[[ErrorCode, RoutePosition, Now], None]) -> None: ...
+
+    def commit_position(self, position: RoutePosition, done: Callable[[ErrorCode, Now], None]) -> None: ...

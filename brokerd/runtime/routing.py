@@ -1,0 +1,325 @@
+"""Routes of the source partitions that this broker leads, with their logs, the connections to the targets and the group coordinators.
+
+Invariant: a route runs on a partition only in the leader epoch for which this broker was elected, and only while the metadata log has it enabled.
+Does not contain: what is routed, and when (`brokerd/delivery/route_partition.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from brokerd.apis.routed_appends import PRODUCE_VERSION, routed_request, routed_result
+from brokerd.cluster.metadata import (
+    AccessChanged,
+    AccessKind,
+    MetadataRecord,
+    PartitionsGrown,
+    TopicConfigChanged,
+    TopicDeleted,
+    TopicReady,
+)
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, NO_LEADER, Now, TopicPartition
+from brokerd.cluster.routes import InvalidRoute, Route, route_of
+from brokerd.delivery.route_partition import RoutePartition
+from brokerd.delivery.route_port import RoutePosition, Target
+from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.net.loop import Loop
+from brokerd.replication.replica import Replica
+from brokerd.runtime.coordinator_ports import coordinator_of
+from brokerd.runtime.front_delivery import FrontDelivery, ReplicaFrontLog
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    ProduceResponse,
+)
+from brokerd.wire.messages.routes import RoutedAppendRequestData
+
+log = logging.getLogger(__name__)
+
+COMMIT_VERSION = FETCH_VERSION = 8
+"""Versions of OffsetCommit and OffsetFetch between brokers."""
+TIMEOUT_MS = 5_000
+BUFFERED_BYTES_TOTAL_MAX = 128 * 1024 * 1024
+"""Bytes of records that wait for their targets, of all routes of this broker. At this limit a route reads only if it has nothing that waits."""
+
+
+class ReplicaRoutePort:
+    """`RoutePort` of a replica that this broker leads in `epoch`."""
+
+    def __init__(self, replica: Replica, topic: str, epoch: int, group: str, routing: Routing) -> None:
+        self.log = ReplicaFrontLog(replica, epoch, routing.delivery)
+        self._replica, self._topic, self._epoch = replica, topic, epoch
+        self._group, self._routing = group, routing
+        self._errors: dict[TopicPartition | None, ErrorCode] = {}
+        """The last error of each target partition, and of the group coordinator (None). Only a changed error is logged."""
+        self.wake: Callable[[], None] = lambda: None
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset
+
+    @property
+    def has_room(self) -> bool:
+        return self._routing.has_room
+
+    def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
+        return self.log.read(offset, bytes_max, upto)
+
+    def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
+        return self.log.aborted(offset, upto)
+
+    def target(self, topic: str) -> Target | None:
+        return self._routing.target(topic)
+
+    def send(
+        self,
+        topic_id: UUID,
+        partition: int,
+        batch: bytes,
+        expected: int,
+        done: Callable[[ErrorCode, int, Now], None],
+    ) -> None:
+        tp, target = self._replica.tp, TopicPartition(topic_id, partition)
+        question = RoutedAppendRequestData(expected, tp.topic_id, tp.partition, self._epoch)
+
+        def answered(error: ErrorCode, found: int, now: Now) -> None:
+            self._log(target, ErrorCode.NONE if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else error)
+            done(error, found, now)
+
+        self._routing.send(target, batch, question, answered)
+
+    def fetch_position(self, done: Callable[[ErrorCode, RoutePosition, Now], None]) -> None:
+        self._routing.fetch_position(self._group, self._topic, self._replica.tp.partition, done)
+
+    def commit_position(self, position: RoutePosition, done: Callable[[ErrorCode, Now], None]) -> None:
+        at = self._topic, self._replica.tp.partition, self._epoch
+
+        def answered(error: ErrorCode, now: Now) -> None:
+            self._log(None, error)
+            done(error, now)
+
+        self._routing.commit_position(self._group, at, position, answered)
+
+    def _log(self, target: TopicPartition | None, error: ErrorCode) -> None:
+        if self._errors.get(target, ErrorCode.NONE) == error:
+            return
+        self._errors[target] = error
+        source = f"{self._topic}-{self._replica.tp.partition}"
+        if target is None:
+            log.info("position of a route: group=%s source=%s error=%s", self._group, source, error.name)
+        else:
+            topic = self._routing.partitions.image.topics.get(target.topic_id)
+            name = f"{topic.name if topic is not None else target.topic_id}-{target.partition}"
+            log.info("routed records: group=%s source=%s target=%s error=%s", self._group, source, name, error.name)
+
+
+class Routing:
+    def __init__(
+        self,
+        delivery: FrontDelivery,
+        loop: Loop,
+        target_client: InterBrokerClient,
+        coordinator_client: InterBrokerClient,
+    ) -> None:
+        self.partitions, self.delivery, self._loop = delivery.partitions, delivery, loop
+        self._target_client, self._coordinator_client = target_client, coordinator_client
+        self._led: dict[tuple[str, int], int] = {}
+        """The leader epochs of the partitions that this broker leads, by (topic, partition)."""
+        self._by_source: defaultdict[str, dict[str, Route]] = defaultdict(dict)
+        """The enabled routes, by source topic and name."""
+        self.running: dict[tuple[str, str, int], tuple[RoutePartition, ReplicaRoutePort]] = {}
+        """By (route, source topic, partition)."""
+        self.has_room = True
+
+    # -- what runs here --------------------------------------------------------------------------------------------------
+    def leads(self, topic: str, partition: int, epoch: int) -> None:
+        """This broker leads a partition of a topic."""
+        self.resigned(topic, partition)
+        self._led[topic, partition] = epoch
+        for route in self._by_source.get(topic, {}).values():
+            self._start(route, partition, epoch)
+
+    def resigned(self, topic: str, partition: int) -> None:
+        self._led.pop((topic, partition), None)
+        for name in list(self._by_source.get(topic, ())):
+            self._stop(name, topic, partition)
+
+    def image_loaded(self) -> None:
+        """A whole new image was loaded."""
+        for name in {*self.partitions.image.access.get(AccessKind.ROUTE, {}), *(name for name, _, _ in self.running)}:
+            self._changed(name)
+        self._topics_changed()
+
+    def entry_applied(self, records: Sequence[MetadataRecord]) -> None:
+        for record in records:
+            if isinstance(record, AccessChanged) and record.kind == AccessKind.ROUTE:
+                self._changed(record.key)
+        if any(isinstance(r, TopicReady | TopicDeleted | PartitionsGrown | TopicConfigChanged) for r in records):
+            self._topics_changed()
+
+    def _topics_changed(self) -> None:
+        for route, _ in self.running.values():
+            route.topics_changed()
+
+    def _changed(self, name: str) -> None:
+        """The definition of a route may have changed."""
+        generation, value = self.partitions.image.access_to(AccessKind.ROUTE, name)
+        route = None
+        try:
+            route = route_of(name, generation, value) if value is not None else None
+        except InvalidRoute as e:
+            log.error("invalid route: route=%s field=%s error=%s", name, e.field, e.reason)
+        if route is not None and not route.enabled:
+            route = None
+        before = next((routes[name] for routes in self._by_source.values() if name in routes), None)
+        if before == route:
+            return
+        same = (
+            before is not None
+            and route is not None
+            and (before.source, before.route_id) == (route.source, route.route_id)
+        )
+        if before is not None and not same:
+            for _, topic, partition in [k for k in self.running if k[0] == name]:
+                self._stop(name, topic, partition)
+        if before is not None:
+            del self._by_source[before.source][name]
+        if route is None:
+            return
+        self._by_source[route.source][name] = route
+        if same:
+            for key, (running, _) in self.running.items():
+                if key[0] == name:
+                    running.change(route)
+            return
+        for (topic, partition), epoch in self._led.items():
+            if topic == route.source:
+                self._start(route, partition, epoch)
+
+    def _start(self, route: Route, partition: int, epoch: int) -> None:
+        replica = self.partitions.named(route.source, partition)
+        if replica is None:
+            return
+        port = ReplicaRoutePort(replica, route.source, epoch, route.group, self)
+        running = RoutePartition(route, replica.tp.topic_id, partition, port)
+        woken = False
+
+        def wake() -> None:
+            nonlocal woken
+            if not woken:
+                woken = True
+                self._loop.call_later(0, tick)
+
+        def tick(now: Now) -> None:
+            nonlocal woken
+            woken = False
+            self._tick(running, port, now)
+
+        port.wake = wake
+        front_log = port.log
+        front_log.poke = wake
+        self.running[route.name, route.source, partition] = running, port
+
+    def _stop(self, name: str, topic: str, partition: int) -> None:
+        found = self.running.pop((name, topic, partition), None)
+        if found is not None:
+            found[0].closed = True
+
+    def tick(self, now: Now) -> None:
+        self.has_room = sum(r.buffered_bytes for r, _ in self.running.values()) < BUFFERED_BYTES_TOTAL_MAX
+        for running, port in list(self.running.values()):
+            self._tick(running, port, now)
+
+    def _tick(self, running: RoutePartition, port: ReplicaRoutePort, now: Now) -> None:
+        if port.log.leads:
+            running.tick(now)
+
+    # -- requests --------------------------------------------------------------------------------------------------------
+    def target(self, topic: str) -> Target | None:
+        state = self.partitions.image.topic_named(topic)
+        if state is None or not state.ready:
+            return None
+        config = self.partitions.topic_config(state)
+        return Target(state.topic_id, state.partition_count, config.max_message_bytes)
+
+    def send(
+        self,
+        target: TopicPartition,
+        batch: bytes,
+        question: RoutedAppendRequestData,
+        done: Callable[[ErrorCode, int, Now], None],
+    ) -> None:
+        state = self.partitions.image.partition(target)
+
+        def answered(answer: ProduceResponse | None) -> None:
+            done(*routed_result(answer), self._loop.now)
+
+        self._target_client.send_request(
+            state.leader if state is not None else NO_LEADER,
+            ApiKey.PRODUCE,
+            PRODUCE_VERSION,
+            routed_request(target, batch, question, TIMEOUT_MS),
+            answered,
+        )
+
+    def fetch_position(
+        self, group: str, topic: str, partition: int, done: Callable[[ErrorCode, RoutePosition, Now], None]
+    ) -> None:
+        r = OffsetFetchRequest
+        topics = [r.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
+        body = r(groups=[r.OffsetFetchRequestGroup(group_id=group, topics=topics)])
+
+        def answered(answer: OffsetFetchResponse | None) -> None:
+            found = answer.groups[0] if answer is not None and answer.groups else None
+            if found is None or found.error_code:
+                error = ErrorCode.NETWORK_EXCEPTION if found is None else ErrorCode(found.error_code)
+                done(error, RoutePosition(-1, ""), self._loop.now)
+                return
+            at = found.topics[0].partitions[0]
+            done(ErrorCode(at.error_code), RoutePosition(at.committed_offset, at.metadata or ""), self._loop.now)
+
+        self._coordinator_client.send_request(
+            self._coordinator(group), ApiKey.OFFSET_FETCH, FETCH_VERSION, body, answered
+        )
+
+    def commit_position(
+        self, group: str, at: tuple[str, int, int], position: RoutePosition, done: Callable[[ErrorCode, Now], None]
+    ) -> None:
+        """`at`: source topic, partition and leader epoch."""
+        topic, partition, epoch = at
+        r = OffsetCommitRequest
+        part = r.OffsetCommitRequestPartition(
+            partition_index=partition,
+            committed_offset=position.offset,
+            committed_leader_epoch=epoch,
+            committed_metadata=position.metadata,
+        )
+        body = r(group_id=group, topics=[r.OffsetCommitRequestTopic(name=topic, partitions=[part])])
+
+        def answered(answer: OffsetCommitResponse | None) -> None:
+            error = ErrorCode.NETWORK_EXCEPTION
+            if answer is not None and answer.topics:
+                error = ErrorCode(answer.topics[0].partitions[0].error_code)
+            done(error, self._loop.now)
+
+        self._coordinator_client.send_request(
+            self._coordinator(group), ApiKey.OFFSET_COMMIT, COMMIT_VERSION, body, answered
+        )
+
+    def _coordinator(self, group: str) -> int:
+        return coordinator_of(self.partitions.image, GROUP_OFFSETS_TOPIC, group)

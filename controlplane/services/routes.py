@@ -1,0 +1,135 @@
+"""Routes: create, change, delete. The rows are access entries, which the controller writes to the metadata log (`access`).
+
+Invariants: the enabled routes and the front topics have no loop. The source topic and the start of a route never change. A route that is created
+again after its deletion has another id, so that brokers do not continue at the position of the deleted one. Does not contain: what brokers do.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from brokerd.cluster.configs import HALF_TOPIC
+from brokerd.cluster.routes import COMMENT_LENGTH_MAX, InvalidRoute, Route, route_of
+from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.route_graph import find_loop
+from controlplane.models import AccessEntry, Topic
+from controlplane.services import access
+from controlplane.services.common import AlreadyExists, Rejected, audited
+
+ROUTES_MAX = 500
+"""Routes of a cluster. Each runs on every partition of its source topic."""
+CHANGEABLE = ("bindings", "enabled", "owner", "description")
+
+
+@audited("route.create", "{name}", after=lambda given: dict(given["definition"]))
+def create_route(name: str, definition: Mapping[str, Any], *, actor: str, comment: str = "") -> AccessEntry:
+    """`definition`: source, start, enabled, owner, description, bindings. Raises Rejected."""
+    access.require_imported()
+    topic = _source(str(definition.get("source", "")))
+    value = {**definition, "route_id": uuid.uuid4().hex, "partitions_at_start": topic.partitions}
+    try:
+        with transaction.atomic():
+            row = _row(name)
+            if row is not None and row.value is not None:
+                raise AlreadyExists(f"There is a route {name!r} already.", "name")
+            if _rows().count() >= ROUTES_MAX:
+                raise Rejected(f"There are {ROUTES_MAX} routes already, the most of a cluster.", "name")
+            _check(name, value)
+            return access.put(AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb="route.create")
+    except IntegrityError:
+        raise AlreadyExists("The route was created by another operator at the same time.", "name") from None
+
+
+@audited("route.change", "{name}", after=lambda given: dict(given["changes"]))
+def change_route(
+    name: str, changes: Mapping[str, Any], *, actor: str, comment: str = "", if_generation: int | None = None
+) -> AccessEntry:
+    """Replace these of CHANGEABLE. Records that brokers have matched keep their targets. Raises Rejected."""
+    access.require_imported()
+    with transaction.atomic():
+        row = _existing(name)
+        if if_generation is not None and row.generation != if_generation:
+            raise Rejected(f"Route {name!r} was changed: it has generation {row.generation}, not {if_generation}.")
+        value = {**(row.value or {}), **{k: v for k, v in changes.items() if k in CHANGEABLE}}
+        if value == row.value:
+            raise Rejected("The route has this definition already.", "bindings")
+        _check(name, value)
+        return access.put(AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb="route.change")
+
+
+@audited("route.delete", "{name}")
+def delete_route(name: str, *, actor: str, comment: str = "") -> None:
+    """Brokers stop routing. Records in the targets stay. Raises Rejected."""
+    with transaction.atomic():
+        _existing(name)
+        access.put(AccessRecordKind.ROUTE, name, None, actor=actor, comment=comment, verb="route.delete")
+
+
+def _check(name: str, value: Mapping[str, Any]) -> None:
+    for field in ("owner", "description"):
+        if len(str(value.get(field, ""))) > COMMENT_LENGTH_MAX:
+            raise Rejected(f"At most {COMMENT_LENGTH_MAX} characters.", field)
+    try:
+        route = route_of(name, 0, value)
+    except InvalidRoute as e:
+        raise Rejected(f"Invalid route: {e}.", e.field) from None
+    half = sorted(_half_fronts() & set(route.targets))
+    if half:
+        raise Rejected(f"{half[0]!r} has half messages, which only producers write; route to its topic.", "bindings")
+    if not route.enabled:
+        return
+    edges: dict[str, set[str]] = {}
+    for other in enabled_routes():
+        if other.name != name:
+            edges.setdefault(other.source, set()).update(other.targets)
+    loop = find_loop(edges, route.source, route.targets)
+    if loop is not None:
+        raise Rejected(
+            f"A record could return to topic {route.source!r}: {' → '.join(loop)}. Remove a binding, or disable a route of the loop.",
+            "bindings",
+        )
+
+
+def enabled_routes() -> list[Route]:
+    found = []
+    for row in _rows():
+        try:
+            route = route_of(row.key, row.generation, row.value or {})
+        except InvalidRoute:
+            continue  # written by a later version; brokers do not run it either
+        if route.enabled:
+            found.append(route)
+    return found
+
+
+def _half_fronts() -> set[str]:
+    topics = Topic.objects.filter(deleted_at__isnull=True, name__endswith=".half")
+    return {t.name for t in topics.only("name", "configs") if t.configs.get(HALF_TOPIC)}
+
+
+def _source(name: str) -> Topic:
+    topic = Topic.objects.filter(name=name, deleted_at__isnull=True).first()
+    if topic is None:
+        raise Rejected(f"There is no topic {name!r}; create the source topic first.", "source")
+    if any(config.startswith("weir.") and config.endswith(".topic") for config in topic.configs):
+        raise Rejected(f"{name!r} is a front topic; route its topic instead.", "source")
+    return topic
+
+
+def _rows() -> Any:
+    return AccessEntry.objects.filter(kind=AccessRecordKind.ROUTE, value__isnull=False)
+
+
+def _row(name: str) -> AccessEntry | None:
+    return AccessEntry.objects.select_for_update().filter(kind=AccessRecordKind.ROUTE, key=name).first()
+
+
+def _existing(name: str) -> AccessEntry:
+    row = _row(name)
+    if row is None or row.value is None:
+        raise Rejected(f"There is no route {name!r}; it may have been deleted already.")
+    return row
