@@ -120,6 +120,7 @@ def main() -> int:
     worlds.add_argument("--handover-transactions", action="store_true", help="the same, under transactions")
     worlds.add_argument("--delays", action="store_true", help="worlds of delayed messages")
     worlds.add_argument("--halves", action="store_true", help="worlds of half messages")
+    worlds.add_argument("--routes", action="store_true", help="worlds of routes")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -128,7 +129,7 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation import delays, exactly_once, halves, keys, rolling, tails
+    from tests.simulation import delays, exactly_once, halves, keys, rolling, routes, tails
     from tests.simulation.run import run
 
     lives: dict[str, Live] = {
@@ -141,6 +142,7 @@ def main() -> int:
         "--keys": keys.live,
         "--delays": delays.live,
         "--halves": halves.live,
+        "--routes": routes.live,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

@@ -1,0 +1,179 @@
+"""Worlds of routes: producers write to a source topic, brokers route its records to three targets, under the faults of `run`. The definition changes
+once, and one target is created late. `python -m tests.simulation --routes`.
+
+Invariants: each record in the log of the source is exactly once in each target whose binding matches, in the partition of its key, and in no other
+target. Records of one source partition are in order in each target partition. No target has a record that is not in the source. At the end the
+committed positions are the ends of the source partitions. Does not check: transactions in the source, retention, targets that grow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
+from brokerd.runtime.routing import Routing
+from brokerd.wire import records
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.murmur2 import key_partition
+from brokerd.wire.records import Record
+from controlplane.controller.events import DesiredAccess
+from tests.simulation.checkers import History, Violation, Watch, logs_agree, raw
+from tests.simulation.clients import Producer
+from tests.simulation.cluster import COLD, Cluster
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.world import S, World
+
+SOURCE, COPIES, MATCHING, LATE = "source", "copies", "matching", "late"
+PARTITIONS = {SOURCE: 2, COPIES: 3, MATCHING: 2, LATE: 2}
+ROUTE = "r"
+BINDINGS: list[dict[str, Any]] = [
+    {"target": MATCHING, "match": {"kind": "pattern", "value": "*.a-2"}},
+    {"target": MATCHING, "match": {"kind": "key", "value": "p1.b-1"}},
+    {"target": LATE, "match": {"kind": "pattern", "value": "p0.#"}},
+    {"target": COPIES, "match": {"kind": "all"}},
+]
+
+
+def wanted_targets(key: bytes) -> set[str]:
+    """What `BINDINGS` say, written again."""
+    matching = key.endswith(b".a-2") or key == b"p1.b-1"
+    return {COPIES} | ({MATCHING} if matching else set()) | ({LATE} if key.startswith(b"p0.") else set())
+
+
+class RouteWorld:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.generation = cluster, 0
+
+    def declare(self, **changes: Any) -> None:
+        """Declare the route, or change it. Repeated until the metadata log has it: a new controller does not know the row."""
+        self.generation += 1
+        value = {"route_id": "id", "source": SOURCE, "start": "latest", "partitions_at_start": 2, "bindings": BINDINGS}
+        row = DesiredAccess("route", ROUTE, self.generation, {**value, **changes})
+        deadline_us = self.cluster.world.now_us + RECOVERY_S_MAX * S
+        while self.cluster.image.access_to("route", ROUTE)[0] < self.generation:
+            if self.cluster.world.now_us > deadline_us:
+                raise Violation("the route does not reach the metadata log")
+            if self.cluster.acting is not None:
+                self.cluster.want(row)
+            self.cluster.world.run(self.cluster.world.now_us + S // 5)
+
+    def running(self, partition: int) -> Any:
+        replica = led(self.cluster, SOURCE, partition)
+        node = self.cluster.brokers[replica.core.leader]
+        found = node.broker.routing.running.get((ROUTE, SOURCE, partition))
+        return replica, None if found is None else found[0]
+
+    def started(self) -> bool:
+        return all(r is not None and r._committed is not None for _, r in map(self.running, range(PARTITIONS[SOURCE])))
+
+    def drained(self) -> bool:
+        for partition in range(PARTITIONS[SOURCE]):
+            replica, running = self.running(partition)
+            end = replica.log.end_offset
+            if running is None or running._committed is None or running._committed.offset < end:
+                return False
+        return True
+
+
+@contextmanager
+def appends_watched(world: World) -> Iterator[None]:
+    """Counts what the routes send and how it is answered."""
+    send = Routing.send
+
+    def watched(self: Routing, target: Any, batch: bytes, question: Any, done: Any) -> None:
+        world.reached["routed batch"] += 1
+
+        def answered(error: ErrorCode, found: int, at: Any) -> None:
+            world.reached["routed batch in conflict"] += error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and found >= 0
+            world.reached["routed batch not accepted"] += error not in (0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+            done(error, found, at)
+
+        send(self, target, batch, question, answered)
+
+    Routing.send = watched  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Routing.send = send  # type: ignore[method-assign]
+
+
+def logged(cluster: Cluster, name: str, partition: int) -> list[Record]:
+    topic = cluster.image.topic_named(name)
+    assert topic is not None
+    tp, leader = TopicPartition(topic.topic_id, partition), topic.partitions[partition].leader
+    end = cluster.brokers[leader].broker.partitions.hosted[tp].core.high_watermark
+    return list(records.iterate(memoryview(raw(cluster, leader, tp, end))))
+
+
+def judge(cluster: Cluster, world: World, history: History) -> None:
+    source = {p: logged(cluster, SOURCE, p) for p in range(PARTITIONS[SOURCE])}
+    places: dict[bytes, tuple[int, int, bytes]] = {
+        r.value or b"": (p, r.offset, r.key or b"") for p, found in source.items() for r in found
+    }
+    for p in source:
+        if missing := [v for v in history.acknowledged[SOURCE, p] if v not in places]:
+            raise Violation(f"{SOURCE}-{p} lacks {missing[:3]}")
+    for target in (COPIES, MATCHING, LATE):
+        counted: Counter[bytes] = Counter()
+        for partition in range(PARTITIONS[target]):
+            newest: dict[int, int] = {}
+            for record in logged(cluster, target, partition):
+                value = record.value or b""
+                counted[value] += 1
+                place = places.get(value)
+                if place is None or record.key != place[2]:
+                    raise Violation(f"{target}-{partition} has {value!r} with key {record.key!r}; source: {place}")
+                if key_partition(place[2], PARTITIONS[target]) != partition:
+                    raise Violation(f"{target}-{partition} has {value!r}, whose key belongs to another partition")
+                if place[1] <= newest.get(place[0], -1):
+                    raise Violation(f"{target}-{partition}: {value!r} of {place[:2]} follows offset {newest[place[0]]}")
+                newest[place[0]] = place[1]
+        expected = {v for v, (_, _, key) in places.items() if target in wanted_targets(key)}
+        if twice := [v for v, n in counted.items() if n > 1]:
+            raise Violation(f"{target} has {twice[:3]} more than once")
+        if lost := expected - counted.keys():
+            raise Violation(
+                f"{target} lacks {sorted(lost)[:3]}, {len(lost)} records: {[places[v] for v in sorted(lost)[:3]]}"
+            )
+        if extra := counted.keys() - expected:
+            raise Violation(f"{target} has {sorted(extra)[:3]}, which do not match")
+        world.reached[f"records in {target}"] += len(expected)
+
+
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world)
+    world.deliver(f"fault kinds: {fault_kinds}")
+    history.compacted.add(SOURCE)  # so that records have keys
+    with appends_watched(world):
+        cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        Watch(cluster)
+        small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
+        cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
+        for name in (SOURCE, COPIES, MATCHING):
+            cluster.want_topic(name, PARTITIONS[name], 3, min_insync_replicas="2", **small)
+        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        routes = RouteWorld(cluster)
+        routes.declare()
+        cluster.until(routes.started, 30, "the first positions of the route")
+        producers = [Producer(cluster, history, f"p{p}.{n}", SOURCE, p, 150) for p in range(2) for n in "ab"]
+        world.run(world.now_us + 1 * S)
+        injector = FaultInjector(cluster, history, fault_kinds, faults_max)
+        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)
+        cluster.want_topic(LATE, PARTITIONS[LATE], 3, min_insync_replicas="2", **small)
+        routes.declare(owner="another")
+        world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)
+        if injector.exhausted:
+            world.run(world.now_us + AFTERMATH_S * S)
+        injector.stop_faults()
+        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        for producer in producers:
+            producer.stopped = True
+        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        cluster.until(routes.drained, RECOVERY_S_MAX, "all records routed and the positions committed")
+        cluster.until(cluster.level, 20, "equal high watermarks")
+        logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
+        judge(cluster, world, history)
