@@ -35,6 +35,7 @@ from controlplane.services import (
     proposals,
     recovery,
     rolling_restart,
+    routes,
     topics,
     users,
 )
@@ -132,6 +133,7 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
             rows=2600,
         )
     alerts.evaluate()
+    route()
     return {"world": world, "move": move.pk, "job": job.pk}
 
 
@@ -216,6 +218,17 @@ def copied(move_id: int) -> None:
         samples=samples, bytes_per_s=345_000.0, ends_in_s_min=62.0, ends_in_s_max=118.0, throttle_bytes_per_s=400_000
     )
     MovePartition.objects.filter(move_id=move_id).update(bytes_per_s=345_000.0)
+
+
+def route() -> None:
+    bindings = [
+        {"target": "paid", "match": {"kind": "key", "value": "paid"}},
+        {"target": "payments.audit", "match": {"kind": "pattern", "value": "*.card.#"}, "remove_headers": ["trace"]},
+        {"target": "sample", "match": {"kind": "all"}, "sample_percent": 1},
+    ]
+    definition = {"source": "orders", "start": "latest", "enabled": True, "owner": "payments", "bindings": bindings}
+    routes.create_route("orders-by-kind", definition, actor="ada", comment="billing")
+    group("weir.route.orders-by-kind", {("orders", i): (400 * i, 1_000) for i in range(3)}, "healthy", members=0)
 
 
 def group(name: str, places: dict[tuple[str, int], tuple[int | None, int]], status: str, members: int = 2) -> None:

@@ -1,0 +1,72 @@
+"""Forms of routes. The bindings are JSON, as in a REST request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+
+from console.forms import WeirForm, comment_field
+from controlplane.selectors.routes import ROUTE_STARTS
+
+EXAMPLE = '[{"target": "paid", "match": {"kind": "key", "value": "paid"}}]'
+BINDINGS_HELP = (
+    "A list. match.kind: key, pattern (value with * for one word and # for any words), headers_all or headers_any (headers: list of name and value), "
+    "all. Optional: sample_percent, sample_by, set_headers, remove_headers, key_from_header, drop_key."
+)
+
+
+class RouteChangeForm(WeirForm):
+    """What can be changed of a route."""
+
+    bindings = forms.CharField(
+        initial=EXAMPLE,
+        max_length=1_000_000,
+        widget=forms.Textarea(attrs={"rows": 10, "class": "mono", "spellcheck": "false"}),
+        help_text=BINDINGS_HELP,
+    )
+    enabled = forms.BooleanField(required=False, initial=True, help_text="A disabled route keeps its position.")
+    owner = forms.CharField(required=False, max_length=200, help_text="Whom to ask about this route.")
+    description = forms.CharField(required=False, max_length=1_000)
+    comment = comment_field()
+
+    def clean_bindings(self) -> Any:
+        try:
+            return json.loads(self.cleaned_data["bindings"])
+        except ValueError as e:
+            raise forms.ValidationError(f"Not valid JSON: {e}.") from None
+
+    def definition(self) -> dict[str, Any]:
+        return {n: v for n, v in self.cleaned_data.items() if n not in ("name", "comment")}
+
+
+class RouteForm(RouteChangeForm):
+    """A new route."""
+
+    name = forms.CharField(
+        max_length=100, widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"})
+    )
+    source = forms.CharField(max_length=249, label="Source topic", help_text="It cannot be changed later.")
+    start = forms.ChoiceField(
+        choices=ROUTE_STARTS, help_text="latest: new records only. earliest: all records that the topic has."
+    )
+    field_order = ["name", "source", "start"]
+
+
+class RouteTestForm(WeirForm):
+    """A record whose bindings are shown. One header per line, as name=value."""
+
+    key = forms.CharField(required=False, strip=False, max_length=1_000, help_text="Empty: a record without a key.")
+    headers = forms.CharField(
+        required=False,
+        max_length=10_000,
+        widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"}),
+        help_text="One name=value per line.",
+    )
+
+    def clean_headers(self) -> list[tuple[str, str]]:
+        lines = [line for line in self.cleaned_data["headers"].splitlines() if line.strip()]
+        if wrong := next((line for line in lines if "=" not in line), None):
+            raise forms.ValidationError(f"“{wrong}” has no '='. Enter name=value.")
+        return [(name, value) for name, _, value in (line.partition("=") for line in lines)]

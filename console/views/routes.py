@@ -1,0 +1,132 @@
+"""Routes: list, one with lag, states and a test of a record, create, edit, delete."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from console.forms import WhyForm
+from console.history_charts import page_charts
+from console.panels import lazy
+from console.route_forms import RouteChangeForm, RouteForm, RouteTestForm
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.selectors import routes
+from controlplane.services import Rejected
+from controlplane.services import routes as services
+
+BODY = {
+    "name": "NAME",
+    "source": "TOPIC",
+    "start": "latest",
+    "bindings": [{"target": "TOPIC", "match": {"kind": "key", "value": "KEY"}}],
+}
+
+
+@viewer_required
+def route_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    found = routes.route_list(query=query, **list_options(request, "name"))
+    return render_page(request, "console/routes.html", {"page": found, "q": query}, nav="topics")
+
+
+@viewer_required
+def route(request: HttpRequest, name: str) -> HttpResponse:
+    detail = routes.route_detail(name)
+    if detail is None:
+        return not_found(request, f"route {name}", "routes", nav="topics")
+    tested = None
+    form = RouteTestForm(request.GET if "key" in request.GET else None)
+    if form.is_bound and form.is_valid():
+        tested = routes.test_record(name, form.cleaned_data["key"] or None, form.cleaned_data["headers"])
+    context = {
+        "d": detail,
+        "bindings": [(i, b["target"], json.dumps(b, ensure_ascii=False)) for i, b in enumerate(detail.bindings)],
+        "h": lazy(page_charts, request, f"group:{detail.route.group}", "lag_records", "lag_s", "consumed_per_s"),
+        "form": form,
+        "tested": tested,
+        "test_path": f"routes/{name}/test",
+        "test_body": {"key": "KEY", "headers": [{"name": "NAME", "value": "VALUE"}]},
+    }
+    return render_page(request, "console/route.html", context, nav="topics")
+
+
+@operator_required
+def create(request: HttpRequest) -> HttpResponse:
+    form = RouteForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            services.create_route(given["name"], form.definition(), actor=actor(request), comment=given["comment"])
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Route {given['name']} created.")
+            return redirect_to("route", given["name"])
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/route_new.html", {"form": form, "body": BODY}, nav="topics", status=status)
+
+
+@operator_required
+def edit(request: HttpRequest, name: str) -> HttpResponse:
+    row, definition = routes.route_row(name), routes.route_definition(name)
+    if row is None or definition is None:
+        return not_found(request, f"route {name}", "routes", nav="topics")
+    initial = {
+        **{n: definition.get(n, "") for n in ("owner", "description")},
+        "enabled": row.enabled,
+        "bindings": json.dumps(definition["bindings"], indent=1, ensure_ascii=False),
+    }
+    form = RouteChangeForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.change_route(name, form.definition(), actor=actor(request), comment=form.cleaned_data["comment"])
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Route {name} changed.")
+            return redirect_to("route", name)
+    context: dict[str, Any] = {"row": row, "form": form, "body": {"enabled": not row.enabled, "comment": "REASON"}}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/route_edit.html", context, nav="topics", status=status)
+
+
+@operator_required
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    row = routes.route_row(name)
+    if row is None:
+        return not_found(request, f"route {name}", "routes", nav="topics")
+    form = WhyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.delete_route(name, actor=actor(request), comment=form.cleaned_data["comment"])
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Route {name} deleted.")
+            return redirect_to("routes")
+    context = {
+        "title": f"Delete route {name}",
+        "form": form,
+        "lines": [
+            f"Records of {row.source} are no longer routed to {', '.join(row.targets[:5])}.",
+            "Records in the targets stay. The position is lost.",
+        ],
+        "button": "Delete the route",
+        "back": reverse("route", args=[name]),
+        "method": "DELETE",
+        "path": f"routes/{name}",
+    }
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/confirm.html", context, nav="topics", status=status)

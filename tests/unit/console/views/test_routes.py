@@ -1,0 +1,54 @@
+"""The pages of routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.models import AccessEntry, Change, Topic
+from controlplane.selectors import routes as selectors
+
+BINDINGS = '[{"target": "paid", "match": {"kind": "pattern", "value": "*.paid"}}]'
+FORM = {"name": "r", "source": "orders", "start": "latest", "enabled": "on", "bindings": BINDINGS, "comment": "billing"}
+
+
+@pytest.fixture(autouse=True)
+def prepared(monkeypatch: pytest.MonkeyPatch, db: Any) -> None:
+    Topic.objects.create(name="orders", partitions=2, replication_factor=3)
+    monkeypatch.setattr(selectors, "_states", lambda row: ({}, "no coordinator responded"))
+
+
+def test_a_route_is_created_shown_tested_edited_and_deleted(operator: Client) -> None:
+    assert "No routes." in operator.get("/routes/").content.decode()
+    page = operator.post("/new/route/", FORM, follow=True).content.decode()
+    assert "Route r created." in page and "*.paid" in page and "no coordinator responded" in page
+    assert "orders" in operator.get("/routes/").content.decode()
+    tested = operator.get("/routes/r/", {"key": "eu.paid", "headers": "a=b"}).content.decode()
+    assert "eu.paid" in tested and "a=b" in tested
+    assert "No binding matches." in operator.get("/routes/r/", {"key": "eu.open", "headers": ""}).content.decode()
+    assert "has no" in operator.get("/routes/r/", {"key": "x", "headers": "wrong"}).content.decode()
+    assert "*.paid" in operator.get("/routes/r/edit/").content.decode()
+    operator.post("/routes/r/edit/", {"bindings": BINDINGS, "owner": "ops", "comment": "pause"})
+    row = AccessEntry.objects.get()
+    assert row.value is not None and row.value["enabled"] is False and row.value["owner"] == "ops"
+    assert "no longer routed" in operator.get("/routes/r/delete/").content.decode()
+    operator.post("/routes/r/delete/", {"comment": "done"})
+    assert AccessEntry.objects.get().value is None
+    assert [c.verb for c in Change.objects.order_by("id")] == ["route.create", "route.change", "route.delete"]
+
+
+def test_errors_are_beside_their_fields(operator: Client) -> None:
+    wrong = operator.post("/new/route/", {**FORM, "bindings": "["})
+    assert wrong.status_code == 400 and "Not valid JSON" in wrong.content.decode()
+    loop = BINDINGS.replace('"paid"', '"orders"')
+    assert "could return" in operator.post("/new/route/", {**FORM, "bindings": loop}).content.decode()
+    assert "no topic" in operator.post("/new/route/", {**FORM, "source": "x"}).content.decode()
+
+
+def test_a_viewer_sees_routes_and_changes_none(operator: Client, viewer: Client) -> None:
+    operator.post("/new/route/", FORM)
+    assert viewer.get("/routes/r/").status_code == 200
+    assert viewer.get("/new/route/").status_code == 403
+    assert operator.get("/routes/missing/").status_code == 404
