@@ -93,7 +93,7 @@ test: setup tools  ## every test (pytest options in ARGS)
 contract: setup  ## the REST API against its OpenAPI schema, with generated requests: make contract EXAMPLES=50
 	CONTRACT_EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/python -m pytest -n 2 tests/contract
 
-simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, keys, delays, halves
+simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transactions, rolling, tails, tail-transactions, handovers, handover-transactions, keys, delays, halves, routes
 	$(BIN)/python -m tests.simulation --seed $(SEED) --n $(N) $(if $(WORLD),--$(WORLD))
 
 mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')
@@ -171,6 +171,9 @@ bench-lookup: setup  ## cost and size of a key index, and the time of a look-up 
 
 tiered: setup  ## tiered storage: five readers of a topic whose records are mostly remote, during kills and store failures; cold reads beside the store (options: make tiered ARGS='--mib 20480 --local-mib 200')
 	$(BIN)/python -m tests.faults.tiered $(ARGS)
+
+bench-routes: setup  ## broker CPU per routed record with 1, 100 and 1,000 bindings, as a ratio to a plain topic; some three minutes (options: make bench-routes ARGS='--rounds 5')
+	$(BIN)/python -m bench.routes $(ARGS)
 
 bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
 	$(BIN)/python -m bench.console $(ARGS)

@@ -1,0 +1,160 @@
+"""`python -m bench.routes`: CPU of a broker for a record that is produced and routed, as a ratio to a record that is only produced.
+
+Each round produces the same records to a plain topic, and to sources of routes with 1, 100 and 1,000 bindings, in an order that changes. Every record
+matches one binding: bindings are exact keys, patterns and headers in equal parts (one key with 1 binding), with ten target topics. CPU is counted
+from the first record until the last one is in its target, and the CPU of the idle broker is subtracted. One broker, one partition per topic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.kernel import cpu_clock
+from bench.peer.systems import ROOT, Weir, wait_for
+
+BINDINGS = (0, 1, 100, 1_000)
+"""0: a plain topic."""
+TARGETS = 10
+IDLE_SECONDS = 5.0
+DECLARE = """
+import json, sys
+from controlplane.services.routes import create_route
+name, definition = json.loads(sys.stdin.read())
+create_route(name, definition, actor="bench")
+"""
+Headers = list[tuple[str, str | bytes | None]]
+
+
+def create_topics(system: Weir, names: list[str]) -> None:
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    for future in admin.create_topics([NewTopic(n, 1, 1) for n in names]).values():
+        future.result(60)
+
+    def led() -> bool:
+        found = admin.list_topics(timeout=20).topics
+        return all(n in found and found[n].partitions and found[n].partitions[0].leader == 1 for n in names)
+
+    wait_for(led, "topics", pause=0.1)
+
+
+def match_of(number: int, count: int) -> dict[str, Any]:
+    kind = ("key", "pattern", "headers_any")[number % 3] if count > 1 else "key"
+    if kind == "key":
+        return {"kind": kind, "value": f"orders.{number}.eu"}
+    if kind == "pattern":
+        return {"kind": kind, "value": f"*.{number}.#"}
+    return {"kind": kind, "headers": [{"name": "route", "value": str(number)}]}
+
+
+def record_of(number: int, count: int) -> tuple[str, Headers]:
+    """Key and headers of a record that matches binding `number` only."""
+    if count > 1 and number % 3 == 2:
+        return "other", [("route", str(number).encode())]
+    return f"orders.{number}.eu", []
+
+
+def declare(system: Weir, source: str, count: int, targets: list[str]) -> None:
+    bindings = [{"target": targets[i % len(targets)], "match": match_of(i, count)} for i in range(count)]
+    definition = {"source": source, "start": "earliest", "enabled": True, "bindings": bindings}
+    environment = {**os.environ, **system.plan["controller-1"].environment}
+    subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "shell", "-v", "0", "-c", DECLARE],
+        cwd=ROOT,
+        env=environment,
+        input=json.dumps([f"r-{source}", definition]).encode(),
+        check=True,
+    )
+
+
+def produce(system: Weir, topic: str, value: bytes, records: int, count: int) -> None:
+    producer = Producer(
+        {"bootstrap.servers": system.bootstrap, "log_level": 0, "acks": "1", "batch.size": 16_384, "linger.ms": 5}
+    )
+    kinds = [record_of(i, count) for i in range(max(1, count))]
+    for number in range(records):
+        key, headers = kinds[number * 7_919 % len(kinds)]
+        while True:
+            try:
+                producer.produce(topic, value, key, partition=0, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    if left := producer.flush(120):
+        raise SystemExit(f"{left} records of {topic} were not acknowledged")
+
+
+def end_offsets(consumer: Consumer, topics: list[str]) -> int:
+    return sum(consumer.get_watermark_offsets(TopicPartition(t, 0), timeout=20)[1] for t in topics)
+
+
+def cpu_of_pass(system: Weir, name: str, count: int, value: bytes, records: int) -> tuple[float, float]:
+    """(CPU seconds of the broker, seconds) until every record is in its target."""
+    targets = [f"{name}-target-{i}" for i in range(min(TARGETS, count))]
+    create_topics(system, [name, *targets])
+    consumer = Consumer({"bootstrap.servers": system.bootstrap, "group.id": "bench", "log_level": 0})
+    if count:
+        declare(system, name, count, targets)
+        produce(system, name, b"", 1, count)
+        wait_for(lambda: end_offsets(consumer, targets) == 1, "the first routed record", pause=0.1)
+    pid = system.broker_pids()[1]
+    began, before = time.monotonic(), cpu_clock([pid])
+    produce(system, name, value, records, count)
+    if count:
+        wait_for(lambda: end_offsets(consumer, targets) == records + 1, "the routed records", seconds=300, pause=0.2)
+    spent, took = cpu_clock([pid]) - before, time.monotonic() - began
+    consumer.close()
+    return spent, took
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.routes", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--records", type=int, default=30_000)
+    parser.add_argument("--bytes", type=int, default=1_024, help="of a record value")
+    given = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
+    value = os.urandom(given.bytes)
+    ratios: dict[int, list[float]] = {count: [] for count in BINDINGS if count}
+    with tempfile.TemporaryDirectory(prefix="weir-bench-routes-") as folder:
+        system = Weir(Path(folder), 1)
+        try:
+            system.start()
+            cpu_of_pass(system, "warm-up", 0, value, 5_000)
+            pids = [system.broker_pids()[1]]
+            before = cpu_clock(pids)
+            time.sleep(IDLE_SECONDS)
+            idle = (cpu_clock(pids) - before) / IDLE_SECONDS
+            print(f"{given.records:,} records of {given.bytes} bytes, load of the machine {os.getloadavg()[0]:.1f}")
+            for number in range(1, given.rounds + 1):
+                order = BINDINGS if number % 2 else BINDINGS[::-1]
+                micros: dict[int, float] = {}
+                for count in order:
+                    spent, took = cpu_of_pass(system, f"source-{number}-{count}", count, value, given.records)
+                    micros[count] = (spent - idle * took) / given.records * 1e6
+                for count, found in ratios.items():
+                    found.append(micros[count] / micros[0])
+                text = ", ".join(f"{c} bindings {micros[c]:.1f} µs" for c in BINDINGS if c)
+                print(f"round {number}: broker CPU per record: plain {micros[0]:.1f} µs, {text}", flush=True)
+            for count, found in ratios.items():
+                print(f"{count} bindings: median ratio {median(found):.2f} ({min(found):.2f} to {max(found):.2f})")
+            print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
+        finally:
+            system.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
