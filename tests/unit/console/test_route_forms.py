@@ -1,0 +1,26 @@
+"""Forms of routes: JSON of bindings, headers of a tested record."""
+
+from __future__ import annotations
+
+from console.route_forms import EXAMPLE, RouteChangeForm, RouteForm, RouteTestForm
+
+
+def test_the_bindings_are_json() -> None:
+    form = RouteForm({"name": "r", "source": "s", "start": "latest", "bindings": EXAMPLE, "enabled": "on"})
+    assert form.is_valid(), form.errors
+    assert form.definition() == {
+        "source": "s",
+        "start": "latest",
+        "bindings": [{"target": "paid", "match": {"kind": "key", "value": "paid"}}],
+        "enabled": True,
+        "owner": "",
+        "description": "",
+    }
+    assert [*form.fields][:3] == ["name", "source", "start"]
+    assert "Not valid JSON" in str(RouteChangeForm({"bindings": "{"}).errors["bindings"])
+
+
+def test_headers_are_lines() -> None:
+    form = RouteTestForm({"key": "", "headers": "a=b=c\n\n x =1"})
+    assert form.is_valid() and form.cleaned_data["headers"] == [("a", "b=c"), (" x ", "1")]
+    assert "no &#x27;=&#x27;" in str(RouteTestForm({"key": "", "headers": "a"}).errors["headers"])
