@@ -49,7 +49,7 @@ class RemoteLog:
         self.stale: dict[str, None] = {}
         """Segments whose newest record in the topic was ignored, so that it must be written again."""
         self.start_stale = False
-        """The newest log start record in the topic was ignored, so that it must be written again."""
+        """The newest log start record in the topic was ignored (late, or of an older leader), so that the offset must be written again."""
 
     @property
     def claim_epoch(self) -> int:
@@ -65,11 +65,11 @@ class RemoteLog:
                 self.claim = change
                 return True
             case LogStart():
-                self.start_stale = change.author_epoch < self.claim_epoch
-                if self.start_stale:
-                    return False
-                self.log_start = max(self.log_start, change.offset)
-                return True
+                # A late request may also bring a lower offset of the same leader.
+                self.start_stale = change.author_epoch < self.claim_epoch or change.offset < self.log_start
+                if not self.start_stale:
+                    self.log_start = change.offset
+                return not self.start_stale
             case RemoteSegment():
                 return self._apply_segment(change)
             case Forgotten():

@@ -53,6 +53,13 @@ def test_the_log_start_never_goes_back() -> None:
     assert log.log_start == 50 and log.start_stale
 
 
+def test_a_late_lower_log_start_is_ignored_and_the_higher_one_written_again() -> None:
+    log = replayed(LeaderClaim(TP, 1, 1), LogStart(TP, 1, 50))
+    assert not log.apply(LogStart(TP, 1, 10))
+    assert log.log_start == 50 and log.start_stale
+    assert log.apply(LogStart(TP, 1, 50)) and not log.start_stale
+
+
 def test_tombstones_remove_segments_and_claims() -> None:
     log = replayed(segment(S.DELETE_FINISHED), LeaderClaim(TP, 1, 1), LogStart(TP, 1, 5), Forgotten(TP, "segment:a"))
     assert log.empty and log.claims == {1}
