@@ -121,6 +121,8 @@ class RemoteLogs:
             replica.remote = RemoteView()
             if self.enabled:
                 self._begin(replica)
+            else:
+                log.warning("%s: tiered, but this broker has no remote store: nothing is deleted locally", replica.name)
 
     def _begin(self, replica: Replica) -> None:
         index = self.metadata.partition_of(replica.tp)
