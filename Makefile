@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-plans clean cli clients record-walk
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -98,6 +98,12 @@ simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transac
 
 mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation.mutate $(ARGS)
+
+half-matrix: setup  ## half messages with each party killed at each step; some eight minutes (one cell: make half-matrix ARGS="--only 'shop at checks'")
+	$(BIN)/python -m tests.cluster.half_matrix $(ARGS)
+
+half-load: setup  ## half messages with decisions by chance: make half-load N=1000000
+	$(BIN)/python -m tests.cluster.half_matrix --messages $(N) $(ARGS)
 
 # Tests marked `long` (a real minute without ZooKeeper and the like) are left out of `make test` by `-m "not long"` in pyproject.toml.
 faults: setup tools  ## all faults on real processes, then ROUNDS of random kills under load (SEED=1) with a count of lost records

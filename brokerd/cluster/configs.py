@@ -102,11 +102,14 @@ TOPIC_CONFIGS: dict[str, Definition] = {
         Definition("weir.half.topic", STRING, "", "Read-only: the topic to which the half messages of this front topic are delivered. Empty: no front topic."),
         Definition("weir.index.header", STRING, "", "With weir.index.keys: the name of a record header whose values are indexed like keys. Empty: none."),
         Definition("weir.index.keys", BOOLEAN, "false", "Build an index of the record keys of each closed segment, for look-ups by key. Kafka has no such config."),
+        Definition("weir.retry.enable", BOOLEAN, "false", "Retries of consumers: create NAME.retry, whose delayed messages are the records to process again, and NAME.dead. Kafka has no such config."),
+        Definition("weir.retry.source", STRING, "", "Read-only: the topic whose records this topic has for another attempt (NAME.retry), or after the last one (NAME.dead)."),
     )
 }  # fmt: skip
 
 DELAY_ENABLE, DELAY_TOPIC = "weir.delay.enable", "weir.delay.topic"
 HALF_ENABLE, HALF_TOPIC, HALF_SOURCE = "weir.half.enable", "weir.half.topic", "weir.half.source"
+RETRY_ENABLE, RETRY_SOURCE = "weir.retry.enable", "weir.retry.source"
 
 UNIT_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
@@ -389,6 +392,16 @@ def check_topic_name(front: str) -> str:
 def expired_topic_name(front: str) -> str:
     """The name of the topic for the half messages of a front topic that nobody decided."""
     return f"{front}.expired"
+
+
+def retry_topic_name(name: str) -> str:
+    """The name of the topic for records of topic `name` that consumers process again."""
+    return f"{name}.retry"
+
+
+def dead_topic_name(name: str) -> str:
+    """The name of the topic for records of topic `name` that consumers could not process."""
+    return f"{name}.dead"
 
 
 def front_target(configs: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
-"""Front topics of delayed and half messages follow their topic in its partitions and some configs, and are deleted with it.
+"""Front topics of delayed and half messages, and topics for retries, follow their topic in its partitions and some configs, and are deleted with it.
 
-NAME.delay has the delayed messages of topic NAME. NAME.half has its half messages; NAME.half.check and NAME.half.expired belong to that.
+NAME.delay has the delayed messages of topic NAME. NAME.half has its half messages; NAME.half.check and NAME.half.expired belong to that. NAME.retry and
+NAME.dead have records that consumers could not process; NAME.retry has delayed messages itself, in NAME.retry.delay.
 Does not contain: the rows (`topics`), the delivery (`brokerd/delivery`).
 """
 
@@ -15,10 +16,14 @@ from brokerd.cluster.configs import (
     HALF_ENABLE,
     HALF_SOURCE,
     HALF_TOPIC,
+    RETRY_ENABLE,
+    RETRY_SOURCE,
     check_topic_name,
+    dead_topic_name,
     delay_topic_name,
     expired_topic_name,
     half_topic_name,
+    retry_topic_name,
 )
 from controlplane.models import Topic
 from controlplane.services.common import Rejected
@@ -27,7 +32,7 @@ FOLLOWED = ("max.message.bytes", "min.insync.replicas", "compression.type")
 """Configs of the topic that its front topics have too."""
 CHECK_RETENTION_MS = 3_600_000
 """Retention of NAME.half.check: a check that was not answered after eight minutes is of no use."""
-ENABLED_BY = {DELAY_TOPIC: DELAY_ENABLE, HALF_TOPIC: HALF_ENABLE, HALF_SOURCE: HALF_ENABLE}
+ENABLED_BY = {DELAY_TOPIC: DELAY_ENABLE, HALF_TOPIC: HALF_ENABLE, HALF_SOURCE: HALF_ENABLE, RETRY_SOURCE: RETRY_ENABLE}
 """{read-only config that names the topic: config of that topic that creates the front topic}"""
 
 
@@ -50,6 +55,8 @@ def _names(name: str) -> list[tuple[str, str, dict[str, str]]]:
         (half, HALF_TOPIC, {}),
         (check_topic_name(half), HALF_SOURCE, {"retention.ms": str(CHECK_RETENTION_MS)}),
         (expired_topic_name(half), HALF_SOURCE, {}),
+        (retry_topic_name(name), RETRY_SOURCE, {DELAY_ENABLE: "true"}),
+        (dead_topic_name(name), RETRY_SOURCE, {}),
     ]
 
 
@@ -91,8 +98,9 @@ def check_alteration(
             raise Rejected(
                 f"{row.name!r} has as many partitions as {target!r}; add partitions to {target!r}.", "partitions"
             )
-        for enable in (DELAY_ENABLE, HALF_ENABLE):
-            if str(set_configs.get(enable, "")).lower() == "true":
+        for enable in (DELAY_ENABLE, HALF_ENABLE, RETRY_ENABLE):
+            wanted = str(set_configs.get(enable, "")).lower()
+            if wanted == "true" and row.configs.get(enable) != "true":
                 raise Rejected(f"{row.name!r} is a front topic; it cannot have one itself.", f"configs.{enable}")
 
 

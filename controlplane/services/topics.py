@@ -184,7 +184,8 @@ def _follow(row: Topic, actor: str, *, checked: bool) -> None:
         if front is None:
             configs = {**wanted.initial, **wanted.configs}
             requested = _requested(wanted.partitions, row.replication_factor, configs, None)
-            _create(wanted.name, requested, actor, comment, None, None, checked)
+            front = _create(wanted.name, requested, actor, comment, None, None, checked)
+            _follow(front, actor, checked=checked)
             continue
         if front.configs.get(wanted.marker) != row.name:
             raise Rejected(
@@ -195,7 +196,8 @@ def _follow(row: Topic, actor: str, *, checked: bool) -> None:
         removed = [k for k in front_topics.FOLLOWED if k in front.configs and k not in wanted.configs]
         differ = any(front.configs.get(k) != v for k, v in wanted.configs.items())
         if removed or differ or front.partitions != wanted.partitions:
-            _alter(wanted.name, wanted.partitions, wanted.configs, removed, None, actor, comment, None, None)
+            front = _alter(wanted.name, wanted.partitions, wanted.configs, removed, None, actor, comment, None, None)
+            _follow(front, actor, checked=checked)
 
 
 def _alter(

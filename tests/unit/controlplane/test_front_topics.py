@@ -111,3 +111,28 @@ def test_half_fronts_are_not_separated_and_ordinary_topics_not_taken_over(name: 
         topics.alter_topic(name, set_configs=HALF, actor="ada")
     with pytest.raises(Rejected, match="read-only"):
         topics.alter_topic(name, set_configs={"weir.half.source": "x", "weir.half.topic": "x"}, actor="ada")
+
+
+RETRY = {"weir.retry.enable": "true"}
+RETRY_FRONTS = ["orders.dead", "orders.retry", "orders.retry.delay"]
+
+
+def retry_fronts() -> dict[str, Topic]:
+    found = Topic.objects.filter(name__startswith="orders.", deleted_at__isnull=True).order_by("name")
+    return {row.name: row for row in found}
+
+
+def test_a_topic_with_retries_gets_topics_for_them_and_for_dead_letters() -> None:
+    create(**RETRY)
+    topics.alter_topic("orders", partitions=6, set_configs={"max.message.bytes": "5000"}, actor="ada")
+    found = retry_fronts()
+    assert list(found) == RETRY_FRONTS and {row.partitions for row in found.values()} == {6}
+    assert found["orders.dead"].configs == {"max.message.bytes": "5000", "weir.retry.source": "orders"}
+    assert found["orders.retry"].configs["weir.delay.enable"] == "true"
+    assert found["orders.retry.delay"].configs == {"max.message.bytes": "5000", "weir.delay.topic": "orders.retry"}
+    topics.alter_topic("orders.dead", set_configs={"retention.ms": "-1"}, actor="ada")
+    topics.alter_topic("orders.retry", set_configs={"weir.delay.enable": "true", "retention.ms": "9"}, actor="ada")
+    with pytest.raises(Rejected, match="is a front topic"):
+        topics.alter_topic("orders.dead", set_configs=RETRY, actor="ada")
+    topics.delete_topic("orders", actor="ada")
+    assert not retry_fronts()

@@ -1,0 +1,220 @@
+"""Half messages with one party killed at one step, for every party and step; and a load of many messages with decisions by chance.
+
+`python -m tests.cluster.half_matrix` runs the matrix: a producer writes messages and decides two of three, one party gets SIGKILL at a step, starts again
+after RESTART_S, and another instance of the shop answers the checks. `--messages N` runs the load instead and prints rates. Both check that the topic has
+each committed message exactly once, and no other one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.test_half_messages import Shop, consumer, created, leader
+
+MESSAGES = 60
+RESTART_S = 3.0
+STEPS = ("messages", "decisions", "deliveries", "checks")
+PARTIES = ("front leader", "topic leader", "check leader", "shop")
+DEADLINE_S = 120
+FATES = ("commit", "rollback", None)
+"""The decision of the first instance. The second one commits what the first one left."""
+
+
+class Shown:
+    """The bootstrap address of a running cluster, in another process."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+
+def shop_main(bootstrap: str, topic: str, step: str) -> None:
+    """The first instance, in its own process: writes and decides, and prints the step that it has reached."""
+    shop = Shop(Shown(bootstrap), topic)  # type: ignore[arg-type]
+    for i in range(MESSAGES):
+        shop.write(f"m{i}")
+        if step == "messages" and i == MESSAGES // 2:
+            print("reached", flush=True)
+    shop.flush()
+    for i in range(MESSAGES):
+        if (fate := FATES[i % 3]) is not None:
+            shop.write(f"m{i}", fate)
+        if step == "decisions" and i == MESSAGES // 2:
+            print("reached", flush=True)
+    shop.flush()
+    print("reached", flush=True)
+    sys.stdin.read()
+
+
+def party_broker(cluster: LocalCluster, topic: str, party: str) -> int:
+    names = {"front leader": f"{topic}.half", "topic leader": topic, "check leader": f"{topic}.half.check"}
+    return leader(cluster, names[party])
+
+
+class Answers:
+    """The second instance: commits every message that is checked."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self._consumer, self._shop = consumer(cluster, f"{topic}.half.check"), Shop(cluster, topic)
+        self.committed: set[str] = set()
+
+    def poll(self) -> None:
+        message = self._consumer.poll(0.2)
+        if message is None or message.error():
+            return
+        half_id = (message.value() or b"").decode()
+        if half_id not in self.committed:
+            self.committed.add(half_id)
+            self._shop.write(half_id, "commit")
+
+    def finish(self) -> set[str]:
+        """The ids whose commit counted."""
+        self._shop.flush()
+        self._consumer.close()
+        return {i for i in self.committed if (i, "commit") not in self._shop.errors}
+
+
+def cell(cluster: LocalCluster, party: str, step: str) -> None:
+    """Raises AssertionError if a message is missing, twice, or was not committed."""
+    topic = created(cluster)
+    reader, values = consumer(cluster, topic), list[str]()
+    command = [sys.executable, "-m", "tests.cluster.half_matrix", "--shop", cluster.bootstrap, topic, step]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shop:
+        assert shop.stdin is not None and shop.stdout is not None
+        assert shop.stdout.readline() == "reached\n", "the shop ended"
+        if step == "checks":
+            checks = consumer(cluster, f"{topic}.half.check")
+            wait_for(lambda: checks.poll(0.2) is not None, "the first check", 60)
+            checks.close()
+        if party == "shop":
+            shop.kill()
+        else:
+            broker = party_broker(cluster, topic, party)
+            cluster.kill(f"broker-{broker}")
+            threading.Event().wait(RESTART_S)
+            cluster.start_broker(broker)
+            if step in ("messages", "decisions"):
+                assert shop.stdout.readline() == "reached\n", "the shop did not survive the kill"
+            shop.stdin.close()
+    answers = Answers(cluster, topic)
+    quiet_since = time.monotonic()
+    seen = 0
+    while time.monotonic() < quiet_since + 12:  # two first checks: no message is left
+        answers.poll()
+        message = reader.poll(0.05)
+        if message is not None and not message.error():
+            values.append((message.value() or b"").decode())
+        if len(values) + len(answers.committed) != seen:
+            seen, quiet_since = len(values) + len(answers.committed), time.monotonic()
+    second = answers.finish()
+    reader.close()
+    counted = Counter(values)
+    assert max(counted.values(), default=1) == 1, [v for v, n in counted.items() if n > 1]
+    own = {f"m{i}" for i in range(MESSAGES) if FATES[i % 3] == "commit"}
+    rolled_back = {f"m{i}" for i in range(MESSAGES) if FATES[i % 3] == "rollback"}
+    assert set(counted) >= second, f"a commit was lost: {second - set(counted)}"
+    assert set(counted) <= own | second, f"nobody committed {set(counted) - own - second}"
+    if party != "shop":
+        everything = {f"m{i}" for i in range(MESSAGES)}
+        assert set(counted) == everything - rolled_back, (everything - rolled_back) ^ set(counted)
+
+
+def matrix(cluster: LocalCluster, only: str) -> int:
+    failed = 0
+    for party in PARTIES:
+        for step in STEPS:
+            name = f"{party} at {step}"
+            if only not in name:
+                continue
+            began = time.monotonic()
+            try:
+                cell(cluster, party, step)
+                result = "each committed message once"
+            except AssertionError as e:
+                failed += 1
+                result = f"FAILED: {e}"
+            print(f"{name:28} {time.monotonic() - began:6.1f} s  {result}", flush=True)
+    return failed
+
+
+def load(cluster: LocalCluster, messages: int, seed: int) -> int:
+    """Writes messages, decides each by chance, and reads the topic. Returns the number of wrong messages."""
+    topic, rng = created(cluster), random.Random(seed)
+    fates = {f"m{i}": rng.choice(("commit", "rollback")) for i in range(messages)}
+    shop = Shop(cluster, topic, **{"linger.ms": 5})
+    expected = sum(fate == "commit" for fate in fates.values())
+    counted: Counter[str] = Counter()
+    reader = consumer(cluster, topic)
+    done = threading.Event()
+
+    def read(reader: Consumer) -> None:
+        while not done.is_set() or counted.total() < expected:
+            for message in reader.consume(1_000, 0.5):
+                if not message.error():
+                    counted[(message.value() or b"").decode()] += 1
+
+    reading = threading.Thread(target=read, args=(reader,), daemon=True)
+    reading.start()
+    began = time.monotonic()
+    window = 20_000
+    """Undecided messages at a time."""
+    ids = list(fates)
+    for start in range(0, messages, window):
+        part = ids[start : start + window]
+        for half_id in part:
+            produce(shop, lambda half_id=half_id: shop.write(half_id))  # type: ignore[misc]
+        shop.flush()
+        for half_id in part:
+            produce(shop, lambda half_id=half_id: shop.write(half_id, fates[half_id]))  # type: ignore[misc]
+        shop.flush()
+        print(f"{start + len(part)} decided after {time.monotonic() - began:.0f} s", flush=True)
+    decided_s = time.monotonic() - began
+    done.set()
+    reading.join(DEADLINE_S)
+    read_s = time.monotonic() - began
+    wrong = sum(counted[half_id] != (fate == "commit") for half_id, fate in fates.items())
+    print(
+        f"{messages} messages, {expected} committed: decided in {decided_s:.1f} s ({messages / decided_s:.0f}/s), "
+        f"all read after {read_s:.1f} s; wrong: {wrong}, refused: {len(shop.errors)}"
+    )
+    return wrong + len(shop.errors)
+
+
+def produce(shop: Shop, write: Callable[[], None]) -> None:
+    while True:
+        try:
+            return write()
+        except BufferError:
+            shop.producer.poll(0.1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="cells whose name contains this, for example 'shop at'")
+    parser.add_argument("--messages", type=int, default=0, help="run the load with this number of messages")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shop", nargs=3, metavar=("BROKERS", "TOPIC", "STEP"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.shop:
+        shop_main(*given.shop)
+        return 0
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(Path(folder), 3) as cluster:
+        AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=30)
+        wrong = load(cluster, given.messages, given.seed) if given.messages else matrix(cluster, given.only)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
