@@ -146,10 +146,10 @@ def main() -> int:
                     micros[count] = (spent - idle * took) / given.records * 1e6
                 for count, found in ratios.items():
                     found.append(micros[count] / micros[0])
-                text = ", ".join(f"{c} bindings {micros[c]:.1f} µs" for c in BINDINGS if c)
+                text = ", ".join(f"bindings={c:,} {micros[c]:.1f} µs" for c in BINDINGS if c)
                 print(f"round {number}: broker CPU per record: plain {micros[0]:.1f} µs, {text}", flush=True)
             for count, found in ratios.items():
-                print(f"{count} bindings: median ratio {median(found):.2f} ({min(found):.2f} to {max(found):.2f})")
+                print(f"bindings: {count:,}, median ratio {median(found):.2f} ({min(found):.2f} to {max(found):.2f})")
             print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
         finally:
             system.close()

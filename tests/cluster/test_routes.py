@@ -98,6 +98,34 @@ def test_a_direct_binding_copies_the_records_with_its_key(cluster: LocalCluster)
     Target(cluster, "paid").check({str(i) for i in range(1, 100, 2)})
 
 
+def test_only_committed_records_are_routed_and_a_missing_target_is_waited_for(cluster: LocalCluster) -> None:
+    create(cluster, "payments", "booked")
+    declare(
+        cluster,
+        "r3",
+        "payments",
+        {"target": "booked", "match": {"kind": "all"}},
+        {"target": "later", "match": {"kind": "headers_all", "headers": [{"name": "check", "value": None}]}},
+    )
+    writer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": uuid4().hex, "log_level": 0})
+    writer.init_transactions(60)
+    committed, checked = set[str](), set[str]()
+    for number in range(120):
+        if number % 10 == 0:
+            writer.begin_transaction()
+        headers = [("check", b"yes")] if number % 3 == 0 else []
+        writer.produce("payments", str(number), key=f"k{number % 5}", headers=headers)
+        commits = number // 10 % 3 != 1
+        if commits:
+            committed.add(str(number))
+            checked |= {str(number)} if headers else set()
+        if number % 10 == 9:
+            (writer.commit_transaction if commits else writer.abort_transaction)(60)
+    Target(cluster, "booked").check(committed)
+    create(cluster, "later")
+    Target(cluster, "later").check(checked)
+
+
 def test_records_are_routed_once_while_leaders_are_killed(cluster: LocalCluster) -> None:
     create(cluster, "events", "errors", "copies")
     declare(
