@@ -50,6 +50,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "weir.middleware.Guard",
     "django.middleware.security.SecurityMiddleware",
+    "weir.static_files.HashedFiles",
+    "weir.static_files.Compression",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -155,17 +157,12 @@ USE_I18N = False
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [PAGES_DIR / "static"]
-# Files are served from the source directories: `up` needs no collectstatic. Production may set WEIR_STATIC_MANIFEST=1 and collect.
-STATIC_ROOT = WEIR.data_dir / "staticfiles" if WEIR.static_manifest else None
-WHITENOISE_USE_FINDERS = not WEIR.static_manifest
+WHITENOISE_USE_FINDERS = True
+"""Names without a hash, as in Django's own style sheets, are read from the source directories too: no collectstatic."""
 WHITENOISE_AUTOREFRESH = DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
-        if WEIR.static_manifest
-        else "django.contrib.staticfiles.storage.StaticFilesStorage"
-    },
+    "staticfiles": {"BACKEND": "weir.static_files.HashedStorage"},
 }
 
 REST_FRAMEWORK = {

@@ -19,6 +19,8 @@ ON, OFF = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 NICE_MAX = 19
 TAILS_MAX = 200
+CLUSTER_COLOURS = ("none", "red", "orange", "green", "blue", "purple")
+"""Marks of a cluster in the console. They are outside of the palette of states, and the cluster's name always stands beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +251,11 @@ class WeirSettings:
         "",
         "Origins of forms, if a proxy in front of the console ends TLS (Django's CSRF_TRUSTED_ORIGINS).",
     )
-    static_manifest: bool = _variable(
-        "WEIR_STATIC_MANIFEST",
-        SWITCH,
-        "off",
-        "Serve static files under hashed names from `staticfiles` in the data directory, after `manage.py collectstatic`.",
+    cluster_colour: str = _variable(
+        "WEIR_CLUSTER_COLOUR",
+        _choice({c: c for c in CLUSTER_COLOURS}),
+        "none",
+        "Colour of the top bar, so that nobody takes one cluster for another. `red` is meant for production.",
     )
     tails_per_user: int = _variable(
         "WEIR_TAILS_PER_USER",

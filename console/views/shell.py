@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
+from django.conf import settings
 from django.contrib import messages
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -117,6 +118,7 @@ def render_page(
         "may_act": getattr(request.user, "is_staff", False),
         "denied": DENIED,
         "proposals_open": lazy(open_count),
+        "colour": settings.WEIR.cluster_colour,
     }
     return render(request, template, {**frame, **(context or {})}, status=status)
 

@@ -80,12 +80,6 @@
     if (box && button) button.disabled = box.value !== box.dataset.typeName;
   };
   document.addEventListener("input", (event) => event.target.form && updateConfirmation(event.target.form));
-  document.addEventListener("submit", (event) => {
-    // A second click during the request must not submit the form again.
-    const button = event.submitter;
-    if (button && event.target.method === "post" && !event.target.closest("[hx-boost=false]")) setTimeout(() => (button.disabled = true), 0);
-  });
-
   const settle = () => {
     const main = document.getElementById("main");
     const nav = main?.dataset.nav;
@@ -114,7 +108,4 @@
   };
   document.addEventListener("DOMContentLoaded", settle);
   document.addEventListener("htmx:afterSettle", settle);
-  document.addEventListener("htmx:afterSettle", (event) => {
-    if (event.target.id === "main" && !event.target.contains(document.activeElement)) event.target.querySelector("[autofocus]")?.focus();
-  });
 })();

@@ -34,7 +34,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
     assert (chosen.bootstrap, chosen.lake_dir) == ("127.0.0.1:19092", Path("/data/lake"))
     assert (chosen.spark_nice, chosen.log_level, chosen.database_url) == (10, "INFO", "")
     assert (chosen.monitor, chosen.beat, chosen.second_person) == (True, True, True)
-    assert (chosen.auto_recovery, chosen.debug, chosen.static_manifest) == (False, False, False)
+    assert (chosen.auto_recovery, chosen.debug, chosen.cluster_colour) == (False, False, "none")
     assert (chosen.kafka_config, chosen.zookeeper_config) == (None, None)
     assert chosen.allowed_hosts == ("127.0.0.1", "localhost", "[::1]", "testserver")
     assert settings(**{v.name: "" for v in variables().values()}) == chosen, "an empty variable is not set"

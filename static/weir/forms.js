@@ -1,0 +1,125 @@
+// Forms and navigation: a busy sign, no second submit during a request, Ctrl+Enter for the next step, the focus after navigation and after a refusal,
+// and a message if a request of the user fails. No logic here: every form works without this file.
+(() => {
+  "use strict";
+  const BUSY_MS = 250; // before the busy sign of the page appears: shorter requests need none
+  const ERROR_MS = 15_000; // time that the message about a failed request is shown
+  const main = () => document.getElementById("main");
+
+  // A request that the user caused: not the reload of panels or of the page by a live update.
+  const byUser = (detail) => detail.elt?.id !== "panel-requests" && detail.elt !== document.body;
+
+  const release = (form) => {
+    delete form.dataset.sent;
+    form.querySelectorAll("[aria-busy]").forEach((button) => button.removeAttribute("aria-busy"));
+  };
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method === "dialog" || form.getAttribute("method")?.toLowerCase() !== "post") return;
+    if (form.dataset.sent) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      return;
+    }
+    form.dataset.sent = "1";
+    event.submitter?.setAttribute("aria-busy", "true");
+  }, true);
+  // A page from the browser's history, and an answer that left the form in place.
+  addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach(release));
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    const form = detail.elt?.closest?.("form");
+    if (form) release(form);
+  });
+
+  let busyTimer = 0, requests = 0;
+  const showBusy = () => {
+    clearTimeout(busyTimer);
+    if (requests > 0) busyTimer = setTimeout(() => (document.documentElement.dataset.busy = "1"), BUSY_MS);
+    else delete document.documentElement.dataset.busy;
+  };
+  document.addEventListener("htmx:beforeRequest", ({ detail }) => {
+    if (!byUser(detail)) return;
+    requests += 1;
+    hideError();
+    showBusy();
+  });
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    if (!byUser(detail)) return;
+    requests = Math.max(0, requests - 1);
+    showBusy();
+  });
+
+  // Failed requests.
+  let errorTimer = 0;
+  const hideError = () => document.getElementById("request-error").setAttribute("hidden", "");
+  const showError = (text) => {
+    const box = document.getElementById("request-error");
+    box.textContent = text;
+    box.hidden = false;
+    clearTimeout(errorTimer);
+    errorTimer = setTimeout(hideError, ERROR_MS);
+  };
+  const unsure = (detail) => detail.requestConfig?.verb !== "get";
+  const failed = (cause) => ({ detail }) => {
+    if (!byUser(detail)) return;
+    showError(unsure(detail)
+      ? `${cause} It is unknown whether the operation was carried out: look at the object or at the audit log before you try again.`
+      : `${cause} Nothing was changed. Try again.`);
+  };
+  document.addEventListener("htmx:sendError", failed("The console does not respond."));
+  document.addEventListener("htmx:timeout", failed("The console did not respond in time."));
+  // An error page of a proxy has no #main: it would replace the page by nothing.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { xhr, target } = event.detail;
+    if (target?.id !== "main" || xhr.status < 500 || xhr.responseText.includes('id="main"')) return;
+    event.detail.shouldSwap = false;
+    failed(`The console answered with an error (${xhr.status}).`)(event);
+  });
+
+  // Ctrl+Enter: the button of the form with the focus, else the page's next step.
+  const enabled = (button) => button && !button.disabled && button.getAttribute("aria-disabled") !== "true";
+  const nextStep = () => {
+    const own = document.activeElement?.closest?.("#main form")?.querySelector("button.primary, button.sure, button[type=submit]");
+    if (enabled(own)) return own;
+    return [...document.querySelectorAll("#main [data-next], #main form button.primary, #main form button.sure, #main a.button.primary")].find(enabled);
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    const button = nextStep();
+    if (!button) return;
+    event.preventDefault();
+    button.click();
+  });
+
+  // Focus. A refused form: its first invalid field. Another page: its field with autofocus, else its heading.
+  const announce = (text) => (document.getElementById("announcement").textContent = text);
+  const INVALID = "[aria-invalid=true]:not([type=hidden])";
+  const focusRefusal = () => {
+    const errors = [...main().querySelectorAll(".error")].filter((e) => e.checkVisibility());
+    if (!errors.length) return false;
+    const first = main().querySelector(INVALID);
+    if (first) first.focus();
+    else {
+      errors[0].tabIndex = -1;
+      errors[0].focus();
+    }
+    announce(errors.length > 1 ? `${errors.length} errors. ${errors[0].textContent}` : errors[0].textContent);
+    return true;
+  };
+  const focusPage = () => {
+    const field = main().querySelector("[autofocus]"), heading = main().querySelector("h1");
+    if (field) field.focus();
+    else if (heading) {
+      heading.tabIndex = -1;
+      heading.focus({ preventScroll: true });
+    }
+    announce(document.title);
+  };
+  document.addEventListener("htmx:afterSettle", ({ target, detail }) => {
+    if (target.id !== "main" || !byUser(detail) || target.contains(document.activeElement)) return;
+    if (!focusRefusal()) focusPage();
+  });
+  document.addEventListener("DOMContentLoaded", () => {
+    if (main()?.querySelector(".error")) focusRefusal();
+  });
+})();

@@ -1,0 +1,82 @@
+"""Forms and navigation in a real browser: failed requests, the focus, Ctrl+Enter, one submit per click."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.browser.conftest import BrowserSession
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_failed_request_is_reported_at_the_click(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/topics/")
+    page.route("**/groups/", lambda route: route.abort())
+    page.click(".rail [data-go=g]")
+    expect(page.locator("#request-error")).to_contain_text("The console does not respond. Nothing was changed.")
+    page.unroute("**/groups/")
+    page.click(".rail [data-go=g]")
+    expect(page.locator("#main h1")).to_have_text("Groups")
+    expect(page.locator("#request-error")).to_be_hidden()
+    session.errors.clear()  # the browser reports the request that was cut
+
+
+def test_a_failed_operation_says_that_its_effect_is_unknown_and_can_be_sent_again(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/new/topic/")
+    page.fill("#id_name", "sent-again")
+    posts: list[str] = []
+
+    def cut(route: Route) -> None:
+        if route.request.method == "POST":
+            posts.append(route.request.url)
+            route.fulfill(status=502, body="bad gateway")
+        else:
+            route.fallback()
+
+    page.route("**/new/topic/", cut)
+    page.press("#id_name", "Control+Enter")
+    expect(page.locator("#request-error")).to_contain_text("It is unknown whether the operation was carried out")
+    expect(page.locator("#id_name")).to_have_value("sent-again")
+    expect(page.locator("form[data-sent]")).to_have_count(0)
+    page.press("#id_name", "Control+Enter")
+    expect(page.locator("form[data-sent]")).to_have_count(0)
+    assert len(posts) == 2
+    session.errors.clear()
+
+
+def test_the_focus_follows_navigation_and_refusals(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/topics/")
+    page.click(".rail [data-go=g]")
+    expect(page.locator("#main h1")).to_have_text("Groups")
+    expect(page.locator("#main h1")).to_be_focused()
+    expect(page.locator("#announcement")).to_contain_text("Groups")
+    page.goto("/new/topic/")
+    page.fill("#id_name", "bad name!")
+    page.fill("#id_partitions", "3")
+    page.press("#id_partitions", "Control+Enter")
+    expect(page.locator(".error").first).to_be_visible()
+    expect(page.locator("#id_name")).to_be_focused()
+    session.errors.clear()  # the browser reports the status 400
+
+
+def test_a_form_is_submitted_once_during_its_request(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/new/topic/")
+    page.fill("#id_name", "bad name!")
+    held: list[Route] = []
+    page.route(
+        "**/new/topic/", lambda route: held.append(route) if route.request.method == "POST" else route.fallback()
+    )
+    page.click("button.primary")
+    expect(page.locator("button.primary")).to_have_attribute("aria-busy", "true")
+    page.click("button.primary")
+    page.press("#id_name", "Enter")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator(".error").first).to_be_visible()
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    session.errors.clear()

@@ -1,0 +1,24 @@
+"""The first page on the wire: the page and all its files, compressed as a browser receives them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.test import Client
+
+FIRST_PAGE_BYTES_MAX = 60_000
+"""About a second on a phone with 500 kbit/s."""
+FILE = re.compile(r'<(?:link rel="(?:stylesheet|icon)"|script)[^>]*?(?:href|src)="([^"]+)"')
+
+
+def test_the_first_page_is_small(seeded: dict[str, Any], operator: Client) -> None:
+    accept = {"accept-encoding": "gzip, deflate, br"}
+    page = operator.get("/", headers=accept)
+    files = {
+        address: operator.get(address, headers=accept) for address in FILE.findall(operator.get("/").content.decode())
+    }
+    sizes = {"/": len(page.content), **{address: len(answer.content) for address, answer in files.items()}}
+    assert page.headers["Content-Encoding"] == "gzip"
+    assert len(files) == 6
+    assert sum(sizes.values()) < FIRST_PAGE_BYTES_MAX, sizes

@@ -1,0 +1,103 @@
+"""Static files: hashed names, compression, caching; compression of pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import cramjam
+import pytest
+from django.contrib.staticfiles import finders
+from django.http import HttpResponse
+from django.templatetags.static import static
+from django.test import Client, RequestFactory
+
+from weir.static_files import BUNDLES, FOREVER, Compression, static_file
+
+CSS = "weir/weir.css"
+
+
+@pytest.fixture(autouse=True)
+def secret_key(settings: Any) -> None:
+    settings.SECRET_KEY_GIVEN = True
+
+
+def content(response: Any) -> bytes:
+    return bytes(b"".join(response.streaming_content)) if response.streaming else bytes(response.content)
+
+
+def test_a_name_has_the_hash_of_the_content_and_is_cached_for_a_year() -> None:
+    address = static(CSS)
+    assert re.fullmatch(r"/static/weir/weir\.[0-9a-f]{12}\.css", address)
+    response = Client().get(address)
+    found = static_file(CSS)
+    assert found is not None
+    assert (response.status_code, content(response)) == (200, found.content)
+    assert response.headers["Cache-Control"] == FOREVER
+    assert response.headers["Content-Type"].startswith("text/css")
+    assert "Accept-Encoding" in response.headers["Vary"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"), [("gzip, deflate, br", "br"), ("gzip;q=1.0", "gzip"), ("identity", ""), ("", "")]
+)
+def test_the_best_accepted_encoding(accepted: str, encoding: str) -> None:
+    response = Client().get(static(CSS), headers={"accept-encoding": accepted})
+    found = static_file(CSS)
+    assert found is not None
+    assert response.headers.get("Content-Encoding", "") == encoding
+    body = content(response)
+    if encoding:
+        body = bytes((cramjam.brotli if encoding == "br" else cramjam.gzip).decompress(body))
+    assert body == found.content
+
+
+def test_a_name_of_another_release_has_the_present_content_and_no_cache() -> None:
+    response = Client().get("/static/weir/weir.000000000000.css")
+    assert response.status_code == 200
+    assert response.headers["Cache-Control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/weir/nothing.000000000000.css", "/static/..%2Fweir/settings.000000000000.py", "/static/weir/weir.css"],
+)
+def test_other_names_are_not_answered_here(path: str) -> None:
+    response = Client().get(path)
+    assert response.headers.get("Cache-Control") != FOREVER
+    assert response.status_code == (200 if path.endswith("weir.css") else 404)
+
+
+def test_the_console_has_every_script_and_no_comment() -> None:
+    found = static_file("weir/console.js")
+    folder = Path(finders.find("weir/keys.js") or "").parent
+    assert found is not None
+    assert sorted(p.name for p in folder.glob("*.js")) == sorted(
+        n.partition("/")[2] for n in BUNDLES["weir/console.js"]
+    )
+    assert b"\n//" not in found.content
+    for path in folder.glob("*.js"):  # a text over several lines would lose its indentation
+        assert [line for line in path.read_text().splitlines() if line.count("`") % 2] == []
+
+
+def test_a_head_request_has_no_content() -> None:
+    response = Client().head(static(CSS))
+    assert (response.status_code, response.content) == (200, b"")
+
+
+def test_every_static_file_of_a_page_is_hashed_and_pages_are_compressed(db: None) -> None:
+    response = Client().get("/login/", headers={"accept-encoding": "gzip, br"})
+    assert response.headers["Content-Encoding"] == "gzip"
+    page = bytes(cramjam.gzip.decompress(response.content)).decode()
+    addresses = re.findall(r'(?:href|src)="(/static/[^"]+)"', page)
+    assert addresses
+    assert all(re.search(r"\.[0-9a-f]{12}\.\w+$", address) for address in addresses)
+
+
+def test_a_response_with_an_entity_tag_keeps_it_strong() -> None:
+    tagged = HttpResponse(b"x" * 5000, headers={"ETag": '"7"'})
+    request = RequestFactory().get("/api/v1/topics/orders", headers={"accept-encoding": "gzip"})
+    response = Compression(lambda _: tagged)(request)
+    assert response.headers["ETag"] == '"7"'
+    assert "Content-Encoding" not in response.headers

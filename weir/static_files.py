@@ -1,0 +1,143 @@
+"""Static files under names with the hash of their content, compressed with brotli or gzip, and cached by browsers for a year.
+
+Invariants: a hashed name always has the same content, so a browser never asks for it again, and a new release has new names. A name with another
+hash (a page of the release before) is answered with the present content without a cache. Files are read from the source directories: no
+`collectstatic` is needed. Does not contain: names without a hash (WhiteNoise, as configured in `weir.settings`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import cramjam
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.contrib.staticfiles.storage import StaticFilesStorage
+from django.core.exceptions import SuspiciousFileOperation
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+from django.utils.cache import patch_vary_headers
+
+HASH_CHARS = 12
+HASHED = re.compile(rf"(?P<stem>.+)\.(?P<hash>[0-9a-f]{{{HASH_CHARS}}})(?P<suffix>\.[a-z0-9]+)")
+FOREVER = "public, max-age=31536000, immutable"
+BROTLI_LEVEL, GZIP_LEVEL = 11, 9
+"""The highest levels: a file is compressed one time per process."""
+COMPRESSED_BYTES_MIN = 512
+"""Smaller files are not compressed: the header costs as much as it saves."""
+FILES_MAX = 1000
+"""Static files that a process keeps in memory, several times the number that exists."""
+BUNDLES = {
+    "weir/console.js": tuple(
+        f"weir/{name}.js"
+        for name in ("charts", "socket", "cells", "panels", "staleness", "keys", "forms", "palette", "messages", "tail")
+    ),
+    "weir/console.css": ("weir/weir.css",),
+}
+"""Files that are several source files in this order, without comments: one request, and better compression."""
+COMMENT_LINE = re.compile(rb"^//.*$|^/\*.*\*/$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """The content of one file, as it is and compressed. `encodings`: by the name in Accept-Encoding, the best first."""
+
+    content: bytes
+    hash: str
+    media_type: str
+    encodings: dict[str, bytes]
+
+
+def bundled(sources: Iterable[bytes]) -> bytes:
+    """The lines of all sources, without indentation, empty lines and comments that are whole lines. Needs text literals that end on their line."""
+    lines = (line.strip() for source in sources for line in source.splitlines())
+    return b"\n".join(line for line in lines if line and not COMMENT_LINE.match(line)) + b"\n"
+
+
+def _found(name: str) -> Path | None:
+    """The file of a static name; None: there is none. The finders refuse paths outside of their directories."""
+    try:
+        found = finders.find(name)
+    except SuspiciousFileOperation:
+        return None
+    return Path(found) if isinstance(found, str) and Path(found).is_file() else None
+
+
+@lru_cache(maxsize=FILES_MAX)
+def _read(paths: tuple[Path, ...], changed_ns: tuple[int, ...], *, bundle: bool) -> StaticFile:
+    """`changed_ns`: the times of the last changes, so that changed files are read again."""
+    path, sources = paths[0], [p.read_bytes() for p in paths]
+    content = bundled(sources) if bundle else sources[0]
+    encodings: dict[str, bytes] = {}
+    if len(content) >= COMPRESSED_BYTES_MIN and path.suffix in (".css", ".js", ".svg", ".txt"):
+        encodings["br"] = bytes(cramjam.brotli.compress(content, level=BROTLI_LEVEL))
+        encodings["gzip"] = bytes(cramjam.gzip.compress(content, level=GZIP_LEVEL))
+    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return StaticFile(content, hashlib.sha256(content).hexdigest()[:HASH_CHARS], media_type, encodings)
+
+
+def static_file(name: str) -> StaticFile | None:
+    """The file of a name without a hash; None: there is none."""
+    paths = tuple(path for source in BUNDLES.get(name, (name,)) if (path := _found(source)) is not None)
+    return _read(paths, tuple(p.stat().st_mtime_ns for p in paths), bundle=name in BUNDLES) if paths else None
+
+
+class HashedStorage(StaticFilesStorage):
+    """Addresses of static files, with the hash of the content in the name."""
+
+    def url(self, name: str | None) -> str:
+        found = static_file(name) if name else None
+        if name is None or found is None:
+            return super().url(name)
+        path = PurePosixPath(name)
+        return super().url(str(path.with_suffix(f".{found.hash}{path.suffix}")))
+
+
+class HashedFiles:
+    """Middleware: answers requests for hashed names. All other requests go on."""
+
+    def __init__(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._answer = answer
+        self._prefix = f"/{str(settings.STATIC_URL).strip('/')}/"
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if request.method not in ("GET", "HEAD") or not request.path_info.startswith(self._prefix):
+            return self._answer(request)
+        named = HASHED.fullmatch(request.path_info[len(self._prefix) :])
+        found = static_file(named["stem"] + named["suffix"]) if named else None
+        if named is None or found is None:
+            return self._answer(request)
+        return _response(request, found, current=named["hash"] == found.hash)
+
+
+def _response(request: HttpRequest, found: StaticFile, *, current: bool) -> HttpResponse:
+    accepted = {part.partition(";")[0].strip() for part in request.headers.get("Accept-Encoding", "").split(",")}
+    encoding = next((name for name in found.encodings if name in accepted), "")
+    response = HttpResponse(
+        b"" if request.method == "HEAD" else found.encodings.get(encoding, found.content),
+        status=HTTPStatus.OK,
+        content_type=found.media_type,
+    )
+    response.headers["Cache-Control"] = FOREVER if current else "no-cache"
+    if encoding:
+        response.headers["Content-Encoding"] = encoding
+    patch_vary_headers(response, ("Accept-Encoding",))
+    return response
+
+
+class Compression(GZipMiddleware):
+    """Compresses pages and answers of the API. Django adds random bytes against BREACH and masks its CSRF tokens.
+
+    A response with an entity tag stays as it is: compression would make the tag weak, and `If-Match` compares strong tags only.
+    """
+
+    def process_response(self, request: Any, response: Any) -> Any:
+        return response if response.has_header("ETag") else super().process_response(request, response)
