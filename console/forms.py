@@ -10,10 +10,12 @@ from typing import Any
 from django import forms
 
 from console.fragments import MOVE_MODES
+from controlplane.domain.config_units import parsed_all
 from controlplane.domain.scope import Scope, parse
 from controlplane.domain.window import DAYS
 from controlplane.services import Rejected
 from controlplane.services.acls import OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
+from controlplane.services.topic_problems import creation_problems
 
 WHY_CHARS_MAX = 500
 
@@ -32,14 +34,14 @@ class WeirForm(forms.Form):
         return super().clean() or {}
 
 
-def comment_field(*, required: bool = False) -> forms.CharField:
+def comment_field(*, required: bool = False, autofocus: bool = False) -> forms.CharField:
     """The reason of an operation. `required`: for an operation that copies or deletes data."""
     return forms.CharField(
         label="Reason",
         required=required,
         max_length=WHY_CHARS_MAX,
         help_text="Required. Recorded in the audit log." if required else "Recorded in the audit log.",
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        widget=forms.TextInput(attrs={"autocomplete": "off", **({"autofocus": True} if autofocus else {})}),
         error_messages={"required": "Give a reason; it is recorded in the audit log."},
     )
 
@@ -87,20 +89,34 @@ class TopicForm(WeirForm):
     configs = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
-        help_text="One name=value per line, for example retention.ms=86400000. Other configs have their defaults.",
+        help_text="One name=value per line: retention.ms=7 d, segment.bytes=256 MiB. Other configs have their defaults.",
     )
     comment = comment_field()
 
-    def clean_configs(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for line in self.cleaned_data["configs"].splitlines():
-            if not line.strip():
-                continue
-            name, equals, value = line.partition("=")
-            if not equals:
-                raise forms.ValidationError(f"“{line.strip()}” has no '='. Enter name=value.")
+    def clean(self) -> dict[str, Any]:
+        """All problems at once. `configs`: values by name, without units."""
+        values = super().clean()
+        lines, problems = config_lines(values.get("configs", ""))
+        configs, wrong = parsed_all(lines)
+        for problem in [*problems, *wrong]:
+            self.add_error("configs", problem)
+        known = {f: values.get(f) for f in ("name", "partitions", "replication_factor")}
+        for field, problem in creation_problems(**known, configs=configs):
+            self.add_error(field if field in self.fields else None, problem)
+        return {**values, "configs": configs}
+
+
+def config_lines(text: str) -> tuple[dict[str, str], list[str]]:
+    """(text of each config by name, a problem for each line that is not name=value). Empty lines are skipped."""
+    found: dict[str, str] = {}
+    problems: list[str] = []
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
             found[name.strip()] = value.strip()
-        return found
+        elif line.strip():
+            problems.append(f"“{line.strip()}” has no '='. Enter name=value.")
+    return found, problems
 
 
 class AclForm(WeirForm):
@@ -303,7 +319,7 @@ class MoveForm(WeirForm):
         widget=forms.NumberInput(attrs={"class": "short"}),
         help_text="For new data only: maximum wait for retention, after which you can delete the old records; empty for no limit. Required for a topic without retention.",
     )
-    comment = comment_field(required=True)
+    comment = comment_field(required=True, autofocus=True)
 
     def clean(self) -> dict[str, Any]:
         """One choice of the form is two fields of a move: mode and handover."""

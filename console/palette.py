@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from controlplane.selectors import brokers, groups, moves, topics
+from controlplane.selectors.saved_views import saved_views
 
 ENTRIES_MAX = 14
 """Entries of one answer: as many as fit without scrolling."""
@@ -25,7 +26,7 @@ PARTITION = re.compile(r"(.+?)[-/ ](\d{1,9})$")
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """`kind`: what the entry is, for display: page, operation, topic, partition, group, broker or move."""
+    """`kind`: what the entry is, for display: page, operation, saved view, topic, partition, group, broker or move."""
 
     kind: str
     label: str
@@ -61,6 +62,7 @@ PAGES = (
     ("Silences", "silences"),
     ("Notifications", "notifications"),
     ("Audit log", "audit"),
+    ("Saved views", "saved-views"),
     ("REST API reference", "api-reference"),
 )
 """(label, URL name)"""
@@ -81,10 +83,11 @@ OPERATIONS = (
 """(label, URL name) of what operators may do. Each opens a form or a review."""
 
 
-def entries(query: str, *, may_act: bool) -> list[PaletteEntry]:
-    """The first entries for `query`: objects of this name before pages and operations, if the name is equal."""
+def entries(query: str, *, may_act: bool, user_id: int) -> list[PaletteEntry]:
+    """The first entries for `query`: saved views of the user, then objects of this name before pages and operations, if the name is equal."""
     words = WORD.findall(query.lower())
-    fixed = [e for e in _fixed(may_act) if matches(e.label, words)]
+    saved = [PaletteEntry("saved view", v.name, v.address) for v in saved_views(user_id)]
+    fixed = [e for e in [*saved, *_fixed(may_act)] if matches(e.label, words)]
     if not words:
         return fixed[:ENTRIES_MAX]
     found = [*_brokers(words, may_act), *_objects(query.strip(), may_act)]

@@ -196,6 +196,7 @@ def pager(context: RequestContext, page: Any, what: str) -> dict[str, Any]:
         "what": what[:-1] if page.total == 1 else what,
         "before": url_with(context, page=page.page - 1 if page.page > 2 else "") if page.page > 1 else "",
         "after": url_with(context, page=page.page + 1) if page.page < page.pages else "",
+        "csv": url_with(context, format="csv", page="", per_page="") if context.get("csv") and page.total else "",
     }
 
 
@@ -283,12 +284,6 @@ def alert_link(alert: Any) -> SafeString:
     own = name in ("broker", "move", "job")
     address = reverse(name, args=[alert.subject] if own else []) + query
     return format_html('<a class="go" href="{}">{}</a>', address, f"{label} {alert.subject}" if own else label)
-
-
-@register.simple_tag
-def typed_or(typed: dict[str, str], config: Any) -> str:
-    """The submitted value of a config, else its override; empty if the default applies."""
-    return typed.get(config.name, config.value if config.source == "topic" else "")
 
 
 @register.simple_tag

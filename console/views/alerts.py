@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console import runbooks
+from console import exports, runbooks
 from console.alert_forms import NoteForm, SilenceForm
 from console.next_steps import buttons
 from console.panels import lazy
@@ -35,8 +37,16 @@ IMMEDIATE: dict[str, ImmediateAction] = {
 @viewer_required
 def alert_list(request: HttpRequest) -> HttpResponse:
     ended = request.GET.get("only", "") == "ended"
-    found = alerts.alert_list(ended=ended, **list_options(request, "-ended_at" if ended else "severity"))
-    context = {"page": found, "tab": "ended" if ended else "open", "silent": None if ended else alerts.silence()}
+    read, options = partial(alerts.alert_list, ended=ended), list_options(request, "-ended_at" if ended else "severity")
+    if exports.wanted(request):
+        return exports.response("alerts", read, options["sort"])
+    found = read(**options)
+    context = {
+        "page": found,
+        "csv": True,
+        "tab": "ended" if ended else "open",
+        "silent": None if ended else alerts.silence(),
+    }
     return render_page(request, "console/alerts.html", context, nav="alerts")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from console import exports
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.monitoring import change_marks
 from controlplane.selectors import changes
@@ -34,11 +36,14 @@ def audit(request: HttpRequest) -> HttpResponse:
     outcome = q.get("outcome", "") if q.get("outcome", "") in OUTCOMES else ""
     kind = q.get("kind", "") if q.get("kind", "") in KINDS else ""
     query, by = q.get("q", "").strip(), q.get("actor", "").strip()
-    found = changes.change_list(
-        query=query, outcome=outcome, object_kind=kind, actor=by, **list_options(request, "-id")
-    )
+    read = partial(changes.change_list, query=query, outcome=outcome, object_kind=kind, actor=by)
+    options = list_options(request, "-id")
+    if exports.wanted(request):
+        return exports.response("audit", read, options["sort"])
+    found = read(**options)
     context = {
         "page": found,
+        "csv": True,
         "q": query,
         "outcome": outcome,
         "kind": kind,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.http import HttpRequest, HttpResponse
 
+from console import exports
 from console.forms import DestroyForm
 from console.fragments import outcome_label
 from console.history_charts import page_charts
@@ -26,8 +29,13 @@ from controlplane.services import groups as services
 @viewer_required
 def group_list(request: HttpRequest) -> HttpResponse:
     query, topic = request.GET.get("q", "").strip(), request.GET.get("topic", "").strip()
-    found = groups.group_list(query=query, topic=topic, **list_options(request, "group_id"))
-    return render_page(request, "console/groups.html", {"page": found, "q": query, "topic": topic}, nav="groups")
+    read, options = partial(groups.group_list, query=query, topic=topic), list_options(request, "group_id")
+    if exports.wanted(request):
+        return exports.response("groups", read, options["sort"])
+    found = read(**options)
+    return render_page(
+        request, "console/groups.html", {"page": found, "csv": True, "q": query, "topic": topic}, nav="groups"
+    )
 
 
 @viewer_required

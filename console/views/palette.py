@@ -16,4 +16,5 @@ QUERY_CHARS_MAX = 300
 def entries(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "")[:QUERY_CHARS_MAX]
     may_act = getattr(request.user, "is_staff", False)
-    return render(request, "console/parts/palette_entries.html", {"entries": palette.entries(query, may_act=may_act)})
+    found = palette.entries(query, may_act=may_act, user_id=int(request.user.pk or 0))
+    return render(request, "console/parts/palette_entries.html", {"entries": found})

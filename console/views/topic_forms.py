@@ -23,15 +23,18 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.domain.config_units import parsed
 from controlplane.domain.text import size_text
 from controlplane.selectors import partitions, recoveries, topics
 from controlplane.services import Rejected, recovery
 from controlplane.services import topics as services
+from controlplane.services.topic_problems import config_problems
 
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    form = TopicForm(request.POST or None)
+    clone = request.GET.get("clone", "")
+    form = TopicForm(request.POST or None, initial=_like(clone) if clone else {})
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:
@@ -50,8 +53,24 @@ def create(request: HttpRequest) -> HttpResponse:
             return redirect_to("topic", v["name"])
     body = {"name": form["name"].value() or "NAME", "partitions": _int(form["partitions"].value(), 3)}
     return render_page(
-        request, "console/topic_new.html", {"form": form, "body": body}, nav="topics", status=_status(form)
+        request,
+        "console/topic_new.html",
+        {"form": form, "body": body, "clone": clone},
+        nav="topics",
+        status=_status(form),
     )
+
+
+def _like(name: str) -> dict[str, Any]:
+    """The values of an existing topic for a new one; empty if there is none."""
+    detail = topics.topic_detail(name)
+    if detail is None:
+        return {}
+    return {
+        "partitions": detail.row.partitions,
+        "replication_factor": detail.row.replication_factor,
+        "configs": "\n".join(f"{k}={v}" for k, v in sorted(detail.configs.items())),
+    }
 
 
 @operator_required
@@ -61,7 +80,10 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     if detail is None:
         return not_found(request, f"topic {name}", "topics", nav="topics")
     configs = topics.topic_configs(name)
+    if (chosen := request.GET.get("config", "")) and any(c.name == chosen for c in configs):
+        configs = [c for c in configs if c.name == chosen]
     context: dict[str, Any] = {
+        "errors": {},
         "t": detail,
         "configs": configs,
         "typed": {},
@@ -104,6 +126,7 @@ def _review(
     context: dict[str, Any],
 ) -> HttpResponse:
     typed = {c.name: request.POST[f"c:{c.name}"].strip() for c in configs if f"c:{c.name}" in request.POST}
+    values, errors = _values(typed)
     partitions = _int(request.POST.get("partitions"), -1)
     diff: list[dict[str, Any]] = []
     changed: dict[str, str] = {}
@@ -111,7 +134,7 @@ def _review(
     if partitions != detail.row.partitions:
         diff.append({"key": "partitions", "now": detail.row.partitions, "source": "topic", "new": partitions})
     for c in configs:
-        value = typed.get(c.name)
+        value = values.get(c.name)
         override = c.value if c.source == "topic" else ""
         if value is None or value == override:
             continue
@@ -121,12 +144,15 @@ def _review(
             deleted.append(c.name)
         diff.append({"key": c.name, "now": c.value, "source": c.source, "new": value or f"{c.default} (default)"})
     context |= {
+        "errors": errors,
         "typed": typed,
         "partitions": request.POST.get("partitions", ""),
         "comment": request.POST.get("comment", ""),
     }
     if partitions < 1:
         context["error"] = f"“{request.POST.get('partitions', '')}” is not a number of partitions."
+    elif errors:
+        context["error"] = "Nothing was changed. Correct the marked values."
     elif not diff:
         context["error"] = "No changes: all values are the present ones."
     if context.get("error"):
@@ -152,6 +178,18 @@ def _review(
         },
         nav="topics",
     )
+
+
+def _values(typed: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(values without units, the problem of each invalid one), by config. An empty text removes the override."""
+    values: dict[str, str] = {}
+    errors: dict[str, str] = {}
+    for name, text in typed.items():
+        try:
+            values[name] = parsed(name, text)
+        except ValueError as e:
+            errors[name] = str(e)
+    return values, {**config_problems({k: v for k, v in values.items() if v}), **errors}
 
 
 @operator_required

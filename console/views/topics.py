@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 from django.http import HttpRequest, HttpResponse
 
+from console import exports
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.selectors import changes, groups, half_messages, partitions, recoveries, topics
 
 ONLY = {"": "All", "problems": "With problems", "moving": "Reassigning", "drift": "Drift"}
+COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Size, MB|Cleanup policy"
+"""The columns of the list that a user can hide, in order."""
 DRIFT_SHOWN_MAX = 50
 """Topics out of sync with their declared state that a page shows; it counts the rest. After a restore it may be all topics."""
 TABS = {"partitions": "Partitions", "configs": "Configs", "groups": "Groups", "changes": "Changes"}
@@ -20,10 +26,16 @@ def topic_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     only = request.GET.get("only", "") if request.GET.get("only", "") in ONLY else ""
     internal = request.GET.get("internal") == "1"
-    found = topics.topic_list(query=query, only=only, internal=internal, **list_options(request, "name"))
+    read = partial(topics.topic_list, query=query, only=only, internal=internal)
+    options = list_options(request, "name")
+    if exports.wanted(request):
+        return exports.response("topics", read, options["sort"])
+    found = read(**options)
     drift = topics.drift_list() if only == "drift" else []
     context = {
         "page": found,
+        "csv": True,
+        "columns": COLUMNS,
         "q": query,
         "only": only,
         "onlys": ONLY,
@@ -33,6 +45,31 @@ def topic_list(request: HttpRequest) -> HttpResponse:
         "waiting_more": 0 if only else max(0, topics.waiting_count(query) - topics.WAITING_SHOWN_MAX),
     }
     return render_page(request, "console/topics.html", context, nav="topics")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedConfigs:
+    """The configs of a topic in `rows`, each with the value of the other topic. `problem`: why there is no comparison."""
+
+    rows: list[tuple[topics.ConfigRow, str | None]]
+    changed: int
+    different: int
+    problem: str
+
+
+def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
+    """`other`: the topic to compare with, or "". `only`: changed (overrides), different (from the other topic), or all."""
+    rows = topics.topic_configs(name)
+    values = {c.name: c.value for c in topics.topic_configs(other)} if other else {}
+    shown = [c for c in rows if only != "changed" or c.source != "default"]
+    if values and only == "different":
+        shown = [c for c in rows if values.get(c.name) != c.value]
+    return ComparedConfigs(
+        [(c, values.get(c.name)) for c in shown],
+        sum(1 for c in rows if c.source != "default"),
+        sum(1 for c in rows if values and values.get(c.name) != c.value),
+        f"There is no topic {other}." if other and not values else "",
+    )
 
 
 @viewer_required
@@ -55,7 +92,9 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         context["page"] = lazy(partitions.partition_list, name, **{**list_options(request, "index"), "per_page": 100})
         context["recoveries"] = lazy(recoveries.recovery_list, working=True, topic=name)
     elif tab == "configs":
-        context["configs"] = lazy(topics.topic_configs, name)
+        other = request.GET.get("other", "").strip()
+        context |= {"other": other, "configs": lazy(compared_configs, name, other, request.GET.get("only", ""))}
+        context["only"] = request.GET.get("only", "")
     elif tab == "groups":
         context["page"] = lazy(groups.group_list, topic=name, **list_options(request, "group_id"))
     else:

@@ -5,9 +5,12 @@ A generated password is in the page that answers the POST. The page is not cache
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
+from console import exports
 from console.access_forms import PasswordForm, UserForm
 from console.forms import DestroyForm
 from console.views.shell import (
@@ -30,8 +33,11 @@ from controlplane.services import users as services
 def user_list(request: HttpRequest) -> HttpResponse:
     query, mechanism = request.GET.get("q", "").strip(), request.GET.get("mechanism", "")
     mechanism = mechanism if mechanism in MECHANISMS else ""
-    found = users.user_list(query=query, mechanism=mechanism, **list_options(request, "name"))
-    context = {"page": found, "q": query, "mechanism": mechanism, "mechanisms": MECHANISMS}
+    read, options = partial(users.user_list, query=query, mechanism=mechanism), list_options(request, "name")
+    if exports.wanted(request):
+        return exports.response("users", read, options["sort"])
+    found = read(**options)
+    context = {"page": found, "csv": True, "q": query, "mechanism": mechanism, "mechanisms": MECHANISMS}
     return render_page(request, "console/users.html", context, nav="users")
 
 

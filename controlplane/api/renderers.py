@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rest_framework.renderers import BaseRenderer
@@ -30,14 +30,18 @@ class CsvRenderer(BaseRenderer):
             rows = data["rows"]
             if renderer_context:
                 renderer_context["response"].headers[TOTAL] = str(data["total"])
-        if not rows:
-            return b"\r\n"
-        text = io.StringIO()
-        writer = csv.writer(text)
-        names = list(rows[0])
+        return csv_lines(rows, header=True) if rows else b"\r\n"
+
+
+def csv_lines(rows: Sequence[Mapping[str, Any]], *, header: bool) -> bytes:
+    """The lines of rows with the same fields; `header`: below a line with the names of the fields."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    names = list(rows[0])
+    if header:
         writer.writerow(names)
-        writer.writerows([[_cell(row[name]) for name in names] for row in rows])
-        return text.getvalue().encode()
+    writer.writerows([[_cell(row[name]) for name in names] for row in rows])
+    return text.getvalue().encode()
 
 
 def _cell(value: Any) -> str:

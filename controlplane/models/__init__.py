@@ -30,6 +30,7 @@ from controlplane.models.offset_reset import OffsetReset
 from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
 from controlplane.models.restart import RestartStep, RollingRestart
+from controlplane.models.saved_view import HiddenColumns, SavedView
 from controlplane.models.topic import HandledRequest, Topic
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "GroupPartition",
     "HandledRequest",
     "HangingTransaction",
+    "HiddenColumns",
     "HistoryChunk",
     "HistoryFrame",
     "HistorySeries",
@@ -75,5 +77,6 @@ __all__ = [
     "ReplicaRecovery",
     "RestartStep",
     "RollingRestart",
+    "SavedView",
     "Topic",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django_filters import rest_framework as filters
 
-from brokerd.cluster.configs import TOPIC_CONFIGS
+from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
 from controlplane.domain.config_overlay import effective
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, Page, RowFilter, age_s, cluster_row, paged
@@ -47,7 +47,8 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRow:
-    """`source`: topic (an override) or default. `applied` is the value in the cluster. `acts` False = stored and shown only."""
+    """`source`: topic (an override) or default. `applied` is the value in the cluster. `acts` False = stored and shown only. `choices`: the values
+    that are allowed; empty = any value of its type."""
 
     name: str
     value: str
@@ -56,6 +57,7 @@ class ConfigRow:
     applied: str | None
     doc: str
     acts: bool
+    choices: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,14 @@ def topic_detail(name: str) -> TopicDetail | None:
     )
 
 
+def config_choices(definition: Definition) -> list[str]:
+    """The values of an enumeration or a boolean, and for a list of two words also both."""
+    if definition.kafka_type == BOOLEAN:
+        return ["true", "false"]
+    words = list(definition.choices or ())
+    return [*words, ",".join(words)] if definition.kafka_type == LIST and len(words) == 2 else words
+
+
 def topic_configs(name: str) -> list[ConfigRow]:
     """Every known config with its value for this topic; overrides first. Empty for an unknown topic."""
     detail = topic_detail(name)
@@ -193,6 +203,7 @@ def topic_configs(name: str) -> list[ConfigRow]:
             applied=applied.get(d.name, d.default_text) if seen is not None else None,
             doc=d.doc,
             acts=d.acts,
+            choices=config_choices(d),
         )
         for d in TOPIC_CONFIGS.values()
     ]

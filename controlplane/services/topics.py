@@ -100,7 +100,7 @@ def check_topic(
                     "choose another name.",
                     "name",
                 )
-    _check_counts(partitions, replication_factor, against_brokers=not checked)
+    check_counts(partitions, replication_factor, against_brokers=not checked)
     _check_configs(configs)
     _check_together({k: str(v) for k, v in configs.items()})
     if assignment is not None:
@@ -240,7 +240,7 @@ def _alter(
                 "Create a new topic and copy the records instead.",
                 "partitions",
             )
-        _check_counts(count, row.replication_factor)
+        check_counts(count, row.replication_factor)
         if assignment is not None:
             _check_assignment(assignment, range(row.partitions, count))
             placed = {**(row.assignment or {}), **{str(k): list(v) for k, v in assignment.items()}}
@@ -393,7 +393,8 @@ def get_topic(name: str) -> Topic:
 # -- checks --------------------------------------------------------------------------------------------------------------
 
 
-def _check_counts(partitions: int, replication_factor: int, *, against_brokers: bool = True) -> None:
+def check_counts(partitions: int, replication_factor: int, *, against_brokers: bool = True) -> None:
+    """Raises Rejected for a number of partitions or replicas that no topic can have."""
     if partitions < 1:
         raise Rejected(f"{partitions} partitions are too few; the minimum is 1.", "partitions")
     if partitions > TOPIC_PARTITIONS_MAX:

@@ -22,6 +22,8 @@
       return;
     }
     form.dataset.sent = "1";
+    const here = form.querySelector("[data-here]"); // navigation replaces #main only, and the form may be outside
+    if (here) here.value = location.pathname + location.search;
     event.submitter?.setAttribute("aria-busy", "true");
   }, true);
   // A page from the browser's history, and an answer that left the form in place.
@@ -76,12 +78,13 @@
     failed(`The console answered with an error (${xhr.status}).`)(event);
   });
 
-  // Ctrl+Enter: the button of the form with the focus, else the page's next step.
+  // Ctrl+Enter: the button of the form with the focus, and nothing if it is disabled. Without a form the page's next step, never a deletion.
   const enabled = (button) => button && !button.disabled && button.getAttribute("aria-disabled") !== "true";
   const nextStep = () => {
-    const own = document.activeElement?.closest?.("#main form")?.querySelector("button.primary, button.sure, button[type=submit]");
-    if (enabled(own)) return own;
-    return [...document.querySelectorAll("#main [data-next], #main form button.primary, #main form button.sure, #main a.button.primary")].find(enabled);
+    const form = document.activeElement?.closest?.("#main form:not(.filters)");
+    const own = form && ["button.primary", "button.sure", "button[type=submit]"].map((kind) => form.querySelector(kind)).find(Boolean);
+    if (own) return enabled(own) ? own : null;
+    return [...document.querySelectorAll("#main form button.primary, #main a.button.primary")].find(enabled);
   };
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented || document.querySelector("dialog[open]")) return;

@@ -65,8 +65,7 @@
   });
 
   document.addEventListener("click", (event) => {
-    const menu = document.getElementById("user-menu");
-    if (menu?.open && !menu.contains(event.target)) menu.open = false;
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
     if (event.target.closest("[data-keys-help]")) document.getElementById("keys")?.showModal();
     if (event.target.closest("[data-reload]")) window.weir?.reloadPage();
     const all = event.target.closest("[data-check-all]");

@@ -12,10 +12,12 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.served import PASSWORD, USER
 from tests.cluster.local import ROOT, free_port, wait_for
+
+expect.set_options(timeout=120_000)  # a busy machine is slow
 
 SHOTS = ROOT / "build" / "screenshots"
 ARGS = [

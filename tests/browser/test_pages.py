@@ -90,6 +90,10 @@ PAGES = {
     "move-tail": "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4",
     "topic-changes": "/topics/orders/?tab=changes",
     "search": "/search/?q=or",
+    "saved-views": "/saved-views/",
+    "bulk-topics": "/bulk/topics/?q=app",
+    "topic-clone": "/new/topic/?clone=orders",
+    "topic-compare": "/topics/orders/?tab=configs&other=flights",
     "missing": "/topics/nope/",
 }
 

@@ -130,6 +130,13 @@ PAGES = [
     "/audit/?outcome=refused",
     "/audit/1/",
     "/search/?q=or",
+    "/saved-views/",
+    "/new/topic/?clone=orders",
+    "/topics/orders/alter/?config=retention.ms",
+    "/topics/orders/?tab=configs&other=flights&only=different",
+    "/bulk/topics/",
+    "/bulk/topics/?q=app&only=problems",
+    "/bulk/topics/?t=orders&t=flights",
 ]
 
 

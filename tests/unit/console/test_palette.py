@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def labels(query: str, *, may_act: bool = True) -> list[str]:
-    return [e.label for e in palette.entries(query, may_act=may_act)]
+    return [e.label for e in palette.entries(query, may_act=may_act, user_id=0)]
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_a_viewer_is_offered_no_operation() -> None:
 
 def test_the_list_is_short_and_every_address_is_a_page(operator: Client) -> None:
     for query in ("", "b", "o", "broker", "create", "flights"):
-        found = palette.entries(query, may_act=True)
+        found = palette.entries(query, may_act=True, user_id=0)
         assert 0 < len(found) <= palette.ENTRIES_MAX
         for entry in found:
             if (
@@ -76,7 +76,7 @@ def test_the_number_of_queries_does_not_depend_on_the_cluster(cluster: World) ->
         with CaptureQueriesContext(
             connection,
         ) as captured:
-            palette.entries("flights-1", may_act=True)
+            palette.entries("flights-1", may_act=True, user_id=0)
         return len(captured)
 
     queries()

@@ -1,0 +1,64 @@
+"""The form of a bulk operation on topics: configs with units, all errors at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+
+from console.forms import WeirForm, comment_field, config_lines
+from controlplane.domain.config_units import parsed_all
+from controlplane.services.bulk_topics import BulkChange, BulkOperation, problems_of
+
+LABELS = {BulkOperation.CONFIGS: "Set or remove config overrides", BulkOperation.DELETE: "Delete the topics"}
+
+
+class BulkTopicForm(WeirForm):
+    operation = forms.ChoiceField(choices=[(o.value, LABELS[o]) for o in BulkOperation])
+    configs = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
+        help_text="One name=value per line: retention.ms=7 d, segment.bytes=256 MiB. Without a value the override is removed.",
+    )
+    comment = comment_field(required=True)
+
+    def clean(self) -> dict[str, Any]:
+        """`change`: the BulkChange."""
+        values = self.cleaned_data
+        if "operation" not in values:
+            return values
+        operation = BulkOperation(values["operation"])
+        if operation is BulkOperation.DELETE:
+            return {**values, "change": BulkChange(operation)}
+        lines, problems = config_lines(values.get("configs", ""))
+        configs, wrong = parsed_all({k: v for k, v in lines.items() if v})
+        change = BulkChange(operation, configs, tuple(k for k, v in lines.items() if not v))
+        for problem in [*problems, *wrong, *([] if problems or wrong else problems_of(change))]:
+            self.add_error("configs", problem)
+        return {**values, "change": change}
+
+
+class BulkApplyForm(BulkTopicForm):
+    """The second step: the previewed topics with their generations, as JSON, and for a deletion their number as confirmation."""
+
+    topics = forms.CharField(widget=forms.HiddenInput)
+    confirm_count = forms.CharField(
+        required=False,
+        label="Number of topics",
+        widget=forms.TextInput(attrs={"class": "short", "autocomplete": "off"}),
+    )
+
+    def clean_topics(self) -> dict[str, int]:
+        try:
+            found = json.loads(self.cleaned_data["topics"])
+            return {str(name): int(generation) for name, generation in found.items()}
+        except (ValueError, AttributeError, TypeError) as e:
+            raise forms.ValidationError("The form has no previewed topics. Preview the operation again.") from e
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean()
+        expected, typed = len(values.get("topics", {})), values.get("confirm_count", "").strip().replace(",", "")
+        if values.get("operation") == BulkOperation.DELETE and typed != str(expected):
+            self.add_error("confirm_count", f"Type {expected} to confirm the deletion of {expected} topics.")
+        return values

@@ -1,0 +1,46 @@
+"""CSV of a list: all pages of the filter in the order of the page, with the columns of the REST API.
+
+Invariants: at most ROWS_MAX rows; the file says in its last line if there are more. Pages are read one after the other, so rows that are added or
+removed meanwhile may be missing or be there two times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from controlplane.api.renderers import csv_lines
+from controlplane.selectors.common import PER_PAGE_MAX, Page, as_dict
+
+ROWS_MAX = 100_000
+"""Rows of one file, some 20 MB in memory: more than any list of the largest cluster that is tested."""
+FORMAT = "format"
+
+
+def wanted(request: HttpRequest) -> bool:
+    return request.GET.get(FORMAT) == "csv"
+
+
+def response(name: str, read: Callable[..., Page[Any]], sort: str) -> HttpResponse:
+    """The file `name`.csv. `read`: the selector with the filter of the page, which takes sort, page and per_page."""
+    answer = HttpResponse(b"".join(_lines(read, sort)), content_type="text/csv; charset=utf-8")
+    answer.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+    return answer
+
+
+def _lines(read: Callable[..., Page[Any]], sort: str) -> Iterator[bytes]:
+    number, sent = 1, 0
+    while True:
+        found = read(sort=sort, page=number, per_page=PER_PAGE_MAX)
+        rows = [as_dict(row) for row in found.rows]
+        if rows:
+            yield csv_lines(rows, header=number == 1)
+        sent += len(rows)
+        if number >= found.pages:
+            return
+        if sent >= ROWS_MAX:
+            yield f"# {found.total - sent} more rows are not in this file; narrow the filter\r\n".encode()
+            return
+        number += 1

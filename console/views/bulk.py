@@ -1,0 +1,136 @@
+"""Bulk operations: one change of all topics of a filter, or of the selected ones. Three steps: the change, its preview, its results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_POST
+
+from console.bulk_forms import BulkApplyForm, BulkTopicForm
+from console.views.shell import actor, flash, operator_required, redirect_to, render_page
+from controlplane.domain.text import some
+from controlplane.selectors import topics
+from controlplane.selectors.common import PER_PAGE_MAX
+from controlplane.services import Rejected, incidents
+from controlplane.services import bulk_topics as services
+from controlplane.services.bulk_topics import BulkOperation, BulkOutcome
+
+ALERTS_MAX = 500
+"""Alerts of one acknowledgement: a page of the list."""
+ROWS_SHOWN_MAX = 200
+"""Topics of a preview that the page lists; it counts the rest."""
+
+
+@operator_required
+def topics_of_filter(request: HttpRequest) -> HttpResponse:
+    names, problem = _chosen(request)
+    step = request.POST.get("step", "")
+    form = BulkApplyForm(request.POST) if step == "apply" else BulkTopicForm(request.POST or None)
+    context: dict[str, Any] = {
+        "count": len(names),
+        "selected": bool(request.GET.getlist("t")),
+        "problem": problem,
+        "filter": _filter(request),
+        "back": urlencode(_filter(request)),
+        "form": form,
+    }
+    if request.method == "POST" and form.is_valid() and not problem:
+        if isinstance(form, BulkApplyForm):
+            return _apply(request, form, context)
+        return _preview(request, form, names, context)
+    if step == "apply" and "topics" in form.cleaned_data and "change" in form.cleaned_data:
+        # A wrong confirmation: the preview again, with the error.
+        return _preview(request, form, list(form.cleaned_data["topics"]), context, status=400)
+    status = 400 if form.is_bound else 200
+    return render_page(request, "console/bulk_topics.html", context, nav="topics", status=status)
+
+
+def _preview(
+    request: HttpRequest, form: BulkTopicForm, names: list[str], context: dict[str, Any], status: int = 200
+) -> HttpResponse:
+    change = form.cleaned_data["change"]
+    try:
+        rows = services.preview(names, change)
+    except Rejected as error:
+        form.refuse(error)
+        return render_page(request, "console/bulk_topics.html", context, nav="topics", status=409)
+    deletes = change.operation is BulkOperation.DELETE
+    affected = [r for r in rows if not r.problem and (deletes or r.changes)]
+    context |= {
+        "rows": rows[:ROWS_SHOWN_MAX],
+        "more": max(0, len(rows) - ROWS_SHOWN_MAX),
+        "affected": len(affected),
+        "rejected": sum(1 for r in rows if r.problem),
+        "unchanged": sum(1 for r in rows if not r.problem and not deletes and not r.changes),
+        "records": sum(r.records or 0 for r in affected),
+        "deletes": deletes,
+        "chosen": json.dumps({r.name: r.generation for r in affected}),
+        "example": affected[0].name if affected else "",
+        "body": {"configs": {**change.set_configs, **dict.fromkeys(change.delete_configs)}},
+    }
+    return render_page(request, "console/bulk_topics_preview.html", context, nav="topics", status=status)
+
+
+def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, Any]) -> HttpResponse:
+    v = form.cleaned_data
+    try:
+        results = services.execute(v["topics"], v["change"], actor=actor(request), comment=v["comment"])
+    except Rejected as error:
+        form.refuse(error)
+        return render_page(request, "console/bulk_topics.html", context, nav="topics", status=409)
+    counts = {outcome.value: sum(1 for r in results if r.outcome is outcome) for outcome in BulkOutcome}
+    order = sorted(results, key=lambda r: (r.outcome is not BulkOutcome.REJECTED, r.name))
+    context |= {"results": [asdict(r) for r in order], "counts": counts}
+    return render_page(request, "console/bulk_topics_result.html", context, nav="topics")
+
+
+@require_POST
+@operator_required
+def acknowledge_alerts(request: HttpRequest) -> HttpResponse:
+    """Acknowledge the selected alerts. No review: an acknowledgement changes nothing in the cluster and can be withdrawn."""
+    chosen = [int(a) for a in request.POST.getlist("a")[:ALERTS_MAX] if a.isascii() and a.isdigit()]
+    rejected = []
+    for alert_id in chosen:
+        try:
+            incidents.acknowledge(alert_id, actor=actor(request))
+        except Rejected as error:
+            rejected.append(error.reason)
+    done = len(chosen) - len(rejected)
+    flash(
+        request, f"{some(done, 'alert')} acknowledged." + (f" {len(rejected)} not: {rejected[0]}" if rejected else "")
+    )
+    return redirect_to("alerts")
+
+
+def _filter(request: HttpRequest) -> dict[str, str]:
+    """The filter of the list of topics, from the query string."""
+    given = {name: request.GET.get(name, "").strip() for name in ("q", "only", "internal")}
+    return {name: value for name, value in given.items() if value}
+
+
+def _chosen(request: HttpRequest) -> tuple[list[str], str]:
+    """(names of the selected topics, or of all pages of the filter, why they cannot be changed together or "")."""
+    selected = list(dict.fromkeys(request.GET.getlist("t")))
+    if selected:
+        return selected, ""
+    chosen = _filter(request)
+    read = partial(
+        topics.topic_list,
+        query=chosen.get("q", ""),
+        only=chosen.get("only", ""),
+        internal=chosen.get("internal") == "1",
+    )
+    found = read(per_page=1)
+    if found.total > services.TOPICS_MAX:
+        return [], (
+            f"The filter has {found.total:,} topics. A bulk operation has at most {services.TOPICS_MAX:,}: narrow the filter."
+        )
+    names: list[str] = []
+    for page in range(1, -(-found.total // PER_PAGE_MAX) + 1):
+        names += [row.name for row in read(page=page, per_page=PER_PAGE_MAX).rows]
+    return list(dict.fromkeys(names)), "" if names else "No topic matches the filter."

@@ -1,0 +1,69 @@
+"""Forms of topics: units, all errors at once, clone, one config, comparison of two topics."""
+
+from __future__ import annotations
+
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.models import Topic
+
+
+def test_a_config_with_a_unit_is_reviewed_as_a_number_with_its_meaning(
+    seeded: dict[str, Any], operator: Client
+) -> None:
+    sent = {"step": "review", "partitions": "2", "c:retention.ms": "7 d", "c:segment.bytes": "64 MiB"}
+    page = operator.post("/topics/fresh/alter/", sent).content.decode()
+    assert "604800000 (7 d)" in page and "67108864" in page
+
+
+def test_every_invalid_config_is_marked(seeded: dict[str, Any], operator: Client) -> None:
+    sent = {"step": "review", "partitions": "2", "c:retention.ms": "7 parsecs", "c:segment.bytes": "-5"}
+    answer = operator.post("/topics/fresh/alter/", sent)
+    page = answer.content.decode()
+    assert answer.status_code == 400
+    assert page.count('aria-invalid="true"') == 2
+    assert "7 parsecs" in page
+    assert Topic.objects.get(name="fresh").generation == 1
+
+
+def test_one_config_is_edited_alone(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.get("/topics/fresh/alter/?config=retention.ms").content.decode()
+    assert 'name="c:retention.ms"' in page and 'name="c:segment.bytes"' not in page
+    sent = {"step": "review", "partitions": "2", "c:retention.ms": "1 h"}
+    page = operator.post("/topics/fresh/alter/?config=retention.ms", sent).content.decode()
+    assert "3600000 (1 h)" in page and "Change 1 value of" in page
+
+
+def test_a_new_topic_shows_every_error_at_once(seeded: dict[str, Any], operator: Client) -> None:
+    sent = {"name": "bad name!", "partitions": "0", "replication_factor": "9", "configs": "nonsense\nretention.ms=1 x"}
+    answer = operator.post("/new/topic/", sent)
+    page = unescape(answer.content.decode())
+    assert answer.status_code == 400
+    assert page.count('<p class="error" role="alert"') == 5
+    assert "has no '='" in page and "is not a unit" in page
+
+
+def test_a_topic_is_created_with_units(seeded: dict[str, Any], operator: Client) -> None:
+    answer = operator.post("/new/topic/", {"name": "new-one", "partitions": "1", "configs": "retention.ms=2 d"})
+    assert answer.status_code == 302
+    assert Topic.objects.get(name="new-one").configs == {"retention.ms": "172800000"}
+
+
+def test_a_clone_has_the_partitions_and_overrides_of_the_topic(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.get("/new/topic/?clone=fresh").content.decode()
+    assert "retention.ms=60000" in page and 'value="2"' in page and "are not copied" in page
+    assert operator.get("/new/topic/?clone=nope").status_code == 200
+
+
+@pytest.mark.parametrize(("only", "rows"), [("", True), ("different", False), ("changed", False)])
+def test_configs_of_two_topics_are_compared(seeded: dict[str, Any], operator: Client, only: str, rows: bool) -> None:
+    page = operator.get(f"/topics/fresh/?tab=configs&other=orders&only={only}").content.decode()
+    assert "retention.ms" in page and "different" in page
+    assert ("segment.bytes" in page) is rows
+
+
+def test_a_comparison_with_an_unknown_topic_says_so(seeded: dict[str, Any], operator: Client) -> None:
+    assert "There is no topic nope." in operator.get("/topics/fresh/?tab=configs&other=nope").content.decode()
