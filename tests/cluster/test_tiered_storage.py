@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -44,7 +45,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield cluster
 
 
+def until_all_live(cluster: LocalCluster) -> None:
+    """Another test may have killed a broker that is starting again."""
+    wait_for(lambda: len(cluster.image.live_brokers()) == cluster.count, "all brokers")
+
+
 def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
+    until_all_live(cluster)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     new = NewTopic(topic, 1, 3, config={**TOPIC_CONFIGS, **configs})
     admin.create_topics([new])[topic].result(60)
@@ -140,6 +147,12 @@ def leader_of(cluster: LocalCluster, topic: str) -> int:
     return state.partitions[0].leader if state is not None else -1
 
 
+def objects(cluster: LocalCluster, topic: str) -> list[Path]:
+    state = cluster.image.topic_named(topic)
+    assert state is not None
+    return list((cluster.folder / "store").rglob(f"{state.topic_id}/**/*.log"))
+
+
 def test_a_reader_gets_every_byte_while_leader_and_helper_are_killed_and_the_store_is_away(
     cluster: LocalCluster,
 ) -> None:
@@ -167,3 +180,53 @@ def test_a_reader_gets_every_byte_while_leader_and_helper_are_killed_and_the_sto
         lambda: len(set(local_starts(cluster, "faults").values())) == 1, "the replicas to have one local log start"
     )
     assert read_all(cluster, "faults", 2 * RECORDS) == expected(2 * RECORDS)
+
+
+def test_a_new_replica_begins_at_the_local_log_start(cluster: LocalCluster) -> None:
+    until_all_live(cluster)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("moved", 1, replica_assignment=[[1, 2]], config=TOPIC_CONFIGS)])["moved"].result(60)
+    wait_for(lambda: cluster.image.topic_named("moved"), "the topic")
+    produce(cluster, "moved", 0, RECORDS)
+    wait_for(lambda: min(local_starts(cluster, "moved").values()) > RECORDS * 2 // 3, "local retention")
+    topic = cluster.image.topic_named("moved")
+    assert topic is not None
+    state = topic.partitions[0]
+    cluster.rows.move(DesiredAssignment(topic.topic_id, 0, (3, 1), state.assignment_generation, "moved", "request"))
+
+    def moved() -> bool:
+        now = cluster.image.topic_named("moved")
+        return now is not None and now.partitions[0].replicas == (3, 1) and 3 in now.partitions[0].isr_ids
+
+    wait_for(moved, "the reassignment")
+    log_3 = cluster.folder / "data-3" / "moved-0"
+    copied = sum(f.stat().st_size for f in log_3.glob("*.log"))
+    total = RECORDS * VALUE_BYTES
+    print(f"bytes of the partition: {total}, bytes on the new replica: {copied}")
+    assert 0 < copied < total / 2 and local_starts(cluster, "moved")[3] > 0
+    wait_for(lambda: leader_of(cluster, "moved") in (1, 3), "a leader")
+    cluster.kill("broker-1")
+    wait_for(lambda: leader_of(cluster, "moved") == 3, "the new replica to lead")
+    try:
+        assert read_all(cluster, "moved", RECORDS) == expected(RECORDS)
+    finally:
+        cluster.start_broker(1)
+
+
+def test_deleted_records_and_deleted_topics_leave_no_objects(cluster: LocalCluster) -> None:
+    create(cluster, "deleted")
+    produce(cluster, "deleted", 0, RECORDS)
+    wait_for(lambda: all(s > 0 for s in local_starts(cluster, "deleted").values()), "local retention")
+    wait_for(lambda: len(objects(cluster, "deleted")) >= 10, "copies")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    part, upto = TopicPartition("deleted", 0), 1_000
+    answer = admin.delete_records([TopicPartition("deleted", 0, upto)], request_timeout=60)
+    assert next(iter(answer.values())).result(60).low_watermark == upto
+    assert admin.list_offsets({part: OffsetSpec.earliest()})[part].result(30).offset == upto
+    wait_for(lambda: min(int(f.name[:20]) for f in objects(cluster, "deleted")) > 0, "the deletion of old objects")
+    state = cluster.image.topic_named("deleted")
+    assert state is not None
+    admin.delete_topics(["deleted"])["deleted"].result(60)
+    wait_for(
+        lambda: not list((cluster.folder / "store").rglob(f"{state.topic_id}/**/*")), "the deletion of all objects"
+    )
