@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-plans clean cli clients record-walk
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -186,6 +186,9 @@ bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partiti
 
 bench-history: setup  ## disk and time of the recorded history of 10,000 topics (options: make bench-history ARGS='--noise 0.3')
 	$(BIN)/python -m bench.history_size $(ARGS)
+
+bench-anomalies: setup  ## anomalies that the rule finds in a year of the demo's flights
+	$(BIN)/python -m bench.anomalies $(ARGS)
 
 bench-plans: setup  ## a plan of 100,000 partitions: create, store, compare, export, import, start a move
 	@$(BIN)/python -m bench.plans $(ARGS)

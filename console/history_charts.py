@@ -97,7 +97,7 @@ def page_charts(request: HttpRequest, subject: str, *figures: str) -> PageCharts
     since, until = now - RANGES[choice][1], now
     if request.GET.get("since"):
         try:
-            since, until = history.checked_range(_time(request, "since"), _time(request, "until"))
+            since, until = history.checked_range(time_of(request, "since"), time_of(request, "until"))
             choice = ""
         except Rejected as error:
             problem = error.reason
@@ -123,7 +123,7 @@ def page_charts(request: HttpRequest, subject: str, *figures: str) -> PageCharts
     return PageCharts(choice, problem, choice in LIVE_RANGES, since, until, charts, shown, found.more, drawn)
 
 
-def _time(request: HttpRequest, name: str) -> datetime | None:
+def time_of(request: HttpRequest, name: str) -> datetime | None:
     """A time of the query string, UTC unless it says otherwise. Raises Rejected."""
     text = request.GET.get(name, "").strip()
     if not text:

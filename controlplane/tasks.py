@@ -103,6 +103,7 @@ def advance_all() -> None:
         archives,
         audit,
         changes,
+        healing,
         notifications,
         offset_reset_worker,
         proposals,
@@ -138,6 +139,7 @@ def advance_all() -> None:
             notifications.sweep()
             proposals.sweep()
             offset_reset_worker.sweep()
+            healing.heal()
         audit.seal()
     except DatabaseError as e:
         log.warning("database unavailable, poll is retried: error=%s", e)

@@ -48,6 +48,8 @@ class Tailer:
         self.halted: str | None = None
         self.current = False
         """True if the image has reached the head that was read after a sync of this connection."""
+        self.written_ms = 0
+        """When the last read entry was written, in Unix ms by the clock of ZooKeeper. 0: unknown. For display only."""
         self._round = 0  # connection number; callbacks of an earlier connection are ignored
         self._busy = False
         self._again = False
@@ -167,6 +169,7 @@ class Tailer:
             except MetadataError as e:
                 self._halt(str(e))
                 return
+            self.written_ms = result.stat.created_ms if result.stat is not None else 0
             self._listener.entry_applied(self.image, applied, self._clock())
         if seq == last:
             self._read_head()

@@ -60,7 +60,7 @@ def _code(error: BaseException) -> Code:
 
 
 def _stat(stat: Any) -> Stat:
-    return Stat(stat.version, stat.czxid, stat.ephemeralOwner or 0)
+    return Stat(stat.version, stat.czxid, stat.ephemeralOwner or 0, stat.ctime or 0)
 
 
 class _Watch:

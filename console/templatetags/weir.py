@@ -12,7 +12,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console import cells, fragments
+from console import cells, fragments, time_links
 from controlplane.domain.alert import brief
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
@@ -20,6 +20,8 @@ from controlplane.domain.text import duration_text
 register = template.Library()
 
 register.filter("number", fragments.number)
+register.filter("past_url", time_links.at_url)
+register.filter("before_url", time_links.before_url)
 register.filter("count", fragments.count)
 register.filter("megabytes", fragments.megabytes)
 register.filter("size", fragments.size)

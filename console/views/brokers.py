@@ -25,7 +25,7 @@ from controlplane.selectors import brokers, restarts
 from controlplane.services import Rejected, moves
 from controlplane.services import brokers as services
 
-BROKER_CHARTS = ("disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync")
+BROKER_CHARTS = ("produce_p99_ms", "disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync")
 
 IMMEDIATE: dict[str, ImmediateAction] = {
     "cordon": ImmediateAction(services.cordon, "Broker {0} cordoned: no new replicas are assigned to it.", "uncordon"),

@@ -46,6 +46,7 @@ NAV = (
     ("moves", "Moves", "m"),
     ("proposals", "Approvals", "r"),
     ("messages", "Messages", "e"),
+    ("top", "Top", "n"),
     ("acls", "ACLs", "a"),
     ("users", "Users", "s"),
     ("permissions", "Permissions", "w"),
@@ -53,6 +54,8 @@ NAV = (
     ("tokens", "API tokens", "k"),
     ("pipeline", "Archives", "p"),
     ("alerts", "Alerts", "l"),
+    ("health", "Health", "c"),
+    ("time-travel", "Time travel", "h"),
     ("audit", "Audit log", "u"),
 )
 """(URL name, label, key after g) of each entry of the main navigation."""

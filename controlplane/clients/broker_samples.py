@@ -38,6 +38,8 @@ class BrokerSample:
     failed: tuple[str, ...] = ()
     lagging: Mapping[Key, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     stable: Mapping[Key, int] = field(default_factory=dict)
+    produce_counts: tuple[int, ...] = ()
+    """Produce requests since the start of the broker by latency (`brokerd.cluster.latency_buckets`), requested with `replicas`; empty: not reported."""
 
 
 def sample_broker(
@@ -65,7 +67,7 @@ def sample_broker(
     for topic, index in stuck:
         waiting.setdefault(topic, []).append(index)
     replicas, space, failed = _log_dirs(connection) if with_sizes else (None, None, ())
-    lagging = _lagging(connection) if with_sizes and leads else {}
+    lagging, produce_counts = _of_leader(connection) if with_sizes and leads else ({}, ())
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
@@ -76,17 +78,18 @@ def sample_broker(
         failed=failed,
         lagging=lagging,
         stable=list_offsets(connection, waiting, LATEST, READ_COMMITTED) if waiting else {},
+        produce_counts=produce_counts,
     )
 
 
-def _lagging(connection: KafkaConnection) -> dict[Key, dict[int, tuple[int, int]]]:
-    """{partition: {broker: (log end, log start)}} of the out-of-sync replicas of the partitions that the broker leads. Empty for a broker of a version that
-    does not report them."""
+def _of_leader(connection: KafkaConnection) -> tuple[dict[Key, dict[int, tuple[int, int]]], tuple[int, ...]]:
+    """{partition: {broker: (log end, log start)}} of the out-of-sync replicas of the partitions that the broker leads, and its histogram of produce latencies,
+    which only a request without partitions gets. Empty for a broker of a version that does not report them."""
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True))
     out: dict[Key, dict[int, tuple[int, int]]] = {}
     for copy in answer.lagging:
         out.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
-    return out
+    return out, tuple(answer.produce_times or ())
 
 
 def list_offsets(

@@ -101,6 +101,9 @@ RULES = (
     AlertRule(AlertKind.GROUP_STALLED, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.STALLED),
          "{who} {is} stalled: committed offset{detail} unchanged{lag}.",
          "The processing of a record may fail: check the record at the committed offset under Messages, and the consumer's log."),
+    AlertRule(AlertKind.ANOMALY, Severity.DEGRADED, cases.anomalies,
+         "{text}.",
+         "Check what has changed: the chart has marks of changes, alerts and elections. If the value is right, turn the alerts of this figure off under Health, Anomalies."),
     AlertRule(AlertKind.ARCHIVE_FAILED, Severity.DEGRADED, cases.archives_failed,
          "Archive job {id} has failed: {note}",
          "Fix the cause that the job page shows, then resume the job: it continues at its last committed offsets."),
@@ -130,8 +133,15 @@ THRESHOLD_KINDS: dict[ThresholdName, tuple[AlertKind, ...]] = {
     ),
     ThresholdName.TRANSACTION_HANGING: (AlertKind.TRANSACTION_HANGING,),
     ThresholdName.FAILURES_KEPT: (AlertKind.MOVE_FAILED, AlertKind.ARCHIVE_FAILED, AlertKind.CHANGES_UNKNOWN),
+    ThresholdName.HEALTH_REPLICATION: (),
+    ThresholdName.HEALTH_LEADER_SKEW: (),
+    ThresholdName.HEALTH_REPLICA_SKEW: (),
+    ThresholdName.HEALTH_NOT_PREFERRED: (),
+    ThresholdName.HEALTH_PARTITION_SKEW: (),
+    ThresholdName.ANOMALY_DISTANCE: (AlertKind.ANOMALY,),
+    ThresholdName.ANOMALY_ALERTS_MAX: (AlertKind.ANOMALY,),
 }
-"""The alerts that a threshold decides about."""
+"""The alerts that a threshold decides about. Those of health checks decide about no alert."""
 
 BRIEFS: dict[AlertKind, str] = {
     AlertKind.NO_CONTROLLER: "No active controller.",
@@ -150,6 +160,7 @@ BRIEFS: dict[AlertKind, str] = {
     AlertKind.GROUP_FALLING_BEHIND: "Group {} is falling behind.",
     AlertKind.GROUP_STOPPED: "Group {} has stopped.",
     AlertKind.GROUP_STALLED: "Group {} is stalled.",
+    AlertKind.ANOMALY: "{} is unusual.",
     AlertKind.ARCHIVE_FAILED: "Archive job {} has failed.",
     AlertKind.DRIFT: "Topics differ between database and cluster.",
     AlertKind.CHANGES_UNKNOWN: "Changes have an unknown outcome.",

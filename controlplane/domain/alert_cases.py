@@ -13,6 +13,13 @@ from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 from controlplane.domain.text import coarse_count, coarse_duration, needed_count, some
 
+
+def anomalies(facts: Facts) -> list[Case]:
+    """The most distant figures, at most the threshold. More are listed on their page only."""
+    most = int(facts.thresholds[ThresholdName.ANOMALY_ALERTS_MAX])
+    return [Case(a.subject, {"text": a.text}) for a in facts.anomalies[:most]]
+
+
 CATCH_UP_S = 3_600.0
 """The alert states the consume rate that a group needs to catch up within these seconds."""
 

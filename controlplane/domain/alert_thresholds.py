@@ -31,6 +31,13 @@ class ThresholdName(StrEnum):
     GROUP_ALERTS_MAX = "group_alerts_max"
     TRANSACTION_HANGING = "transaction_hanging"
     FAILURES_KEPT = "failures_kept"
+    HEALTH_REPLICATION = "health_replication"
+    HEALTH_LEADER_SKEW = "health_leader_skew"
+    HEALTH_REPLICA_SKEW = "health_replica_skew"
+    HEALTH_NOT_PREFERRED = "health_not_preferred"
+    HEALTH_PARTITION_SKEW = "health_partition_skew"
+    ANOMALY_DISTANCE = "anomaly_distance"
+    ANOMALY_ALERTS_MAX = "anomaly_alerts_max"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,31 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         3_600,
         7 * DAY_S,
         "How long failed moves, failed archive jobs and changes with an unknown outcome are reported. Nothing else ends these alerts.",
+    ),
+    ThresholdName.HEALTH_REPLICATION: ThresholdRule(
+        ThresholdUnit.COUNT, 2, 1, 10, "Health check: fewest replicas that each partition of a topic should have."
+    ),
+    ThresholdName.HEALTH_LEADER_SKEW: ThresholdRule(
+        _PERCENT, 50, 1, 1_000, "Health check: how far a broker's number of leaders may be from the mean."
+    ),
+    ThresholdName.HEALTH_REPLICA_SKEW: ThresholdRule(
+        _PERCENT, 50, 1, 1_000, "Health check: how far a broker's number of replicas may be from the mean."
+    ),
+    ThresholdName.HEALTH_NOT_PREFERRED: ThresholdRule(
+        _PERCENT, 10, 0, 100, "Health check: share of partitions that their preferred replica may not lead."
+    ),
+    ThresholdName.HEALTH_PARTITION_SKEW: ThresholdRule(
+        _PERCENT, 400, 100, 10_000, "Health check: size of a topic's largest partition, of the mean of its partitions."
+    ),
+    ThresholdName.ANOMALY_DISTANCE: ThresholdRule(
+        ThresholdUnit.COUNT,
+        8,
+        3,
+        100,
+        "Anomaly: how far a figure may be from the median of the same time on other days, in median absolute deviations.",
+    ),
+    ThresholdName.ANOMALY_ALERTS_MAX: ThresholdRule(
+        ThresholdUnit.COUNT, 5, 0, 50, "Anomalies with an alert each. More anomalies are listed, but have no alert."
     ),
 }
 """In the order of the page."""

@@ -63,6 +63,7 @@ class AlertKind(StrEnum):
     ARCHIVE_FAILED = "archive_failed"
     DRIFT = "drift"
     CHANGES_UNKNOWN = "changes_unknown"
+    ANOMALY = "anomaly"
     MONITOR_SILENT = "monitor_silent"
     """Computed by `selectors.alerts`: a monitor that does not write rows cannot store it."""
 
@@ -110,6 +111,14 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class AnomalyFacts:
+    """A figure that is far from its usual value, with alerts on. `text`: its value and the usual one, in words."""
+
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Counts, each with the first names of the counted objects. `under_replicated` excludes offline partitions. `zookeeper` None = unknown.
     `archives`: jobs that failed recently, with their notes."""
@@ -123,6 +132,7 @@ class Facts:
     damaged: tuple[int, tuple[str, ...]] = (0, ())
     hanging: tuple[int, tuple[str, ...]] = (0, ())
     hanging_groups: int = 0
+    anomalies: tuple[AnomalyFacts, ...] = ()
     """Groups that cannot read further because of these transactions."""
     drift: int = 0
     groups: tuple[GroupFacts, ...] = ()

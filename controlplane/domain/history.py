@@ -55,6 +55,7 @@ class Unit(StrEnum):
     RECORDS_PER_S = "records/s"
     BYTES = "bytes"
     SECONDS = "s"
+    MILLISECONDS = "ms"
     PARTITIONS = "partitions"
     REPLICAS = "replicas"
 
@@ -84,6 +85,7 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
         HistoryFigure("consumed_per_s", Unit.RECORDS_PER_S, "Consumed records per second"),
     ),
     HistorySubject.BROKER: (
+        HistoryFigure("produce_p99_ms", Unit.MILLISECONDS, "Produce latency p99, ms"),
         HistoryFigure("disk_used_bytes", Unit.BYTES, "Disk used, bytes"),
         HistoryFigure("size_bytes", Unit.BYTES, "Size of its replicas, bytes"),
         HistoryFigure("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),

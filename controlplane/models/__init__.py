@@ -4,6 +4,7 @@ Only the monitor writes observed rows, only services write desired rows.
 
 from controlplane.models.access import AccessEntry, Acl
 from controlplane.models.alert import Alert, AlertEntry, AlertSilence, AlertThreshold
+from controlplane.models.anomaly import Anomaly, AnomalySwitch
 from controlplane.models.api_token import ApiToken
 from controlplane.models.change import Change, ChangeSeal
 from controlplane.models.cluster import (
@@ -19,11 +20,14 @@ from controlplane.models.cluster import (
     Partition,
     Replica,
 )
+from controlplane.models.healing import HealingRun, HealingSetting
+from controlplane.models.health import HealthFailure, HealthResult
 from controlplane.models.history import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.models.idempotency import IdempotencyKey
 from controlplane.models.job import ArchiveBatch, ArchiveJob, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.login import LoginFailure
 from controlplane.models.masking import MaskingRule
+from controlplane.models.metadata_history import MetadataImage, MetadataSegment
 from controlplane.models.move import Move, MovePartition, MoveTransition
 from controlplane.models.notification import NotificationChannel, NotificationDelivery
 from controlplane.models.offset_reset import OffsetReset
@@ -40,6 +44,8 @@ __all__ = [
     "AlertEntry",
     "AlertSilence",
     "AlertThreshold",
+    "Anomaly",
+    "AnomalySwitch",
     "ApiToken",
     "ArchiveBatch",
     "ArchiveJob",
@@ -53,6 +59,10 @@ __all__ = [
     "GroupPartition",
     "HandledRequest",
     "HangingTransaction",
+    "HealingRun",
+    "HealingSetting",
+    "HealthFailure",
+    "HealthResult",
     "HiddenColumns",
     "HistoryChunk",
     "HistoryFrame",
@@ -61,6 +71,8 @@ __all__ = [
     "LogEnds",
     "LoginFailure",
     "MaskingRule",
+    "MetadataImage",
+    "MetadataSegment",
     "Move",
     "MovePartition",
     "MoveTransition",

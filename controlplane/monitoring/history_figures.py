@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
+from controlplane.domain.throttle import p99
 from controlplane.monitoring.projection import broker_sums
 from controlplane.monitoring.samples import MetricsCache
 
@@ -24,10 +25,11 @@ SeriesKey = tuple[str, str]
 
 
 class HistoryFigures:
-    """Remembers the log end offsets of the last time, for the rates of partitions."""
+    """Remembers the log end offsets of the last time, for the rates of partitions, and the histograms of produce latencies."""
 
     def __init__(self) -> None:
         self._ends: dict[Key, tuple[int, int]] = {}
+        self._produced: dict[int, tuple[int, ...]] = {}
 
     def collect(self, image: Image, metrics: MetricsCache, now_ms: int) -> dict[SeriesKey, float]:
         found: dict[SeriesKey, float] = {}
@@ -50,6 +52,7 @@ class HistoryFigures:
             yield f"group:{name}", "lag_s", None if group.lag_ms_max is None else group.lag_ms_max / 1000
             yield f"group:{name}", "consumed_per_s", group.consumed_per_s
         yield from _brokers(image, metrics)
+        yield from self._latencies(metrics)
         if sum(t.partition_count for t in image.topics.values()) <= PARTITIONS_MAX:
             yield from self._partitions(image, metrics, silent, now_ms)
 
@@ -69,6 +72,14 @@ class HistoryFigures:
         states = [s for _, _, s in image.each_partition()]
         yield "cluster", "under_replicated", sum(1 for s in states if s.under_replicated)
         yield "cluster", "offline", sum(1 for s in states if s.leader == NO_LEADER)
+
+    def _latencies(self, metrics: MetricsCache) -> Iterator[tuple[str, str, float | None]]:
+        """The p99 of the produce requests since the last time. Without requests there is no value."""
+        for broker_id, counts in metrics.produce_counts.items():
+            before = self._produced.get(broker_id)
+            if before is not None and metrics.answered.get(broker_id):
+                yield f"broker:{broker_id}", "produce_p99_ms", p99(before, counts)
+        self._produced = dict(metrics.produce_counts)
 
     def _partitions(
         self, image: Image, metrics: MetricsCache, silent: set[int], now_ms: int

@@ -35,10 +35,12 @@ from controlplane.monitoring import damage, publisher
 from controlplane.monitoring.hanging_transactions import HangingTransactionMonitor
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.metadata_history import MetadataHistoryRecorder
+from controlplane.monitoring.periodic import PeriodicJob
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.samples import Changed, MetricsCache
 from controlplane.selectors import alert_thresholds
-from controlplane.services import access, alerts
+from controlplane.services import access, alerts, anomalies, health
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +76,12 @@ ALERTS_FIRST_MS = 5_000
 """Before the first alert evaluation: the controller and the responding brokers are known by then."""
 
 SETTLED_MS = 15_000
+
+HEALTH_MS = 30_000
+"""Between health checks: they read a row of each topic and group."""
+
+ANOMALIES_MS = 60_000
+"""Between searches for anomalies. They compare averages of ten minutes."""
 
 DAMAGE_MS = 2_000
 """Between reads of damage reports: two small lists, and one node per broker with a report."""
@@ -115,6 +123,11 @@ class ClusterMonitor:
         self._damage_read_ms = 0
         self._hanging = HangingTransactionMonitor(self._began_ms)
         self._history = HistoryRecorder()
+        self._metadata_history = MetadataHistoryRecorder()
+        self._jobs = (
+            PeriodicJob("health", health.evaluate, HEALTH_MS, self._began_ms + SETTLED_MS),
+            PeriodicJob("anomalies", anomalies.evaluate, ANOMALIES_MS, self._began_ms + ANOMALIES_MS),
+        )
         self._drift_ms = -DRIFT_MS
         self._alerts_ms = self._began_ms + ALERTS_FIRST_MS - ALERTS_MS
         store.on_session = self._session
@@ -173,6 +186,7 @@ class ClusterMonitor:
             if now.mono_ms - self._touched_ms >= TOUCH_MS:
                 self._touched_ms = now.mono_ms
                 self._touch(False)
+                self._metadata_history.observe(self.tailer.image, self._pool, now.wall_ms, complete=False)
                 self._check_alerts(now)
             return
         image = self.tailer.image
@@ -189,13 +203,18 @@ class ClusterMonitor:
                 self._shorten_busy_timeout()
                 self.metrics = MetricsCache()
                 self._history = HistoryRecorder()
+                self._metadata_history = MetadataHistoryRecorder()
+                self._metadata_history.image_loaded(image, now.wall_ms)
                 self.projection.forget()
                 self._dirty = True
                 return
             self._touch(self.tailer.current)
             self._update_damage(image, now)
             self._hanging.poll(self._pool, now.mono_ms)
+            self._metadata_history.observe(image, self._pool, now.wall_ms, complete=True)
             self._check_alerts(now)
+            for job in self._jobs:
+                job.poll(self._pool, now.mono_ms)
             self._feed.periodic()
         if self._database_failing:
             self._database_failing = False
@@ -263,9 +282,11 @@ class ClusterMonitor:
 
     def image_loaded(self, image: Image, now: Now) -> None:
         self._dirty = True
+        self._metadata_history.image_loaded(image, now.wall_ms)
 
     def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None:
         self._dirty = True
+        self._metadata_history.entry_applied(image, records, self.tailer.written_ms, now.wall_ms)
 
     def caught_up(self, image: Image, now: Now) -> None:
         self._loaded = True

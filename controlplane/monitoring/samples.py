@@ -66,6 +66,8 @@ class MetricsCache:
         self.lags = GroupLags()
         self.answered: dict[int, bool] = {}
         self.space: dict[int, tuple[int, int]] = {}
+        self.produce_counts: dict[int, tuple[int, ...]] = {}
+        """Produce requests of a broker by latency, since its start."""
         self.replica_counts: dict[int, int] = {}
         """Number of replicas in a broker's directories, as it reports."""
         self.replica_counts_in_rows: dict[int, int] = {}
@@ -121,6 +123,8 @@ class MetricsCache:
                     changed.offsets.add(key)
                 self.lags.end_observed(key, sample.at_ms, value[1])
             self.lags.stable_observed(sample.broker_id, sample.stable)
+            if sample.produce_counts:
+                self.produce_counts[sample.broker_id] = sample.produce_counts
             if sample.space is not None:
                 self.space[sample.broker_id] = sample.space
             if sample.replicas is not None:

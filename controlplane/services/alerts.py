@@ -15,8 +15,10 @@ from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
+from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.progress import StallCause
+from controlplane.domain.text import coarse_count
 from controlplane.models import (
     Alert,
     AlertEntry,
@@ -37,6 +39,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
 from controlplane.models.move import WORKING_STATES, MoveState, PartState
 from controlplane.selectors import alert_thresholds
+from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 KEPT = timedelta(days=7)
@@ -127,6 +130,9 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         ),
         hanging=hanging,
         hanging_groups=hanging_groups,
+        anomalies=tuple(
+            types.AnomalyFacts(f"{a.figure} of {a.subject}", anomaly_text(a)) for a in anomaly_list() if a.alerts
+        ),
         drift=(cluster.drift or 0) if cluster is not None else 0,
         groups=groups,
         group_counts=counts,
@@ -140,6 +146,13 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         ),
         thresholds=thresholds,
     )
+
+
+def anomaly_text(a: AnomalyRow) -> str:
+    """What is unusual, with two digits: a text that changes with every reading would be written each time."""
+    what = "higher" if a.state == AnomalyState.HIGH else "lower"
+    times = "at this time of the day" if a.baseline == Baseline.DAYS else "in the last hours"
+    return f"{a.label} of {a.subject}: {what} than usual, about {coarse_count(a.value)} instead of {coarse_count(a.usual)} {times}"
 
 
 def _named(count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bool) -> tuple[int, tuple[str, ...]]:

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 USER, PASSWORD = "operator", "a long password"
 
@@ -34,6 +34,33 @@ def prepare() -> None:
         seed(extra_topics=60)
         moves_in_every_state()
         long_names()
+        health_and_past()
+
+
+def health_and_past() -> None:
+    """Results of the health checks, an anomaly, and a kept metadata log whose last half hour has the failure of a broker."""
+    from django.utils import timezone
+
+    from controlplane.models import Anomaly
+    from controlplane.services import health
+    from tests.unit.controlplane import metadata_log
+
+    health.evaluate()
+    now = timezone.now()
+    Anomaly.objects.create(
+        subject="topic:flights",
+        figure="records_per_s",
+        state="low",
+        value=20,
+        usual=1000,
+        distance=-9.8,
+        baseline="days",
+        values=7,
+        since=now - timedelta(hours=1),
+        checked_at=now,
+    )
+    metadata_log.START_MS = int((now.timestamp() - 1800) * 1000)
+    metadata_log.flights(metadata_log.KeptLog())
 
 
 def moves_in_every_state() -> None:

@@ -39,6 +39,8 @@ UNFORMATTED_TABLES = {
     "brokerd/wire/apis.py",
     "console/fragments.py",
     "controlplane/domain/alert.py",
+    "controlplane/domain/health.py",
+    "controlplane/selectors/top.py",
     "tests/cli/calls.py",
     "tests/foreign/features.py",
     "tests/unit/wire/test_apis.py",

@@ -59,7 +59,8 @@ class Broker:
         r = m.DescribeLogDirsResponse
         if body.lagging:
             late = r.LaggingCopy(topic="flights", partition_index=0, broker_id=3, log_end=70, log_start=-1)
-            return r(lagging=[late])
+            # As a broker: only a request without partitions gets the histogram.
+            return r(lagging=[late], produce_times=[5, 1] if body.topics == [] else [])
 
         def partition(index: int, size: int, lag: int, *, future: bool = False) -> Any:
             return r.DescribeLogDirsPartition(
@@ -86,6 +87,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
         (F0, LATEST, READ_COMMITTED): 60,
     }
     sample = sample_broker(broker, 1, {"flights": [0, 1]}, {}, with_sizes=True, stuck=[F0])
+    assert sample.produce_counts == (5, 1)
     assert sample.offsets == {F0: (10, 100)}, "a partition whose leader it no longer is has no offsets"
     assert sample.replicas == {F0: (500, 0), F1: (300, None)}, "the future replica does not count"
     assert (sample.space, sample.failed) == ((2000, 400), ("/c",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from brokerd.cluster.latency_buckets import BOUNDS_MS
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import GroupSample
@@ -95,3 +96,22 @@ def test_a_truncated_log_has_no_rate(world: World) -> None:
     metrics.offsets[F0] = (0, 60)
     found = figures.collect(world.image, metrics, 20_000)
     assert ("partition:flights:0", "records_per_s") not in found
+
+
+def test_produce_latency_is_the_p99_between_two_times(world: World) -> None:
+    metrics, figures = MetricsCache(), HistoryFigures()
+    buckets = len(BOUNDS_MS) + 1
+
+    def counted(at_ms: int, **counts: int) -> dict[tuple[str, str], float]:
+        histogram = tuple(counts.get(f"b{i}", 0) for i in range(buckets))
+        metrics.take([BrokerSample(1, at_ms, produce_counts=histogram)], {}, world.image, at_ms)
+        return figures.collect(world.image, metrics, at_ms)
+
+    key = ("broker:1", "produce_p99_ms")
+    assert key not in counted(10_000, b0=1000, b9=900), "counts since the start of the broker are no latency"
+    assert counted(20_000, b0=1099, b3=1, b9=900)[key] == BOUNDS_MS[0]
+    assert counted(30_000, b0=1100, b3=1, b9=999)[key] == BOUNDS_MS[9]
+    assert key not in counted(40_000, b0=1100, b3=1, b9=999), "no produce requests"
+    assert key not in counted(50_000, b0=3), "the broker has restarted"
+    metrics.take([], {1: "no answer"}, world.image, 60_000)
+    assert key not in figures.collect(world.image, metrics, 60_000)

@@ -1,0 +1,67 @@
+"""Template tags of health checks and top lists: results, values and limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console import fragments
+from controlplane.domain.health import CheckState, ValueUnit
+from controlplane.domain.text import duration_text, size_text
+from controlplane.selectors.top import TopUnit
+
+register = template.Library()
+
+TONES = {CheckState.PASSED: "calm", CheckState.FAILED: "amber", CheckState.UNKNOWN: "grey"}
+
+
+@register.simple_tag
+def check_state(state: str) -> SafeString:
+    return format_html('<span class="st st-{}">{}</span>', TONES[CheckState(state)], state)
+
+
+@register.simple_tag
+def check_value(value: float | None, unit: str) -> SafeString | str:
+    return fragments.unknown("No value is known.") if value is None else value_text(value, unit)
+
+
+@register.simple_tag
+def check_limit(check: Any) -> str:
+    """The limit with its direction: `at least 10 %`."""
+    if check.unit == ValueUnit.YES:
+        return "yes"
+    if not check.at_least and not check.limit:
+        return "0"
+    return f"{'at least' if check.at_least else 'at most'} {value_text(check.limit, check.unit)}"
+
+
+def value_text(value: float, unit: str) -> str:
+    match unit:
+        case ValueUnit.YES:
+            return "yes" if value else "no"
+        case ValueUnit.PERCENT:
+            return f"{value:,.3g} %" if value < 1000 else f"{value:,.0f} %"
+        case ValueUnit.SECONDS:
+            return duration_text(value)
+    return f"{value:,g}"
+
+
+@register.filter
+def top_head(unit: str) -> str:
+    """The head of a column of values: sizes and durations have their unit in the cells."""
+    return "Value" if unit in (TopUnit.BYTES, TopUnit.BYTES_PER_S, TopUnit.SECONDS, TopUnit.COUNT) else f"Value, {unit}"
+
+
+@register.simple_tag
+def top_value(value: float, unit: str) -> str:
+    match unit:
+        case TopUnit.BYTES:
+            return size_text(value)
+        case TopUnit.BYTES_PER_S:
+            return f"{size_text(value)}/s"
+        case TopUnit.SECONDS:
+            return duration_text(value)
+    return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"

@@ -1,0 +1,116 @@
+"""Health checks with scores, and anomalies of figures."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import NoReverseMatch, reverse
+
+from console.views.shell import (
+    actor,
+    flash,
+    not_found,
+    operator_required,
+    page_number,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.domain.anomaly import WATCHED_OF
+from controlplane.domain.health import CheckScope, CheckState
+from controlplane.selectors import anomalies
+from controlplane.selectors import health as selectors
+from controlplane.services import anomalies as services
+
+SCOPES = (
+    (CheckScope.CLUSTER, "Cluster"),
+    (CheckScope.BROKER, "Brokers"),
+    (CheckScope.TOPIC, "Topics"),
+    (CheckScope.GROUP, "Groups"),
+)
+SCORED = SCOPES[1:]
+ORDER = {CheckState.FAILED: 0, CheckState.UNKNOWN: 1, CheckState.PASSED: 2}
+NAV = "health"
+
+
+@viewer_required
+def check_list(request: HttpRequest) -> HttpResponse:
+    scope = request.GET.get("scope", "")
+    scope = scope if scope in list(CheckScope) else ""
+    report = selectors.health_report(scope)
+    context = {
+        "report": report,
+        "checks": sorted(report.checks, key=lambda c: ORDER[CheckState(c.state)]),
+        "scope": scope,
+        "scopes": SCOPES,
+        "tab": "checks",
+        "scored": SCORED,
+        "unusual": len(anomalies.anomaly_list()),
+    }
+    return render_page(request, "console/health.html", context, nav=NAV)
+
+
+@viewer_required
+def check(request: HttpRequest, name: str) -> HttpResponse:
+    rule = selectors.rule_named(name)
+    if rule is None:
+        return not_found(request, f"health check “{name}”", "health", nav=NAV)
+    row = next(c for c in selectors.health_report(rule.scope).checks if c.name == name)
+    page = selectors.failure_list(name, page=page_number(request))
+    rows = [(f, object_url(rule.scope, f.subject)) for f in page.rows]
+    context = {"c": row, "page": page, "rows": rows, "tab": "checks", "scored": SCORED}
+    return render_page(request, "console/health_check.html", context, nav=NAV)
+
+
+@viewer_required
+def scores(request: HttpRequest, scope: str) -> HttpResponse:
+    if scope not in [s for s, _ in SCORED]:
+        return not_found(request, f"health scores of “{scope}”", "health", nav=NAV)
+    page = selectors.score_list(scope, page=page_number(request))
+    context = {
+        "page": page,
+        "rows": [(r, object_url(scope, r.subject)) for r in page.rows],
+        "others": selectors.object_count(scope) - page.total,
+        "label": dict(SCORED)[CheckScope(scope)],
+        "tab": scope,
+        "scored": SCORED,
+    }
+    return render_page(request, "console/health_scores.html", context, nav=NAV)
+
+
+@viewer_required
+def anomaly_page(request: HttpRequest) -> HttpResponse:
+    rows = [(a, _subject_url(a.subject), _chart_query(a)) for a in anomalies.anomaly_list()]
+    context = {"rows": rows, "figures": anomalies.watched_figures(), "tab": "anomalies", "scored": SCORED}
+    return render_page(request, "console/anomalies.html", context, nav=NAV)
+
+
+@operator_required
+def switch(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+    if name not in WATCHED_OF or verb not in ("on", "off"):
+        return not_found(request, f"watched figure “{name}”", "anomalies", nav=NAV)
+    if request.method == "POST":
+        services.switch_alerts(name, verb == "on", actor=actor(request))
+        flash(request, f"Alerts about {WATCHED_OF[name].label.lower()} are {verb}.")
+    return redirect_to("anomalies")
+
+
+def object_url(scope: str, subject: str) -> str:
+    """The page of the object of a check; empty for the cluster."""
+    if scope == CheckScope.CLUSTER or not subject:
+        return ""
+    try:
+        return reverse(str(scope), args=[subject])
+    except NoReverseMatch:
+        return ""
+
+
+def _subject_url(subject: str) -> str:
+    kind, _, name = subject.partition(":")
+    return object_url(kind, name) or reverse("overview")
+
+
+def _chart_query(row: anomalies.AnomalyRow) -> str:
+    """The range of charts that shows the time of the comparison."""
+    return urlencode({"range": "24h" if row.baseline == "hours" else "7d"})

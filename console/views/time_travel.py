@@ -1,0 +1,135 @@
+"""Time travel: the cluster at a time of the kept metadata log, and what differs between two times. All choices are in the URL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from console.history_charts import time_of
+from console.time_links import BEFORE, input_text
+from console.views.shell import page_number, render_page, viewer_required
+from controlplane.domain.cluster_difference import DifferenceKind
+from controlplane.selectors import cluster_history as selectors
+from controlplane.services import Rejected
+
+TABS = (
+    ("difference", "Difference"),
+    ("changes", "Changes"),
+    ("partitions", "Partitions"),
+    ("brokers", "Brokers"),
+    ("configs", "Configs"),
+)
+COMPARING = ("difference", "changes")
+STEPS = (
+    ("− 1 h", timedelta(hours=-1)),
+    ("− 15 min", timedelta(minutes=-15)),
+    ("− 1 min", timedelta(minutes=-1)),
+    ("+ 1 min", timedelta(minutes=1)),
+    ("+ 15 min", timedelta(minutes=15)),
+    ("+ 1 h", timedelta(hours=1)),
+)
+KIND_LABELS = {
+    DifferenceKind.BROKER: "Brokers",
+    DifferenceKind.LEADER: "Leader changes",
+    DifferenceKind.ISR_SHRINK: "ISR shrinks",
+    DifferenceKind.ISR_EXPAND: "ISR expands",
+    DifferenceKind.PLACEMENT: "Placements",
+    DifferenceKind.TOPIC: "Topics",
+    DifferenceKind.TOPIC_CONFIG: "Topic configs",
+    DifferenceKind.BROKER_CONFIG: "Broker configs",
+    DifferenceKind.ACCESS: "ACLs, users, quotas",
+    DifferenceKind.FEATURE: "Features",
+}
+BROKER_DIGITS_MAX = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the query string asks for."""
+
+    at: datetime
+    since: datetime
+    tab: str
+    topic: str
+    broker: str
+    kind: str
+
+    @property
+    def broker_id(self) -> int | None:
+        return int(self.broker) if self.broker else None
+
+
+@viewer_required
+def time_travel(request: HttpRequest) -> HttpResponse:
+    kept = selectors.kept_time()
+    problem = near = None
+    found: dict[str, Any] = {}
+    latest = kept.spans[-1].until if kept.spans else timezone.now()
+    choice = Choice(latest, latest - BEFORE, "difference", "", "", "")
+    try:
+        choice = _choice(request, kept, latest)
+        if kept.spans:
+            found = _content(choice, page_number(request))
+    except selectors.UnknownTime as error:
+        problem, near = error.reason, error
+    except Rejected as error:
+        problem = error.reason
+    context = {
+        "kept": kept,
+        "choice": choice,
+        "at_input": input_text(choice.at),
+        "since_input": input_text(choice.since),
+        "tab": choice.tab,
+        "tabs": TABS,
+        "comparing": choice.tab in COMPARING,
+        "problem": problem,
+        "near_before": input_text(near.before) if near is not None and near.before else "",
+        "near_after": input_text(near.after + timedelta(seconds=1)) if near is not None and near.after else "",
+        "steps": [(label, input_text(choice.at + step), input_text(choice.since + step)) for label, step in STEPS],
+        "gaps": [(a.until, b.since) for a, b in pairwise(kept.spans)],
+        **found,
+    }
+    return render_page(request, "console/time_travel.html", context, nav="time-travel")
+
+
+def _choice(request: HttpRequest, kept: selectors.KeptTime, latest: datetime) -> Choice:
+    """Without a time: the latest known one, compared with 15 minutes before, or with the begin of the kept time. Raises Rejected."""
+    at = time_of(request, "at") or latest
+    since = time_of(request, "since")
+    if since is None:
+        begin = max((s.since for s in kept.spans if s.since <= at), default=at - BEFORE)
+        since = max(at - BEFORE, begin)
+    tab = request.GET.get("tab", "")
+    broker = request.GET.get("broker", "").strip()
+    return Choice(
+        at,
+        since,
+        tab if tab in dict(TABS) else TABS[0][0],
+        request.GET.get("topic", "").strip(),
+        broker if broker.isascii() and broker.isdigit() and len(broker) <= BROKER_DIGITS_MAX else "",
+        request.GET.get("kind", ""),
+    )
+
+
+def _content(choice: Choice, page: int) -> dict[str, Any]:
+    """The tab's rows. Raises Rejected."""
+    where: dict[str, Any] = {"topic": choice.topic, "broker": choice.broker_id, "page": page}
+    if choice.tab in COMPARING:
+        if choice.since == choice.at:
+            raise Rejected("Choose an earlier time to compare with.", "since")
+        each = choice.tab == "changes"
+        rows = selectors.difference(choice.since, choice.at, each=each, kind=choice.kind, **where)
+        kinds = [(k.kind, KIND_LABELS[DifferenceKind(k.kind)], k.count) for k in rows.kinds]
+        return {"page": rows, "kinds": kinds, "labels": KIND_LABELS, "more": rows.more}
+    moment = selectors.moment(choice.at)
+    found: dict[str, Any] = {"past": selectors.past_cluster(moment)}
+    if choice.tab == "partitions":
+        found["page"] = selectors.past_partitions(moment, problems=choice.kind == "problems", **where)
+    elif choice.tab == "configs":
+        found["page"] = selectors.past_configs(moment, **where)
+    return found

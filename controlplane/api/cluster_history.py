@@ -1,0 +1,109 @@
+"""The cluster at an earlier time, and the difference of two times: read only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers as drf
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import serializers
+from controlplane.api.viewsets import InputMixin
+from controlplane.domain.cluster_difference import DifferenceKind
+from controlplane.selectors import cluster_history as selectors
+from controlplane.selectors.common import PER_PAGE_MAX, Page
+
+KEPT = serializers.shape(selectors.KeptTime)
+CLUSTER = serializers.shape(selectors.PastCluster)
+DIFFERENCE = serializers.shape(selectors.ClusterDifference)
+BROKER_ID_MIN = -1
+"""Broker id of cluster-wide configs."""
+BROKER_ID_MAX = 2**31 - 1
+"""The broker ID of the protocol has 32 bits."""
+
+
+class PageFields(drf.Serializer[Any]):
+    page = drf.IntegerField(default=1, min_value=1)
+    per_page = drf.IntegerField(default=50, min_value=1, max_value=PER_PAGE_MAX)
+
+
+class MomentQuery(drf.Serializer[Any]):
+    at = drf.DateTimeField(help_text="ISO 8601.")
+
+
+class StateQuery(MomentQuery, PageFields):
+    topic = drf.CharField(default="", allow_blank=True, help_text="A part of the topic's name.")
+    broker = drf.IntegerField(default=None, allow_null=True, min_value=BROKER_ID_MIN, max_value=BROKER_ID_MAX)
+
+
+class PartitionQuery(StateQuery):
+    problems = drf.BooleanField(default=False, help_text="Only offline and under-replicated partitions.")
+
+
+class DifferenceQuery(PageFields):
+    since = drf.DateTimeField(help_text="ISO 8601.")
+    until = drf.DateTimeField(help_text="ISO 8601.")
+    each = drf.BooleanField(
+        default=False, help_text="Every single change between the times, in their order, instead of the two states."
+    )
+    kind = drf.ChoiceField(default="", allow_blank=True, choices=[(k.value, k.value) for k in DifferenceKind])
+    topic = drf.CharField(default="", allow_blank=True, help_text="A part of the topic's name.")
+    broker = drf.IntegerField(default=None, allow_null=True, min_value=BROKER_ID_MIN, max_value=BROKER_ID_MAX)
+
+
+def page_shape(name: str, row: type) -> type[drf.Serializer[Any]]:
+    """The schema of a page of rows."""
+    fields = {f: drf.IntegerField() for f in ("total", "page", "pages", "per_page")}
+    return type(name, (drf.Serializer,), {"rows": serializers.shape(row)(many=True), **fields})
+
+
+PARTITIONS = page_shape("PastPartitionPage", selectors.PastPartition)
+CONFIGS = page_shape("PastConfigPage", selectors.PastConfig)
+
+
+def page_body(row: type, page: Page[Any]) -> dict[str, Any]:
+    rows = serializers.shape(row)(page.rows, many=True).data
+    return {"rows": rows, "total": page.total, "page": page.page, "pages": page.pages, "per_page": page.per_page}
+
+
+class KeptTimeView(InputMixin):
+    @extend_schema(responses={200: KEPT})
+    def get(self, request: Request) -> Response:
+        """The times whose states are known, oldest first. Between two of them lies a gap: the metadata log was truncated before the console read it."""
+        return Response(KEPT(selectors.kept_time()).data)
+
+
+class PastClusterView(InputMixin):
+    @extend_schema(parameters=[MomentQuery], responses={200: CLUSTER})
+    def get(self, request: Request) -> Response:
+        """The cluster at a time: brokers, numbers of partitions and their problems. 400: the time is not known; the error names the nearest known
+        times."""
+        return Response(CLUSTER(selectors.past_cluster(selectors.moment(**self.query(MomentQuery)))).data)
+
+
+class PastPartitionsView(InputMixin):
+    @extend_schema(parameters=[PartitionQuery], responses={200: PARTITIONS})
+    def get(self, request: Request) -> Response:
+        """Leader, ISR and replicas of each partition at a time, by topic and index."""
+        given = self.query(PartitionQuery)
+        page = selectors.past_partitions(selectors.moment(given.pop("at")), **given)
+        return Response(page_body(selectors.PastPartition, page))
+
+
+class PastConfigsView(InputMixin):
+    @extend_schema(parameters=[StateQuery], responses={200: CONFIGS})
+    def get(self, request: Request) -> Response:
+        """Overrides of topics and dynamic configs of brokers at a time. With `broker` those of this broker only (-1: cluster-wide), with `topic` those
+        of topics only."""
+        given = self.query(StateQuery)
+        page = selectors.past_configs(selectors.moment(given.pop("at")), **given)
+        return Response(page_body(selectors.PastConfig, page))
+
+
+class DifferenceView(InputMixin):
+    @extend_schema(parameters=[DifferenceQuery], responses={200: DIFFERENCE})
+    def get(self, request: Request) -> Response:
+        """What differs between two times: brokers, leaders, ISR, placements, topics, configs, ACLs and quotas, features."""
+        return Response(DIFFERENCE(selectors.difference(**self.query(DifferenceQuery))).data)

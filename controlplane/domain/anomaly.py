@@ -1,0 +1,131 @@
+"""Anomalies: figures that are far from what they usually are at this time. Pure.
+
+The value is compared with the median of earlier values, in median absolute deviations (MAD, scaled to a standard deviation). Median and MAD of most
+days are the same if one of the days was unusual itself. The earlier values are of the same ten minutes on the days before, else of the same
+minutes of the hours before. Invariant: with too few earlier values nothing is said, and
+nothing that has not lasted for CONFIRMED_S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+from controlplane.domain.history import HistorySubject
+
+WINDOW_S = 600
+"""Seconds whose average is compared. Shorter ones show bursts that are no anomaly."""
+
+DAYS_MAX = 14
+"""Days that are compared: two weeks, so that a change of traffic becomes usual within a week."""
+
+DAYS_LEAST = 5
+"""Days with a value at this time from which days are compared."""
+
+HOURS_MAX = 24
+"""Hours that are compared: a whole day, so that day and night are among them."""
+
+HOURS_LEAST = 12
+"""Hours with a value at these minutes from which hours are compared, if there are too few days."""
+
+MAD_SCALE = 1.4826
+"""MAD of a normal distribution, to its standard deviation."""
+
+SPREAD_SHARE = 0.1
+"""Least spread, as a share of the median, and of the median of the last day: a figure that was always the same would be an anomaly after any change,
+and one that is small at night would be one after a change that is small for the figure."""
+
+CONFIRMED_S = WINDOW_S
+"""Seconds that a figure must stay unusual: until none of the values of the first comparison is among those of the last one. Without them there are thirty
+times as many anomalies in a year of daily traffic, nearly all of them where it begins and ends (`make bench-anomalies`)."""
+
+WATCHED_MAX = 50
+"""Series of each figure that are compared in one round: those with the highest values."""
+
+
+class AnomalyState(StrEnum):
+    NORMAL = "normal"
+    HIGH = "high"
+    LOW = "low"
+    TOO_FEW_VALUES = "too_few_values"
+    NO_VALUE = "no_value"
+
+
+class Baseline(StrEnum):
+    DAYS = "days"
+    HOURS = "hours"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFigure:
+    """`low`: also a small value is an anomaly. `floor`: least spread, in the unit of the figure. `alerts`: whether it has alerts by default."""
+
+    subject: HistorySubject
+    figure: str
+    label: str
+    low: bool
+    floor: float
+    alerts: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject}.{self.figure}"
+
+
+WATCHED: tuple[WatchedFigure, ...] = (
+    WatchedFigure(HistorySubject.CLUSTER, "records_per_s", "Records in per second of the cluster", True, 10, True),
+    WatchedFigure(HistorySubject.TOPIC, "records_per_s", "Records in per second of a topic", True, 10, False),
+    WatchedFigure(HistorySubject.GROUP, "lag_s", "Longest lag of a group", False, 30, True),
+    WatchedFigure(HistorySubject.BROKER, "disk_used_bytes", "Disk used by a broker", False, 1e9, False),
+)
+WATCHED_OF: dict[str, WatchedFigure] = {w.name: w for w in WATCHED}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`usual`: the median, `spread`: one deviation, `distance`: of the value from the median in deviations. None: not known."""
+
+    state: AnomalyState
+    value: float | None
+    usual: float | None = None
+    spread: float | None = None
+    distance: float | None = None
+    baseline: Baseline = Baseline.NONE
+    values: int = 0
+
+    @property
+    def unusual(self) -> bool:
+        return self.state in (AnomalyState.HIGH, AnomalyState.LOW)
+
+
+def judge(
+    watched: WatchedFigure, value: float | None, days: Sequence[float], hours: Sequence[float], limit: float
+) -> Judgement:
+    """`limit`: deviations from which a value is unusual. `days`, `hours`: the known earlier values."""
+    if value is None:
+        return Judgement(AnomalyState.NO_VALUE, None)
+    if len(days) >= DAYS_LEAST:
+        baseline, earlier = Baseline.DAYS, days
+    elif len(hours) >= HOURS_LEAST:
+        baseline, earlier = Baseline.HOURS, hours
+    else:
+        return Judgement(AnomalyState.TOO_FEW_VALUES, value, values=max(len(days), len(hours)))
+    usual = median(earlier)
+    mad = MAD_SCALE * median(abs(v - usual) for v in earlier)
+    level = median(hours) if hours else 0.0
+    spread = max(mad, SPREAD_SHARE * abs(usual), SPREAD_SHARE * abs(level), watched.floor)
+    distance = (value - usual) / spread
+    state = AnomalyState.NORMAL
+    if distance > limit:
+        state = AnomalyState.HIGH
+    elif watched.low and -distance > min(limit, _lowest(usual, spread)):
+        state = AnomalyState.LOW
+    return Judgement(state, value, usual, spread, distance, baseline, len(earlier))
+
+
+def _lowest(usual: float, spread: float) -> float:
+    """Deviations of a value of a tenth of the median. A figure cannot be below zero, so a limit beyond that would never find missing traffic."""
+    return 0.9 * usual / spread if usual >= 3 * spread else float("inf")

@@ -1,0 +1,97 @@
+"""Anomalies for pages, REST and alerts, and the watched figures with their switches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.domain.anomaly import CONFIRMED_S, WATCHED, WATCHED_OF
+from controlplane.domain.history import FIGURES
+from controlplane.models import Anomaly, AnomalySwitch
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyRow:
+    """A figure that is unusual now. `state`: high or low. `usual`: the median of `values` earlier values, of the same ten minutes on other days
+    (`baseline` days) or of the same minutes of other hours (hours). `distance`: in median absolute deviations. `alerts`: whether the figure has alerts."""
+
+    subject: str
+    figure: str
+    label: str
+    unit: str
+    state: str
+    value: float
+    usual: float
+    distance: float
+    baseline: str
+    values: int
+    since: datetime
+    checked_at: datetime
+    alerts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFigureRow:
+    """A figure that is compared with its history. `low`: small values count, too. `alerts`: whether its anomalies have alerts."""
+
+    name: str
+    label: str
+    low: bool
+    alerts: bool
+    default: bool
+    changed_at: datetime | None
+    changed_by: str
+
+
+def alerting() -> set[str]:
+    """Names of the watched figures whose anomalies have alerts."""
+    changed = dict(AnomalySwitch.objects.values_list("name", "alerts"))
+    return {w.name for w in WATCHED if changed.get(w.name, w.alerts)}
+
+
+def watched_figures() -> list[WatchedFigureRow]:
+    rows = {r.name: r for r in AnomalySwitch.objects.all()}
+    return [
+        WatchedFigureRow(
+            name=w.name,
+            label=w.label,
+            low=w.low,
+            alerts=rows[w.name].alerts if w.name in rows else w.alerts,
+            default=w.alerts,
+            changed_at=rows[w.name].changed_at if w.name in rows else None,
+            changed_by=rows[w.name].changed_by if w.name in rows else "",
+        )
+        for w in WATCHED
+    ]
+
+
+def anomaly_list() -> list[AnomalyRow]:
+    """Figures that have been unusual for long enough, the most distant first."""
+    on = alerting()
+    found = []
+    for a in Anomaly.objects.all():
+        if (a.checked_at - a.since).total_seconds() < CONFIRMED_S:
+            continue
+        kind = a.subject.partition(":")[0]
+        name = f"{kind}.{a.figure}"
+        if name not in WATCHED_OF:
+            continue
+        figure = next(f for f in FIGURES[WATCHED_OF[name].subject] if f.name == a.figure)
+        found.append(
+            AnomalyRow(
+                subject=a.subject,
+                figure=a.figure,
+                label=figure.label,
+                unit=figure.unit,
+                state=a.state,
+                value=a.value,
+                usual=a.usual,
+                distance=a.distance,
+                baseline=a.baseline,
+                values=a.values,
+                since=a.since,
+                checked_at=a.checked_at,
+                alerts=name in on,
+            )
+        )
+    return sorted(found, key=lambda a: (-abs(a.distance), a.subject, a.figure))

@@ -1,0 +1,459 @@
+"""The cluster at an earlier time, from the kept metadata log (decision 061): leaders, ISR, replicas, configs, brokers; what differs between two times.
+
+Invariant: a time is either known completely or answered as unknown with the known times around it; nothing is guessed. A read waits for no broker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from django.utils import timezone
+
+from brokerd.cluster.image import Image
+from brokerd.cluster.metadata import MetadataError
+from brokerd.cluster.model import NO_LEADER, TopicState
+from controlplane.domain.cluster_difference import (
+    ALL_BROKERS,
+    DifferenceKind,
+    StateDifference,
+    differences,
+    record_differences,
+)
+from controlplane.domain.errors import Rejected
+from controlplane.domain.metadata_history import unpack_entries, unpack_image
+from controlplane.models import Cluster, MetadataImage, MetadataSegment
+from controlplane.selectors.common import Page, within
+
+CHANGES_MAX = 5_000
+"""Single changes of one answer. The differences between the two ends are always complete."""
+
+IMAGES_IN_MEMORY = 2
+"""Decoded images of a process. One of 100,000 partitions takes 3 s to decode and 70 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSpan:
+    """A time whose states are known. `entries`: changes of the metadata log within it."""
+
+    since: datetime
+    until: datetime
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTime:
+    """The known times, oldest first. Between two of them lies a gap. `size_bytes`: of the database."""
+
+    spans: list[KeptSpan]
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class Moment:
+    """The state at a time. `seq` and `entry_at`: the last entry of the metadata log before it, and its time."""
+
+    at: datetime
+    image: Image
+    seq: int
+    entry_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PastBroker:
+    broker_id: int
+    alive: bool
+    host: str
+    port: int
+    rack: str | None
+    broker_epoch: int
+    leaders: int
+    replicas: int
+    out_of_sync: int
+
+
+@dataclass(frozen=True, slots=True)
+class PastPartition:
+    """`leader` null: offline. `replicas` in the order of preference, with joining (`adding`) and leaving (`removing`) ones."""
+
+    topic: str
+    index: int
+    leader: int | None
+    leader_epoch: int
+    isr: list[int]
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+    observers: list[int]
+    under_replicated: bool
+    offline: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PastConfig:
+    """An override at that time. `subject`: topic:NAME, broker:ID, or broker:default for all brokers."""
+
+    subject: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastCluster:
+    """The cluster at a time. `seq`: number of the last entry of the metadata log before it, written at `entry_at`."""
+
+    at: datetime
+    seq: int
+    entry_at: datetime
+    controller_epoch: int
+    metadata_level: int
+    topics: int
+    partitions: int
+    offline: int
+    under_replicated: int
+    reassigning: int
+    brokers: list[PastBroker]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDifferenceRow:
+    """A difference. `at`: its time, null in a comparison of two states. `before`, `after` null: there was none."""
+
+    at: datetime | None
+    kind: str
+    subject: str
+    before: str | None
+    after: str | None
+    topic: str
+    partition: int | None
+    broker: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDifference:
+    """A page of differences. `kinds`: how many of each kind, without the filter by kind. `more`: there were more single changes than are listed."""
+
+    since: datetime
+    until: datetime
+    kinds: list[KindCount]
+    more: bool
+    rows: list[ClusterDifferenceRow]
+    total: int
+    page: int
+    pages: int
+    per_page: int
+    sort: str = ""
+    query: str = ""
+
+    @property
+    def first(self) -> int:
+        return (self.page - 1) * self.per_page + 1 if self.total else 0
+
+    @property
+    def last(self) -> int:
+        return min(self.page * self.per_page, self.total)
+
+
+class UnknownTime(Rejected):
+    """No state is kept for this time. `before` and `after`: the nearest known times."""
+
+    def __init__(self, at: datetime, before: datetime | None, after: datetime | None) -> None:
+        self.before, self.after = before, after
+        near = [f"known until {_text(before)}" if before else "", f"known from {_text(after)}" if after else ""]
+        known = ", ".join(n for n in near if n) or "nothing is kept yet"
+        super().__init__(f"The cluster at {_text(at)} is not known: {known}.", "at")
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+# -- kept times --------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Span:
+    first_seq: int
+    last_seq: int
+    begins_ms: int
+    ends_ms: int
+    entries: int = 0
+
+
+def _spans() -> list[_Span]:
+    """Images and segments as continuous times. Reads no data."""
+    images = [(seq, seq, at_ms, at_ms, True) for seq, at_ms in MetadataImage.objects.values_list("seq", "at_ms")]
+    columns = MetadataSegment.objects.values_list("first_seq", "last_seq", "begins_ms", "ends_ms")
+    spans: list[_Span] = []
+    # An entry that no image precedes cannot be read; an image with the number of an entry adds nothing to its span.
+    for first, last, begins_ms, ends_ms, is_image in sorted([*images, *((*c, False) for c in columns)]):
+        if spans and first <= spans[-1].last_seq + (not is_image):
+            span = spans[-1]
+            span.entries += max(0, last - span.last_seq)
+            span.last_seq, span.ends_ms = max(span.last_seq, last), max(span.ends_ms, ends_ms)
+        elif is_image:
+            spans.append(_Span(first, last, begins_ms, ends_ms))
+    if spans:
+        cluster = Cluster.objects.filter(pk=1).values_list("metadata_seq", "observed_at").first()
+        if cluster is not None and cluster[1] is not None and cluster[0] == spans[-1].last_seq:
+            spans[-1].ends_ms = max(spans[-1].ends_ms, _ms(cluster[1]))
+    return spans
+
+
+def kept_time() -> KeptTime:
+    spans = [KeptSpan(_time(s.begins_ms), _time(s.ends_ms), s.entries) for s in _spans()]
+    sizes = [*MetadataImage.objects.values_list("size_bytes", flat=True)]
+    sizes += MetadataSegment.objects.values_list("size_bytes", flat=True)
+    return KeptTime(spans, sum(sizes))
+
+
+def _span_of(at: datetime) -> _Span:
+    """Raises UnknownTime."""
+    at_ms, before, after = _ms(at), None, None
+    for span in _spans():
+        if span.begins_ms <= at_ms <= span.ends_ms:
+            return span
+        if span.ends_ms < at_ms:
+            before = _time(span.ends_ms)
+        elif after is None:
+            after = _time(span.begins_ms)
+    raise UnknownTime(at, before, after)
+
+
+# -- one state ---------------------------------------------------------------------------------------------------------
+def moment(at: datetime) -> Moment:
+    """The state at a time, replayed from the image before it. Raises UnknownTime, and Rejected if the rows cannot be read."""
+    return _moment(min(at, timezone.now()))
+
+
+def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
+    """`earlier`: a state before, which is continued if no later image is kept."""
+    span = _span_of(at)
+    at_ms = _ms(at)
+    images = MetadataImage.objects.filter(at_ms__lte=at_ms, seq__gte=span.first_seq, seq__lte=span.last_seq)
+    row = images.order_by("seq").values("pk", "seq", "at_ms").last()
+    if row is None:
+        raise UnknownTime(at, None, None)
+    try:
+        if earlier is not None and row["seq"] <= earlier.seq:
+            found = Moment(at, _copy(earlier.image), earlier.seq, earlier.entry_at)
+        else:
+            stored = MetadataImage.objects.get(pk=row["pk"])
+            image = _copy(_decoded(bytes(stored.data), stored.seq, stored.controller_epoch))
+            found = Moment(at, image, row["seq"], _time(row["at_ms"]))
+        _replay(found, at_ms)
+    except MetadataError as e:
+        raise Rejected(f"The kept metadata log cannot be read by this version: {e}", "at") from e
+    return found
+
+
+@lru_cache(maxsize=IMAGES_IN_MEMORY)
+def _decoded(data: bytes, seq: int, controller_epoch: int) -> Image:
+    """Shared: copy it before a change."""
+    return Image.from_records(unpack_image(data), seq, "", controller_epoch)
+
+
+def _copy(image: Image) -> Image:
+    """A copy that entries can be applied to. Only an image's maps and topics are changed in place."""
+    return replace(
+        image,
+        brokers=dict(image.brokers),
+        topics={i: replace(t, partitions=dict(t.partitions)) for i, t in image.topics.items()},
+        topic_ids=dict(image.topic_ids),
+        deleted=dict(image.deleted),
+        broker_configs=dict(image.broker_configs),
+        unfinished=list(image.unfinished),
+        access={kind: dict(entries) for kind, entries in image.access.items()},
+        features=dict(image.features),
+    )
+
+
+def _replay(found: Moment, until_ms: int) -> None:
+    for _ in _applied(found, until_ms):
+        pass
+
+
+def _applied(found: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None) -> Iterator[None]:
+    """Apply the entries after `found.seq` up to a time. With `changes`, collect what each of them changes."""
+    segments = MetadataSegment.objects.filter(last_seq__gt=found.seq, begins_ms__lte=until_ms).order_by("first_seq")
+    for epoch, data in segments.values_list("controller_epoch", "data").iterator(chunk_size=20):
+        for entry in unpack_entries(bytes(data)):
+            if entry.seq <= found.seq:
+                continue
+            if entry.seq != found.seq + 1 or entry.at_ms > until_ms:
+                return
+            for record in entry.records:
+                if changes is not None and len(changes) <= CHANGES_MAX:
+                    changes += [(entry.at_ms, d) for d in record_differences(found.image, record)]
+                found.image.apply(record)
+            found.seq, found.entry_at = entry.seq, _time(entry.at_ms)
+            found.image.seq = entry.seq
+            yield
+        found.image.controller_epoch = epoch
+
+
+def past_cluster(found: Moment) -> PastCluster:
+    states = [s for _, _, s in found.image.each_partition()]
+    return PastCluster(
+        at=found.at,
+        seq=found.seq,
+        entry_at=found.entry_at,
+        controller_epoch=found.image.controller_epoch,
+        metadata_level=found.image.metadata_version,
+        topics=len(found.image.topics),
+        partitions=len(states),
+        offline=sum(1 for s in states if s.leader == NO_LEADER),
+        under_replicated=sum(1 for s in states if s.under_replicated),
+        reassigning=sum(1 for s in states if s.reassigning),
+        brokers=_brokers(found.image),
+    )
+
+
+def _brokers(image: Image) -> list[PastBroker]:
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    missing: Counter[int] = Counter()
+    for _, _, state in image.each_partition():
+        leaders[state.leader] += 1
+        replicas.update(state.replicas)
+        missing.update(b for b in state.replicas if b not in state.isr_ids and b not in state.adding)
+    return [
+        PastBroker(i, b.alive, b.host, b.port, b.rack, b.broker_epoch, leaders[i], replicas[i], missing[i])
+        for i, b in sorted(image.brokers.items())
+    ]
+
+
+def _topics(image: Image, topic: str) -> list[TopicState]:
+    """Topics with this text in their name, by name."""
+    wanted = topic.lower()
+    return sorted((t for t in image.topics.values() if wanted in t.name.lower()), key=lambda t: t.name)
+
+
+def past_partitions(
+    found: Moment,
+    *,
+    topic: str = "",
+    broker: int | None = None,
+    problems: bool = False,
+    page: int = 1,
+    per_page: int = 50,
+) -> Page[PastPartition]:
+    """Partitions by topic and index. `topic`: a part of the name. `broker`: only partitions with a replica there. `problems`: only offline and
+    under-replicated ones."""
+    chosen = [
+        (t.name, i, s)
+        for t in _topics(found.image, topic)
+        for i, s in sorted(t.partitions.items())
+        if (broker is None or broker in s.hosts) and (not problems or s.leader == NO_LEADER or s.under_replicated)
+    ]
+    page, pages, per_page = within(len(chosen), page, per_page)
+    rows = [
+        PastPartition(
+            topic=name,
+            index=index,
+            leader=None if s.leader == NO_LEADER else s.leader,
+            leader_epoch=s.leader_epoch,
+            isr=list(s.isr_ids),
+            replicas=list(s.replicas),
+            adding=list(s.adding),
+            removing=list(s.removing),
+            observers=list(s.observers),
+            under_replicated=s.under_replicated,
+            offline=s.leader == NO_LEADER,
+        )
+        for name, index, s in chosen[(page - 1) * per_page : page * per_page]
+    ]
+    return Page(rows, len(chosen), page, pages, per_page, "topic", topic)
+
+
+def past_configs(
+    found: Moment, *, topic: str = "", broker: int | None = None, page: int = 1, per_page: int = 50
+) -> Page[PastConfig]:
+    """Overrides of topics and dynamic configs of brokers. With `broker` those of brokers only, with `topic` those of topics only."""
+    rows: list[PastConfig] = []
+    if not topic:
+        for broker_id, (_, configs) in sorted(found.image.broker_configs.items()):
+            if broker in (None, broker_id):
+                subject = "broker:default" if broker_id == ALL_BROKERS else f"broker:{broker_id}"
+                rows += [PastConfig(subject, name, value) for name, value in sorted(configs.items())]
+    if broker is None:
+        for state in _topics(found.image, topic):
+            rows += [PastConfig(f"topic:{state.name}", name, value) for name, value in sorted(state.configs.items())]
+    page, pages, per_page = within(len(rows), page, per_page)
+    return Page(rows[(page - 1) * per_page : page * per_page], len(rows), page, pages, per_page, "subject", topic)
+
+
+# -- two states --------------------------------------------------------------------------------------------------------
+def difference(
+    since: datetime,
+    until: datetime,
+    *,
+    each: bool = False,
+    kind: str = "",
+    topic: str = "",
+    broker: int | None = None,
+    page: int = 1,
+    per_page: int = 50,
+) -> ClusterDifference:
+    """What differs between two times; with `each` every single change between them, in the order of time. `topic`: a part of the name. `broker`: only
+    differences of this broker and of partitions that it leads, follows or has in the ISR before or after. Raises UnknownTime, Rejected."""
+    if kind and kind not in list(DifferenceKind):
+        raise Rejected(f"There is no kind {kind!r}. The kinds are: {', '.join(DifferenceKind)}.", "kind")
+    if since >= until:
+        raise Rejected("The first time must be before the second.", "since")
+    before, more = moment(since), False
+    found: Sequence[tuple[int | None, StateDifference]]
+    if each:
+        end = _span_of(min(until, timezone.now()))
+        if end.first_seq > before.seq:
+            reason = f"The changes between these times are not all kept: some before {_text(_time(end.begins_ms))} are missing."
+            raise Rejected(f"{reason} Compare the two states instead.", "since")
+        changes: list[tuple[int, StateDifference]] = []
+        for _ in _applied(before, _ms(until), changes):
+            pass
+        more, found = len(changes) > CHANGES_MAX, changes[:CHANGES_MAX]
+    else:
+        after = _moment(min(until, timezone.now()), before)
+        found = [(None, d) for d in differences(before.image, after.image)]
+    found = [(at, d) for at, d in found if _about(d, topic.lower(), broker)]
+    kinds = Counter(d.kind for _, d in found)
+    chosen = [(at, d) for at, d in found if kind in ("", d.kind)]
+    page, pages, per_page = within(len(chosen), page, per_page)
+    return ClusterDifference(
+        since=since,
+        until=until,
+        kinds=[KindCount(k, kinds[k]) for k in DifferenceKind if kinds[k]],
+        more=more,
+        rows=[
+            ClusterDifferenceRow(
+                None if at is None else _time(at), d.kind, d.subject, d.before, d.after, d.topic, d.partition, d.broker
+            )
+            for at, d in chosen[(page - 1) * per_page : page * per_page]
+        ],
+        total=len(chosen),
+        page=page,
+        pages=pages,
+        per_page=per_page,
+        query=topic,
+    )
+
+
+def _about(row: StateDifference, topic: str, broker: int | None) -> bool:
+    if topic and topic not in row.topic.lower():
+        return False
+    return broker is None or row.broker == broker or broker in row.brokers

@@ -1,0 +1,154 @@
+"""Health checks with their last results, their failures, and scores of objects. Reads only rows: results are as old as `checked_at`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.domain.health import (
+    RULE_OF,
+    RULES,
+    CheckName,
+    CheckRule,
+    CheckScope,
+    CheckState,
+    Counted,
+    cluster_score,
+    object_score,
+)
+from controlplane.models import Broker, ConsumerGroup, HealthFailure, HealthResult, ObservedTopic
+from controlplane.selectors import alert_thresholds
+from controlplane.selectors.common import Page, paged, within
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheckRow:
+    """A check and its last result. `value`: of the object that is worst; null: no value is known. `failed` of `objects` fail, of `unknown` ones the value is not
+    known. `since`: of the state. `at_least`: a value passes from `limit` on, else up to it. `threshold`: its name under alert-thresholds, empty: fixed."""
+
+    name: str
+    scope: str
+    title: str
+    why: str
+    action: str
+    state: str
+    value: float | None
+    unit: str
+    limit: float
+    at_least: bool
+    threshold: str
+    objects: int
+    failed: int
+    unknown: int
+    weight: int
+    since: datetime | None
+    checked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """`score`: 0 to 100, null: nothing is known."""
+
+    score: int | None
+    checked_at: datetime | None
+    checks: list[HealthCheckRow]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthFailureRow:
+    """An object that fails a check. `subject`: broker id, topic or group."""
+
+    check: str
+    subject: str
+    value: float
+    unit: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HealthScoreRow:
+    """`failed`: names of the checks that the object fails."""
+
+    scope: str
+    subject: str
+    score: int
+    failed: list[str]
+
+
+def health_report(scope: str = "") -> HealthReport:
+    """All checks, or those of one kind of object; the score is always that of all."""
+    results = {r.name: r for r in HealthResult.objects.all()}
+    thresholds = alert_thresholds.current()
+    rows = []
+    for rule in RULES:
+        found = results.get(rule.name)
+        rows.append(
+            HealthCheckRow(
+                name=rule.name,
+                scope=rule.scope,
+                title=rule.title,
+                why=rule.why,
+                action=rule.do,
+                state=found.state if found is not None else CheckState.UNKNOWN,
+                value=found.value if found is not None else None,
+                unit=rule.unit,
+                limit=rule.limit_of(thresholds),
+                at_least=rule.at_least,
+                threshold=rule.threshold or "",
+                objects=found.objects_count if found is not None else 0,
+                failed=found.failed if found is not None else 0,
+                unknown=found.unknown if found is not None else 0,
+                weight=rule.weight,
+                since=found.since if found is not None else None,
+                checked_at=found.checked_at if found is not None else None,
+            )
+        )
+    score = cluster_score(Counted(CheckName(r.name), r.objects, r.failed, r.unknown) for r in rows)
+    checked = max((r.checked_at for r in rows if r.checked_at is not None), default=None)
+    return HealthReport(score, checked, [r for r in rows if scope in ("", r.scope)])
+
+
+def rule_named(name: str) -> CheckRule | None:
+    return RULE_OF[CheckName(name)] if name in list(CheckName) else None
+
+
+def failure_list(check: str = "", *, page: int = 1, per_page: int = 50) -> Page[HealthFailureRow]:
+    """Stored failures, those that last longest first: of each check the worst 200 are stored."""
+    rows = HealthFailure.objects.filter(name=check) if check else HealthFailure.objects.all()
+    return paged(
+        rows,
+        lambda found: [
+            HealthFailureRow(f.name, f.subject, f.value, RULE_OF[CheckName(f.name)].unit, f.since) for f in found
+        ],
+        page=page,
+        per_page=per_page,
+        sort="since",
+        columns={"since": "since"},
+    )
+
+
+def score_list(scope: str, *, page: int = 1, per_page: int = 50) -> Page[HealthScoreRow]:
+    """Brokers, topics or groups that fail a check, the lowest score first. All others have 100."""
+    failed: dict[str, list[str]] = {}
+    checks = [r.name for r in RULES if r.scope == scope]
+    for name, subject in HealthFailure.objects.filter(name__in=checks).values_list("name", "subject"):
+        failed.setdefault(subject, []).append(name)
+    rows = [
+        HealthScoreRow(scope, subject, object_score(CheckScope(scope), [CheckName(n) for n in names]), names)
+        for subject, names in failed.items()
+    ]
+    rows.sort(key=lambda r: (r.score, r.subject))
+    page, pages, per_page = within(len(rows), page, per_page)
+    return Page(rows[(page - 1) * per_page : page * per_page], len(rows), page, pages, per_page, "score", "")
+
+
+def object_count(scope: str) -> int:
+    """Number of objects of a kind."""
+    match scope:
+        case CheckScope.BROKER:
+            return Broker.objects.count()
+        case CheckScope.TOPIC:
+            return ObservedTopic.objects.filter(internal=False).count()
+        case CheckScope.GROUP:
+            return ConsumerGroup.objects.count()
+    return 1

@@ -1,0 +1,248 @@
+"""The objects with the greatest figures: topics, partitions, groups, brokers, clients, principals.
+
+Invariants: a list has the greatest values, each with its share of the sum over all objects where a sum has a meaning. Unknown values are left out. Only
+the lists of clients and principals wait for brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.db.models import Avg, Count, ExpressionWrapper, F, FloatField, QuerySet, Sum
+from django.utils import timezone
+
+from controlplane.domain.errors import Rejected
+from controlplane.domain.history import HistorySubject
+from controlplane.models import Broker, ConsumerGroup, HistorySeries, ObservedTopic, Partition
+from controlplane.selectors import clients, history
+
+TOP_DEFAULT = 10
+TOP_MAX = 100
+"""Rows of one answer. The lists of topics, groups and partitions have pages for more."""
+
+GROWTH = timedelta(hours=1)
+GROWTH_TOPICS_MAX = 300
+"""Topics whose growth is compared: the largest ones."""
+
+SKEW_BYTES_LEAST = 1_000_000
+"""Mean size of a topic's partitions from which a partition can be skewed."""
+
+CLIENTS_MAX = 500
+"""Clients that are summed, those with the most traffic: more do not change the greatest."""
+
+
+class TopOf(StrEnum):
+    TOPICS = "topics"
+    PARTITIONS = "partitions"
+    GROUPS = "groups"
+    BROKERS = "brokers"
+    CLIENTS = "clients"
+    PRINCIPALS = "principals"
+
+
+class TopUnit(StrEnum):
+    RECORDS = "records"
+    RECORDS_PER_S = "records/s"
+    BYTES = "bytes"
+    BYTES_PER_S = "bytes/s"
+    REQUESTS_PER_S = "requests/s"
+    SECONDS = "s"
+    PERCENT = "%"
+    COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class TopRow:
+    """`share_pct`: of the sum over all objects; null where a sum has no meaning. `subject`: kind:NAME of the object's page, empty for clients."""
+
+    name: str
+    value: float
+    share_pct: float | None
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopList:
+    """`brokers_silent`: brokers that did not answer, whose clients are missing."""
+
+    of: str
+    by: str
+    label: str
+    unit: str
+    rows: list[TopRow]
+    brokers_silent: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopFigure:
+    of: TopOf
+    by: str
+    label: str
+    unit: TopUnit
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """(name, value, subject) of the greatest, and the sum over all objects."""
+
+    rows: list[tuple[str, float, str]]
+    total: float | None = None
+    silent: tuple[int, ...] = ()
+
+
+Read = Callable[[int], _Found]
+
+_TOPICS = ObservedTopic.objects.filter(internal=False)
+
+
+# -- rows of the database ----------------------------------------------------------------------------------------------
+def _column(rows: QuerySet[Any], kind: str, name: str, column: Any, *, summed: bool = True) -> Read:
+    """The rows with the greatest values of a column or an expression."""
+
+    def read(limit: int) -> _Found:
+        valued = rows.all().order_by().annotate(top_value=F(column) if isinstance(column, str) else column)
+        known = valued.filter(top_value__gt=0)
+        found = known.order_by("-top_value", name).values_list(name, "top_value")[:limit]
+        total = known.aggregate(all=Sum("top_value"))["all"] if summed else None
+        return _Found([(str(n), float(v), f"{kind}:{n}") for n, v in found], total)
+
+    return read
+
+
+def _growth(limit: int) -> _Found:
+    """Bytes per second by which the largest topics grew in the last hour: the last recorded size minus that of an hour before."""
+    names = _TOPICS.filter(size_bytes__gt=0).order_by("-size_bytes", "name")
+    keys = [
+        (f"{HistorySubject.TOPIC}:{n}", "size_bytes") for n in names.values_list("name", flat=True)[:GROWTH_TOPICS_MAX]
+    ]
+    stored = set(HistorySeries.objects.filter(figure="size_bytes").values_list("subject", flat=True))
+    keys = [k for k in keys if k[0] in stored]
+    now = timezone.now()
+    found = []
+    for (subject, _), line in (history.lines(keys, now - GROWTH, now) if keys else {}).items():
+        values = [(s.at_s, s.value) for s in line.steps if s.value is not None]
+        if len(values) > 1 and values[-1][1] > values[0][1]:
+            rate = (values[-1][1] - values[0][1]) / (values[-1][0] - values[0][0])
+            found.append((subject.partition(":")[2], rate, subject))
+    return _Found(_greatest(found, limit), sum(v for _, v, _ in found))
+
+
+def _skew(limit: int) -> _Found:
+    """Partitions with the greatest size in per cent of the mean of their topic."""
+    means = {
+        topic: mean
+        for topic, mean, count in Partition.objects.filter(size_bytes__isnull=False)
+        .order_by()
+        .values_list("topic_id")
+        .annotate(mean=Avg("size_bytes"), count=Count("pk"))
+        if mean >= SKEW_BYTES_LEAST and count > 1
+    }
+    found: list[tuple[str, float, str]] = []
+    columns = ("topic_id", "topic__name", "index", "size_bytes")
+    # The greatest partitions of a cluster contain those that are far above their mean.
+    rows = Partition.objects.filter(topic_id__in=_largest(means), size_bytes__isnull=False)
+    for topic_id, name, index, size in rows.order_by("-size_bytes").values_list(*columns)[: 20 * TOP_MAX]:
+        found.append((f"{name}-{index}", 100 * size / means[topic_id], f"partition:{name}:{index}"))
+    return _Found(_greatest(found, limit))
+
+
+def _largest(means: dict[Any, float]) -> list[Any]:
+    return sorted(means, key=lambda t: -means[t])[:GROWTH_TOPICS_MAX]
+
+
+def _greatest(found: Iterable[tuple[str, float, str]], limit: int) -> list[tuple[str, float, str]]:
+    return sorted(found, key=lambda r: (-r[1], r[0]))[:limit]
+
+
+# -- clients -----------------------------------------------------------------------------------------------------------
+def _clients(column: str, *, by_principal: bool) -> Read:
+    def read(limit: int) -> _Found:
+        page = clients.client_list(sort=f"-{column}", per_page=CLIENTS_MAX)
+        sums: dict[str, float] = {}
+        for row in page.rows:
+            name = row.principal if by_principal else f"{row.client_id or 'no client ID'} ({row.principal}, {row.host})"
+            sums[name] = sums.get(name, 0.0) + float(getattr(row, column))
+        found = [(name, value, "") for name, value in sums.items() if value > 0]
+        silent = tuple(b.broker_id for b in page.brokers_silent)
+        return _Found(_greatest(found, limit), sum(sums.values()), silent)
+
+    return read
+
+
+_BEHIND = ExpressionWrapper(F("produced_per_s") - F("consumed_per_s"), output_field=FloatField())
+_LAG_S = ExpressionWrapper(F("lag_ms_max") / 1000.0, output_field=FloatField())
+_DISK = ExpressionWrapper(100.0 * (F("total_bytes") - F("free_bytes")) / F("total_bytes"), output_field=FloatField())
+_LIVE = Broker.objects.filter(alive=True)
+
+READS: dict[TopFigure, Read] = {
+    TopFigure(TopOf.TOPICS, "records_per_s", "Records in per second", TopUnit.RECORDS_PER_S): _column(_TOPICS, "topic", "name", "records_per_s"),
+    TopFigure(TopOf.TOPICS, "size_bytes", "Size", TopUnit.BYTES): _column(_TOPICS, "topic", "name", "size_bytes"),
+    TopFigure(TopOf.TOPICS, "growth_bytes_per_s", "Growth in the last hour", TopUnit.BYTES_PER_S): _growth,
+    TopFigure(TopOf.TOPICS, "records", "Records", TopUnit.RECORDS): _column(_TOPICS, "topic", "name", "records"),
+    TopFigure(TopOf.TOPICS, "partitions", "Partitions", TopUnit.COUNT): _column(_TOPICS, "topic", "name", "partition_count"),
+    TopFigure(TopOf.PARTITIONS, "size_bytes", "Size", TopUnit.BYTES): _column(
+        Partition.objects.annotate(top_name=F("topic__name")), "partition", "pk", "size_bytes"),
+    TopFigure(TopOf.PARTITIONS, "skew_pct", "Size, of the mean of the topic", TopUnit.PERCENT): _skew,
+    TopFigure(TopOf.GROUPS, "lag_records", "Lag", TopUnit.RECORDS): _column(ConsumerGroup.objects.all(), "group", "group_id", "lag_records"),
+    TopFigure(TopOf.GROUPS, "lag_s", "Lag in time", TopUnit.SECONDS): _column(
+        ConsumerGroup.objects.all(), "group", "group_id", _LAG_S, summed=False),
+    TopFigure(TopOf.GROUPS, "lag_growth_per_s", "Growth of the lag", TopUnit.RECORDS_PER_S): _column(
+        ConsumerGroup.objects.all(), "group", "group_id", _BEHIND),
+    TopFigure(TopOf.GROUPS, "consumed_per_s", "Consumed records per second", TopUnit.RECORDS_PER_S): _column(
+        ConsumerGroup.objects.all(), "group", "group_id", "consumed_per_s"),
+    TopFigure(TopOf.BROKERS, "leaders", "Leaders", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "leaders"),
+    TopFigure(TopOf.BROKERS, "replicas", "Replicas", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "replicas"),
+    TopFigure(TopOf.BROKERS, "replicas_out_of_sync", "Replicas out of sync", TopUnit.COUNT): _column(
+        Broker.objects.all(), "broker", "broker_id", "replicas_out_of_sync"),
+    TopFigure(TopOf.BROKERS, "size_bytes", "Size of its replicas", TopUnit.BYTES): _column(_LIVE, "broker", "broker_id", "size_bytes"),
+    TopFigure(TopOf.BROKERS, "disk_used_pct", "Disk used", TopUnit.PERCENT): _column(_LIVE, "broker", "broker_id", _DISK, summed=False),
+    **{
+        TopFigure(of, by, label, unit): _clients(by, by_principal=of is TopOf.PRINCIPALS)
+        for of in (TopOf.CLIENTS, TopOf.PRINCIPALS)
+        for by, label, unit in (
+            ("bytes_per_s", "Bytes per second", TopUnit.BYTES_PER_S),
+            ("received_bytes_per_s", "Bytes in per second", TopUnit.BYTES_PER_S),
+            ("sent_bytes_per_s", "Bytes out per second", TopUnit.BYTES_PER_S),
+            ("requests_per_s", "Requests per second", TopUnit.REQUESTS_PER_S),
+            ("connections", "Connections", TopUnit.COUNT),
+        )
+    },
+}  # fmt: skip
+
+FIGURES: dict[TopOf, list[TopFigure]] = {of: [f for f in READS if f.of is of] for of in TopOf}
+
+
+def top_list(of: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
+    """The objects of a kind with the greatest values of a figure; the first figure of the kind by default. Raises Rejected."""
+    if of not in list(TopOf):
+        raise Rejected(f"There is no kind {of!r}. The kinds are: {', '.join(TopOf)}.", "of")
+    figures = {f.by: f for f in FIGURES[TopOf(of)]}
+    figure = figures.get(by or next(iter(figures)))
+    if figure is None:
+        raise Rejected(f"There is no figure {by!r} of {of}. The figures are: {', '.join(figures)}.", "by")
+    return _shape(figure, READS[figure](max(1, min(limit, TOP_MAX))))
+
+
+def top_lists(of: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
+    """All figures of a kind that the database has."""
+    return [_shape(f, READS[f](limit)) for f in FIGURES[of]]
+
+
+def _shape(figure: TopFigure, found: _Found) -> TopList:
+    names: dict[str, str] = {}
+    if figure.of is TopOf.PARTITIONS and figure.by == "size_bytes":
+        keys = [int(name) for name, _, _ in found.rows]
+        rows = Partition.objects.filter(pk__in=keys).values_list("pk", "topic__name", "index")
+        names = {str(pk): f"{topic}:{index}" for pk, topic, index in rows}
+    result = []
+    for name, value, subject in found.rows:
+        if name in names:
+            topic, _, index = names[name].rpartition(":")
+            name, subject = f"{topic}-{index}", f"partition:{topic}:{index}"
+        share = round(100 * value / found.total, 1) if found.total else None
+        result.append(TopRow(name, round(value, 3), share, subject))
+    return TopList(figure.of, figure.by, figure.label, figure.unit, result, list(found.silent))

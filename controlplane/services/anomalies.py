@@ -1,0 +1,144 @@
+"""Search for anomalies in the history of figures (by the monitor), and the switches of their alerts.
+
+Invariants: an anomaly keeps its first time while it lasts. A figure whose alerts are off is still compared and listed. Does not contain: the rule
+(`controlplane.domain.anomaly`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
+from controlplane.domain.anomaly import (
+    DAYS_MAX,
+    HOURS_MAX,
+    WATCHED,
+    WATCHED_MAX,
+    WATCHED_OF,
+    WINDOW_S,
+    Judgement,
+    WatchedFigure,
+    judge,
+)
+from controlplane.domain.history import HistorySubject
+from controlplane.models import Anomaly, AnomalySwitch, Broker, ConsumerGroup, ObservedTopic
+from controlplane.models.change import Outcome
+from controlplane.selectors import alert_thresholds, anomalies, history
+from controlplane.services.common import Rejected, audited, record
+
+SeriesKey = tuple[str, str]
+
+VALUES_LEAST = 0.5
+"""Share of the values of a window that must be known."""
+
+
+def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = None) -> dict[SeriesKey, Judgement]:
+    """Compare the watched figures with their history and store what is unusual. Raises DatabaseError."""
+    limits, at = thresholds or alert_thresholds.current(), now or timezone.now()
+    found = judged(_watched(), at, limits[ThresholdName.ANOMALY_DISTANCE])
+    _store({key: j for key, j in found.items() if j.unusual}, at)
+    return found
+
+
+def judged(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: float) -> dict[SeriesKey, Judgement]:
+    """The judgement about the last ten minutes of each series."""
+    series = list(keys)
+    present = _averages(series, now)
+    # Hours with most of the last day; days of the same time of day. One read for each window: it has few rows.
+    hours = [_averages(series, now - timedelta(hours=h)) for h in range(1, HOURS_MAX + 1)]
+    days = [hours[HOURS_MAX - 1], *(_averages(series, now - timedelta(days=d)) for d in range(2, DAYS_MAX + 1))]
+    return {
+        key: judge(watched, present[key], _known(days, key), _known(hours, key), limit) for key, watched in keys.items()
+    }
+
+
+def _known(windows: Iterable[dict[SeriesKey, float | None]], key: SeriesKey) -> list[float]:
+    return [v for w in windows if (v := w[key]) is not None]
+
+
+def _averages(series: list[SeriesKey], until: datetime) -> dict[SeriesKey, float | None]:
+    """The average of the ten minutes before a time; None if most of them is not recorded."""
+    lines = history.lines(series, until - timedelta(seconds=WINDOW_S), until)
+    found: dict[SeriesKey, float | None] = {}
+    for key, line in lines.items():
+        values = [s.value for s in line.steps if s.value is not None]
+        enough = len(values) >= VALUES_LEAST * WINDOW_S / line.step_s
+        found[key] = sum(values) / len(values) if enough else None
+    return found
+
+
+def _watched() -> dict[SeriesKey, WatchedFigure]:
+    """The series of this round: the greatest of each kind of object, and those that are unusual already."""
+    subjects: dict[HistorySubject, list[str]] = {
+        HistorySubject.CLUSTER: ["cluster"],
+        HistorySubject.TOPIC: [
+            f"topic:{name}"
+            for name in ObservedTopic.objects.filter(internal=False, records_per_s__isnull=False)
+            .order_by("-records_per_s", "name")
+            .values_list("name", flat=True)[:WATCHED_MAX]
+        ],
+        HistorySubject.GROUP: [
+            f"group:{name}"
+            for name in ConsumerGroup.objects.filter(lag_ms_max__isnull=False)
+            .order_by("-lag_ms_max", "group_id")
+            .values_list("group_id", flat=True)[:WATCHED_MAX]
+        ],
+        HistorySubject.BROKER: [
+            f"broker:{i}" for i in Broker.objects.filter(alive=True).values_list("broker_id", flat=True)[:WATCHED_MAX]
+        ],
+    }
+    found = {(subject, w.figure): w for w in WATCHED for subject in subjects[w.subject]}
+    for subject, figure in Anomaly.objects.values_list("subject", "figure"):
+        watched = WATCHED_OF.get(f"{subject.partition(':')[0]}.{figure}")
+        if watched is not None:
+            found[subject, figure] = watched
+    return found
+
+
+def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
+    with transaction.atomic():
+        rows = {(a.subject, a.figure): a for a in Anomaly.objects.all()}
+        over = [a.pk for key, a in rows.items() if key not in unusual]
+        Anomaly.objects.filter(pk__in=over).delete()
+        for key, j in unusual.items():
+            row = rows.get(key)
+            since = row.since if row is not None and row.state == j.state else now.astimezone(UTC)
+            values: dict[str, Any] = {
+                "state": j.state,
+                "value": j.value,
+                "usual": j.usual,
+                "distance": j.distance,
+                "baseline": j.baseline,
+                "values": j.values,
+                "since": since,
+                "checked_at": now,
+            }
+            Anomaly.objects.update_or_create(subject=key[0], figure=key[1], defaults=values)
+
+
+@audited("anomaly.switch", "{name}", after=lambda given: {"alerts": given["alerts"]})
+def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> None:
+    """Turn the alerts about anomalies of a figure on or off. Raises Rejected."""
+    if name not in WATCHED_OF:
+        raise Rejected(f"There is no watched figure {name!r}. The figures are: {', '.join(WATCHED_OF)}.", "name")
+    with transaction.atomic():
+        before = anomalies.alerting()
+        if alerts == WATCHED_OF[name].alerts:
+            AnomalySwitch.objects.filter(name=name).delete()
+        else:
+            AnomalySwitch.objects.update_or_create(name=name, defaults={"alerts": alerts, "changed_by": actor})
+        record(
+            actor,
+            "anomaly.switch",
+            "anomaly",
+            name,
+            comment=comment,
+            before={"alerts": name in before},
+            after={"alerts": alerts},
+            outcome=Outcome.CONFIRMED,
+        )

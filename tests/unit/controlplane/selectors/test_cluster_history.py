@@ -1,0 +1,205 @@
+"""States of the cluster at earlier times."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from brokerd.cluster.metadata import AccessChanged, AccessKind, BrokerConfigChanged, TopicConfigChanged, TopicDeleted
+from brokerd.cluster.model import PartitionState
+from controlplane.domain.errors import Rejected
+from controlplane.models import MetadataImage
+from controlplane.selectors import cluster_history
+from controlplane.selectors.cluster_history import UnknownTime, moment, past_cluster, past_configs, past_partitions
+from tests.unit.controlplane.metadata_log import KeptLog, at, flights, isr
+
+pytestmark = pytest.mark.django_db
+
+
+def leaders(minute: float) -> list[tuple[int | None, list[int]]]:
+    return [(p.leader, p.isr) for p in past_partitions(moment(at(minute)), topic="flights").rows]
+
+
+def kinds(found: cluster_history.ClusterDifference) -> dict[str, int]:
+    return {k.kind: k.count for k in found.kinds}
+
+
+def test_each_minute_has_its_leaders_and_isr() -> None:
+    flights(KeptLog())
+    assert leaders(0.5) == []
+    assert leaders(9.9) == [(1, [1, 2]), (2, [2, 3])]
+    assert leaders(10) == [(1, [1]), (3, [3])]
+    assert leaders(25) == [(1, [1, 2]), (3, [3])]
+    cluster = past_cluster(moment(at(12)))
+    assert [(b.broker_id, b.alive, b.leaders, b.out_of_sync) for b in cluster.brokers] == [
+        (1, True, 1, 0),
+        (2, False, 0, 2),
+        (3, True, 1, 0),
+    ]
+    assert (cluster.under_replicated, cluster.offline, cluster.entry_at) == (2, 0, at(10))
+
+
+def test_filters_by_topic_broker_and_problem() -> None:
+    log = KeptLog()
+    flights(log)
+    log.topic(31, "orders", (3,))
+    log.state(32, "orders", 0, -1, (), elr=(3,))
+    log.keep(33)
+    found = moment(at(32))
+    rows = past_partitions(found, broker=3).rows
+    assert [(p.topic, p.index, p.offline) for p in rows] == [("flights", 1, False), ("orders", 0, True)]
+    assert [(p.topic, p.index) for p in past_partitions(found, problems=True).rows] == [("flights", 1), ("orders", 0)]
+    page = past_partitions(found, topic="FLI", per_page=1, page=2)
+    assert (page.total, page.pages, page.rows[0].index) == (2, 2, 1)
+
+
+def test_configs_of_topics_and_brokers() -> None:
+    log = KeptLog()
+    flights(log)
+    log.write(
+        40,
+        TopicConfigChanged(log.topics["flights"], 2, {"retention.ms": "90000"}),
+        BrokerConfigChanged(-1, 1, {"log.retention.ms": "5"}),
+        BrokerConfigChanged(2, 1, {"x": "y"}),
+    )
+    log.keep()
+    rows = [(c.subject, c.name, c.value) for c in past_configs(moment(at(40))).rows]
+    assert rows == [
+        ("broker:default", "log.retention.ms", "5"),
+        ("broker:2", "x", "y"),
+        ("topic:flights", "retention.ms", "90000"),
+    ]
+    assert [c.value for c in past_configs(moment(at(30)), topic="flights").rows] == ["60000"]
+    assert [c.subject for c in past_configs(moment(at(40)), broker=2).rows] == ["broker:2"]
+
+
+def test_the_difference_of_two_minutes_by_kind() -> None:
+    log = KeptLog()
+    flights(log)
+    found = cluster_history.difference(at(5), at(15))
+    assert kinds(found) == {"broker": 1, "leader": 1, "isr_shrink": 2}
+    assert [(r.subject, r.before, r.after) for r in found.rows if r.kind == "leader"] == [("flights-1", "2", "3")]
+    assert found.rows[0].subject == "broker 2" and found.rows[0].after == "down, 127.0.0.1:9002"
+    assert kinds(cluster_history.difference(at(15), at(25))) == {"broker": 1, "isr_expand": 1}
+    assert cluster_history.difference(at(20), at(25)).total == 0
+    assert [r.subject for r in cluster_history.difference(at(5), at(15), kind="isr_shrink", broker=1).rows] == [
+        "flights-0"
+    ]
+    assert cluster_history.difference(at(5), at(15), topic="none").total == 0
+
+
+def test_a_restart_without_a_trace_in_the_state_is_a_difference() -> None:
+    log = KeptLog()
+    flights(log)
+    rows = cluster_history.difference(at(5), at(19)).rows
+    assert [r.after for r in rows if r.kind == "broker"] == ["restarted, broker epoch 202"]
+
+
+def test_topics_placements_and_access_differ() -> None:
+    log = KeptLog()
+    flights(log)
+    flights_id = log.topics["flights"]
+    log.topic(41, "orders", (1,))
+    log.state(42, "flights", 0, 1, (1, 2), replicas=(1, 2, 3), adding=(3,))
+    log.write(43, AccessChanged(AccessKind.ACL, "a", 1, {"principal": "User:x"}))
+    log.write(44, AccessChanged(AccessKind.SCRAM, "alice", 1, {"stored_key": "secret"}))
+    log.keep(50)
+    rows = {(r.kind, r.subject): (r.before, r.after) for r in cluster_history.difference(at(30), at(44)).rows}
+    assert rows == {
+        ("placement", "flights-0"): ("1, 2", "1, 2, 3+"),
+        ("topic", "orders"): (None, "1 partition"),
+        ("access", "acl a"): (None, '{"principal": "User:x"}'),
+        ("access", "scram alice"): (None, "version 1"),
+    }
+    log.write(51, TopicDeleted(flights_id, "flights", 2))
+    log.topic(52, "flights", (1,))
+    log.keep(53)
+    topics = [
+        (r.before, r.after) for r in cluster_history.difference(at(30), at(52), kind="topic", topic="flights").rows
+    ]
+    assert topics == [("2 partitions", "1 partition, created again")]
+
+
+def test_single_changes_show_what_two_states_hide() -> None:
+    log = KeptLog()
+    flights(log)
+    log.state(31, "flights", 0, 2, (1, 2))
+    log.state(32, "flights", 0, 1, (1, 2))
+    log.keep(40)
+    assert cluster_history.difference(at(30), at(32)).total == 0
+    rows = cluster_history.difference(at(30), at(32), each=True).rows
+    assert [(r.at, r.before, r.after) for r in rows] == [(at(31), "1", "2"), (at(32), "2", "1")]
+
+
+def test_a_time_before_the_first_and_after_the_last_entry_is_unknown() -> None:
+    flights(KeptLog())
+    with pytest.raises(UnknownTime) as early:
+        moment(at(-1))
+    assert early.value.after == at(0) and early.value.before is None
+    with pytest.raises(UnknownTime) as late:
+        moment(at(31))
+    assert late.value.before == at(30)
+    assert leaders(30)
+
+
+def test_a_gap_is_shown_as_a_gap() -> None:
+    log = KeptLog()
+    flights(log)
+    log.state(50, "flights", 0, 2, (1, 2))  # not kept: the console was away
+    lost = log.image
+    log.recorder = type(log.recorder)()
+    log.recorder.image_loaded(lost, int(at(60).timestamp() * 1000))
+    log.keep(60)
+    log.seen_until(70)
+    spans = cluster_history.kept_time().spans
+    assert [(s.since, s.until) for s in spans] == [(at(0), at(20)), (at(60), at(70))]
+    with pytest.raises(UnknownTime) as unknown:
+        moment(at(40))
+    assert (unknown.value.before, unknown.value.after) == (at(20), at(60))
+    assert leaders(65)[0] == (2, [1, 2])
+    assert kinds(cluster_history.difference(at(15), at(65))) == {"broker": 1, "leader": 1, "isr_expand": 1}
+    with pytest.raises(Rejected, match="not all kept"):
+        cluster_history.difference(at(15), at(65), each=True)
+
+
+def test_an_image_shortens_the_replay_and_changes_nothing() -> None:
+    log = KeptLog()
+    flights(log)
+    log.recorder._image_due = True
+    log.keep(30)
+    assert MetadataImage.objects.count() == 2
+    log.state(40, "flights", 0, 2, (1, 2))
+    log.keep(41)
+    assert leaders(40)[0] == (2, [1, 2]) and leaders(29)[0] == (1, [1, 2]) and leaders(12)[0] == (1, [1])
+    assert len(cluster_history.kept_time().spans) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [({"kind": "nothing"}, "kind"), ({"until": at(5)}, "since"), ({"since": at(-5)}, "at")],
+)
+def test_impossible_questions(values: dict[str, datetime | str], field: str) -> None:
+    flights(KeptLog())
+    given = {"since": at(5), "until": at(15), **values}
+    with pytest.raises(Rejected) as refused:
+        cluster_history.difference(**given)  # type: ignore[arg-type]
+    assert refused.value.field == field
+
+
+def test_the_state_after_many_entries_is_the_image_itself() -> None:
+    log = KeptLog()
+    log.begin()
+    log.topic(1, "t", *[(1 + i % 3, 1 + (i + 1) % 3) for i in range(30)])
+    for i in range(1500):
+        index, leader = i % 30, 1 + i % 3
+        old = log.image.topics[log.topics["t"]].partitions[index]
+        state = PartitionState((1, 2, 3), isr((leader,)), leader, 100 + leader, i, old.partition_epoch + 1)
+        log.states["t", index] = state
+        log.state(2 + i / 100, "t", index, leader, (leader,), replicas=(1, 2, 3))
+        if i % 400 == 0:
+            log.keep()
+    log.keep()
+    found = moment(at(2 + 1499 / 100))
+    assert found.image.topics == log.image.topics and found.image.brokers == log.image.brokers
+    assert found.seq == log.image.seq
