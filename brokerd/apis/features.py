@@ -11,7 +11,7 @@ from collections.abc import Callable
 from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
-from brokerd.cluster.features import FEATURES, SAFE_DOWNGRADE, TRANSACTION_VERSION, UPGRADE, supported
+from brokerd.cluster.features import FEATURES, FIXED, SAFE_DOWNGRADE, TRANSACTION_VERSION, UPGRADE, supported
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE
 from brokerd.cluster.requests import FeatureUpdate, UpdateFeatures
@@ -61,7 +61,9 @@ def offer(answer: ApiVersionsResponse, image: Image, config: BrokerConfig) -> No
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in supported().items()
     ]
-    in_force = {FEATURE: image.metadata_version} if image.metadata_version > 0 else {}
+    in_force = dict(FIXED)
+    if image.metadata_version > 0:
+        in_force[FEATURE] = image.metadata_version
     most = FEATURES[TRANSACTION_VERSION][1]
     in_force[TRANSACTION_VERSION] = image.features.get(TRANSACTION_VERSION, min(config[TRANSACTION_VERSION], most))
     answer.finalized_features = [

@@ -16,9 +16,11 @@ from brokerd.cluster.model import Now
 from brokerd.coordinator import offset_expiration
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic.events import Offset
+from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer.consumer_protocol import PROTOCOL_TYPE
 from brokerd.coordinator.consumer.group import ConsumerGroupMachine
 from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.coordinator.share_group.group import ShareGroup
 from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -192,14 +194,14 @@ class GroupOffsetsApi:
         no_topic = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         denied = [_deleted(t, no_topic) for t in unauthorized]
         group, error = self._groups.existing(body.group_id)
-        if not error and group is None:
+        if not error and (group is None or isinstance(group, ShareGroup)):
             error = ErrorCode.GROUP_ID_NOT_FOUND
         if error or group is None:
             request.reply(r(error_code=error, topics=denied))
             return
         read = offset_expiration.subscribed(group)
         names = {t.name for t in authorized}
-        if read is None and not isinstance(group, ConsumerGroupMachine) and group.protocol_type != PROTOCOL_TYPE:
+        if read is None and isinstance(group, Group) and group.protocol_type != PROTOCOL_TYPE:
             request.reply(r(error_code=ErrorCode.NON_EMPTY_GROUP, topics=denied))
             return
         keys = [(t.name, p.partition_index) for t in authorized for p in t.partitions]

@@ -6,23 +6,32 @@ Invariant: a request waits for at most one event. Related: `group_offsets`, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AUTHORIZATION_FAILED, AuthHelper
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic.events import State
 from brokerd.coordinator.classic.group import Group
+from brokerd.coordinator.group_replay import AnyGroup
 from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.coordinator.share_group.group import ShareGroup
 from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
-GROUP_KEY, TRANSACTION_KEY = 0, 1
-COORDINATED_BY = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
-CLASSIC, CONSUMER = "classic", "consumer"
+GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+COORDINATED_BY = {
+    GROUP_KEY: GROUP_OFFSETS_TOPIC,
+    TRANSACTION_KEY: TRANSACTION_STATE_TOPIC,
+    SHARE_KEY: SHARE_STATE_TOPIC,
+}
+FIRST_WITH_SHARE = 6
+"""First version of FindCoordinator with share coordinators."""
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
@@ -38,8 +47,13 @@ class GroupsApi:
         session_ms_min: int,
         session_ms_max: int,
         auth: AuthHelper,
+        delete_share_state: Callable[[ShareGroup, Callable[[int], None]], None] = lambda group, done: done(
+            ErrorCode.NONE
+        ),
     ) -> None:
+        """`delete_share_state` deletes the state of the partitions of a share group, and calls `done(error)`."""
         self._groups, self._find_leader, self._auth = groups, find_leader, auth
+        self._delete_share_state = delete_share_state
         self._session_ms_min, self._session_ms_max = session_ms_min, session_ms_max
 
     def handlers(self) -> dict[int, Handler]:
@@ -58,6 +72,9 @@ class GroupsApi:
     def find_coordinator(self, request: Request) -> None:
         body: m.FindCoordinatorRequest = request.body
         resource = Resource.GROUP if body.key_type == GROUP_KEY else Resource.TRANSACTIONAL_ID
+        if body.key_type == SHARE_KEY:
+            self._find_share_coordinators(request)
+            return
         denied = AUTHORIZATION_FAILED[resource]
         if request.header.api_version >= 4:
             authorized, unauthorized = self._auth.partition_by_authorized(
@@ -90,6 +107,40 @@ class GroupsApi:
         node, host, port, error, message = self._coordinator(body.key_type, body.key, request.listener)
         request.reply(
             m.FindCoordinatorResponse(error_code=error, error_message=message, node_id=node, host=host, port=port)
+        )
+
+    def _find_share_coordinators(self, request: Request) -> None:
+        """As in Kafka, only brokers ask for share coordinators."""
+        coordinator = m.FindCoordinatorResponse.Coordinator
+        found: tuple[int, str, int, int, str | None]
+        if request.header.api_version < FIRST_WITH_SHARE:
+            found = (-1, "", -1, ErrorCode.INVALID_REQUEST, "share coordinators need version 6")
+        elif not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
+            found = (-1, "", -1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+        else:
+            request.reply(
+                m.FindCoordinatorResponse(
+                    coordinators=[
+                        coordinator(key=key, node_id=node, host=host, port=port, error_code=error, error_message=text)
+                        for key in request.body.coordinator_keys
+                        for node, host, port, error, text in [self._coordinator(SHARE_KEY, key, request.listener)]
+                    ]
+                )
+            )
+            return
+        node, host, port, error, text = found
+        request.reply(
+            m.FindCoordinatorResponse(
+                error_code=error,
+                error_message=text,
+                node_id=node,
+                host=host,
+                port=port,
+                coordinators=[
+                    coordinator(key=key, node_id=node, host=host, port=port, error_code=error, error_message=text)
+                    for key in request.body.coordinator_keys
+                ],
+            )
         )
 
     def _coordinator(self, key_type: int, key: str, listener: str) -> tuple[int, str, int, int, str | None]:
@@ -287,13 +338,13 @@ class GroupsApi:
         groups = [
             m.ListGroupsResponse.ListedGroup(
                 group_id=g.group_id,
-                protocol_type=(g.protocol_type or "") if isinstance(g, Group) else CONSUMER,
+                protocol_type=(g.protocol_type or "") if isinstance(g, Group) else kind,
                 group_state=g.state.value,
                 group_type=kind,
             )
             for led in self._groups.shards.values()
             for g in led.groups.values()
-            for kind in [CLASSIC if isinstance(g, Group) else CONSUMER]
+            for kind in [_group_type(g)]
             if (not states or g.state.value.lower() in states) and (not types or kind in types)
         ]
         all_groups = self._auth.authorize(request, Operation.DESCRIBE, Resource.CLUSTER)
@@ -333,11 +384,24 @@ class GroupsApi:
                 one(group_id, error or ErrorCode.GROUP_ID_NOT_FOUND)
             elif group.members:
                 one(group_id, ErrorCode.NON_EMPTY_GROUP)
+            elif isinstance(group, ShareGroup):
+                self._delete_share_group(group, partial(one, group_id))
             else:
-                self._groups.tombstones(
-                    group_id,
-                    group,
-                    sorted(group.commits.known()),
-                    True,
-                    lambda e, group_id=group_id: one(group_id, e),  # type: ignore[misc]
-                )
+                self._groups.tombstones(group_id, group, sorted(group.commits.known()), True, partial(one, group_id))
+
+    def _delete_share_group(self, group: ShareGroup, done: Callable[[int], None]) -> None:
+        """The state of the partitions goes first: after a failure the group still exists and can be deleted again."""
+
+        def deleted(error: int) -> None:
+            if error or group.members or group.dead:
+                done(error or ErrorCode.NON_EMPTY_GROUP)
+            else:
+                self._groups.tombstones(group.group_id, group, (), True, done)
+
+        self._delete_share_state(group, deleted)
+
+
+def _group_type(group: AnyGroup) -> str:
+    if isinstance(group, Group):
+        return CLASSIC
+    return SHARE if isinstance(group, ShareGroup) else CONSUMER

@@ -13,18 +13,23 @@ TRANSACTION_VERSION = "transaction.version"
 FEATURES: dict[str, Range] = {TRANSACTION_VERSION: (0, 2)}
 """{name: (lowest, highest level)} that this program supports. 0 is "not finalised". A new range requires a new level of the metadata log, so that
 every broker knows it."""
+SHARE_VERSION = "share.version"
+FIXED: dict[str, int] = {SHARE_VERSION: 1}
+"""{name: level} of features that this program always has. They are not in the metadata log and cannot be changed."""
 FEATURES_LEVEL = 4
 """Lowest level of the metadata log that can store finalised features."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def supported() -> dict[str, Range]:
-    return {FEATURE: (LEVEL_MIN, LEVEL_MAX), **FEATURES}
+    return {FEATURE: (LEVEL_MIN, LEVEL_MAX), **FEATURES, **{name: (level, level) for name, level in FIXED.items()}}
 
 
 def problem(name: str, level: int, upgrade_type: int, current: int, metadata_level: int) -> str | None:
     """Why feature `name`, now at level `current`, cannot be finalised at `level` in a metadata log of level `metadata_level`, or None. Not for
     the level of the log itself."""
+    if name in FIXED:
+        return f"{name} is always at {FIXED[name]} and cannot be changed"
     if name not in FEATURES:
         known = ", ".join(supported())
         return f"unknown feature {name!r}; known are {known}"

@@ -24,9 +24,26 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
-STARTUP_TOPICS = (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
+SHARE_STATE_TOPIC = "__share_group_state"
+STARTUP_TOPIC_CONFIGS = {
+    GROUP_OFFSETS_TOPIC: {"cleanup.policy": "compact"},
+    TRANSACTION_STATE_TOPIC: {"cleanup.policy": "compact"},
+    # Its records are changes, which compaction would lose. The share coordinator deletes those below the oldest snapshot.
+    SHARE_STATE_TOPIC: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
+}
+STARTUP_TOPICS = tuple(STARTUP_TOPIC_CONFIGS)
 """Internal topics of every cluster. `__remote_log_metadata` is created by the first broker with tiered storage."""
 INTERNAL_TOPICS = frozenset({*STARTUP_TOPICS, REMOTE_LOG_METADATA_TOPIC})
+INTERNAL_TOPIC_DEFAULTS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(100 * 1024 * 1024),
+    "compression.type": "producer",
+}
+
+
+def internal_topic_configs(name: str) -> dict[str, str]:
+    """The configs that an internal topic has unless its row sets others. Empty for other topics."""
+    return {**INTERNAL_TOPIC_DEFAULTS, **STARTUP_TOPIC_CONFIGS.get(name, {})} if name in INTERNAL_TOPICS else {}
 
 
 class Now(NamedTuple):

@@ -25,6 +25,7 @@ from brokerd.config.listeners import (
 )
 from brokerd.config.remote import REMOTE_SETTINGS
 from brokerd.config.security import ACCESS_SETTINGS, MECHANISMS, SASL_SETTINGS, SSL_SETTINGS
+from brokerd.config.share_groups import SHARE_SETTINGS, check_share
 from brokerd.config.types import Setting, one_of, parse_bool, properties, words
 from brokerd.config.zookeeper_client import ZOOKEEPER_SETTINGS
 
@@ -115,6 +116,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("producer.id.expiration.ms", int, 86_400_000, "Idempotent producer state expires after this time without a batch.", 1),
     *REMOTE_SETTINGS,
     *GROUP_SETTINGS,
+    *SHARE_SETTINGS,
     *ZOOKEEPER_SETTINGS,
     *SSL_SETTINGS,
     *SASL_SETTINGS,
@@ -205,6 +207,7 @@ class BrokerConfig:
         try:
             group_settings.check(values)
             remote.check(values)
+            check_share(values)
             listeners = listener_configs(values)
             inter_broker = inter_broker_listener(values, listeners)
             unknown = {name for name, _ in per_listener} - {listener.name for listener in listeners}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from brokerd.config.share_groups import SHARE_CONFIGS, share_problem
 from brokerd.config.types import Setting, words
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -92,21 +93,24 @@ GROUP_CONFIGS = {
         "group.consumer.max.assignment.interval.ms", "Minimum time between two assignments of this group.",
     ),
 }  # fmt: skip
-"""Kafka's group settings, except those of share groups and streams groups."""
+"""Kafka's settings of consumer groups. Those of share groups are in `share_groups`."""
 
 
 def group_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
     """Why the settings `own` of a group are invalid, or None. `values` are the broker's settings."""
     for name, text in own.items():
+        if name in SHARE_CONFIGS:
+            continue
         c = GROUP_CONFIGS.get(name)
         if c is None:
-            return f"unknown group setting {name!r}; known are {', '.join(GROUP_CONFIGS)}"
+            known = [*GROUP_CONFIGS] if name.startswith("consumer.") else ["consumer.*", "share.* (docs/settings.md)"]
+            return f"unknown group setting {name[:60]!r}; known are {', '.join(known)}"
         if not (text.isascii() and text.isdecimal()) or not values[c.low] <= int(text[:10]) <= values[c.high]:
             return f"{name}={text[:40]!r} is not a number between {values[c.low]} and {values[c.high]}"
     config = group_config(values, own)
-    return (
-        None if config.heartbeat_ms < config.session_ms else "the heartbeat interval must be below the session time-out"
-    )
+    if config.heartbeat_ms >= config.session_ms:
+        return "the heartbeat interval must be below the session time-out"
+    return share_problem({name: text for name, text in own.items() if name in SHARE_CONFIGS}, values)
 
 
 def check(values: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Replay of records of __consumer_offsets into groups of both protocols. Does not read the log.
+"""Replay of records of __consumer_offsets into groups of all types. Does not read the log.
 
 Invariants: a later record replaces an earlier one. The last group record decides the protocol of a group. A group keeps its offsets when its
 protocol changes. An invalid record raises ValueError.
@@ -14,24 +14,34 @@ from brokerd.coordinator.classic.offsets import GroupOffsets
 from brokerd.coordinator.consumer import records as consumer_records
 from brokerd.coordinator.consumer.events import ConsumerGroupChange, GroupRecordKey
 from brokerd.coordinator.consumer.mixed_group import MixedGroup
+from brokerd.coordinator.share_group import records as share_records
+from brokerd.coordinator.share_group.events import ShareGroupChange, ShareRecordKey
+from brokerd.coordinator.share_group.group import ShareGroup
 from brokerd.wire.records import Record
 
-AnyGroup = Group | MixedGroup
+AnyGroup = Group | MixedGroup | ShareGroup
 
 
 class Replay:
-    """`classic` and `consumer` create an empty group from a group id and its offsets."""
+    """`classic` and `consumer` create an empty group from a group id and its offsets, `share` from a group id."""
 
     def __init__(
-        self, classic: Callable[[str, GroupOffsets], Group], consumer: Callable[[str, GroupOffsets], MixedGroup]
+        self,
+        classic: Callable[[str, GroupOffsets], Group],
+        consumer: Callable[[str, GroupOffsets], MixedGroup],
+        share: Callable[[str], ShareGroup],
     ) -> None:
-        self._classic, self._consumer = classic, consumer
+        self._classic, self._consumer, self._share = classic, consumer, share
 
     def read(self, groups: dict[str, AnyGroup], record: Record, producer_id: int | None) -> str | None:
         """Apply a record. Returns the group id of a transactional offset commit, otherwise None."""
         key = record.key or b""
-        if int.from_bytes(key[:2], "big") in consumer_records.KEY_TYPES:
+        kind = int.from_bytes(key[:2], "big")
+        if kind in consumer_records.KEY_TYPES:
             self._apply_group_record(groups, record)
+            return None
+        if kind in share_records.KEY_TYPES:
+            self._apply_share_record(groups, record)
             return None
         name = records.read_key(key)
         if name.topic is not None:
@@ -71,6 +81,20 @@ class Replay:
         if not isinstance(known, MixedGroup):
             known = groups[group_id] = self._consumer(group_id, known.commits if known else GroupOffsets())
         known.apply(ConsumerGroupChange(fact, name, value), record.timestamp)
+
+    def _apply_share_record(self, groups: dict[str, AnyGroup], record: Record) -> None:
+        group_id, fact, name = share_records.read_key(record.key or b"")
+        known = groups.get(group_id)
+        if record.value is None:
+            if isinstance(known, ShareGroup):
+                if fact is ShareRecordKey.GROUP:
+                    del groups[group_id]
+                else:
+                    known.apply(ShareGroupChange(fact, name, None), record.timestamp)
+            return
+        if not isinstance(known, ShareGroup):
+            known = groups[group_id] = self._share(group_id)
+        known.apply(ShareGroupChange(fact, name, share_records.read_value(fact, record.value)), record.timestamp)
 
 
 def has_only_tombstones(group: AnyGroup) -> bool:

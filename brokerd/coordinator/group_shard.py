@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from brokerd.coordinator.classic.events import TopicIndex
+from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer.mixed_group import MixedGroup
 from brokerd.coordinator.group_replay import AnyGroup
 from brokerd.coordinator.shard import CoordinatorShard
+from brokerd.coordinator.share_group.group import ShareGroup
 
 
 @dataclass(slots=True)
@@ -19,7 +21,7 @@ class GroupShard(CoordinatorShard):
     groups: dict[str, AnyGroup] = field(default_factory=dict)
     touched: dict[int, set[str]] = field(default_factory=dict)
     """{producer id: ids of groups with pending offsets of its transaction}."""
-    replaced: list[MixedGroup] = field(default_factory=list)
+    replaced: list[MixedGroup | ShareGroup] = field(default_factory=list)
     """Replaced groups with replies that wait for a write."""
     was_unavailable: bool = False
     """Requests were refused at the last tick."""
@@ -30,7 +32,7 @@ class GroupShard(CoordinatorShard):
 
     def replace(self, group: AnyGroup, by: AnyGroup | None) -> None:
         self.replaced = [x for x in self.replaced if x.has_pending_replies]
-        if isinstance(group, MixedGroup) and group.has_pending_replies:
+        if not isinstance(group, Group) and group.has_pending_replies:
             self.replaced.append(group)
         if by is None:
             del self.groups[group.group_id]

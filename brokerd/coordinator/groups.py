@@ -6,16 +6,17 @@ Invariant: a group gets `Persisted` for its records only after they are replicat
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from uuid import uuid4
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, Now
 from brokerd.config.groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE, GroupConfig
+from brokerd.config.share_groups import ShareGroupConfig
 from brokerd.coordinator import offset_expiration
 from brokerd.coordinator.classic import events
 from brokerd.coordinator.classic import records as formats
-from brokerd.coordinator.classic.events import Reply, State, TopicIndex
+from brokerd.coordinator.classic.events import Reply, State
 from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.classic.offsets import GroupOffsets
 from brokerd.coordinator.consumer import migration, mixed_group
@@ -24,23 +25,34 @@ from brokerd.coordinator.consumer.events import JOIN_GROUP_MEMBER_EPOCH, Consume
 from brokerd.coordinator.consumer.mixed_group import MixedGroup
 from brokerd.coordinator.group_replay import AnyGroup, Replay, has_only_tombstones
 from brokerd.coordinator.group_shard import GroupShard
+from brokerd.coordinator.group_writes import GroupWrites
 from brokerd.coordinator.shard import (
     FOLLOWER_SILENCE_MS_MAX,
     REFUSED_BEFORE_APPEND,
     CoordinatorLog,
-    ShardManager,
 )
+from brokerd.coordinator.share_group import group as share_group
+from brokerd.coordinator.share_group import records as share_records
+from brokerd.coordinator.share_group.events import (
+    InitializeState,
+    PersistShareChanges,
+    ShareHeartbeat,
+    StateInitialized,
+)
+from brokerd.coordinator.share_group.group import ShareGroup
 from brokerd.wire.end_transaction_marker import marker_of
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.records import BatchHeader, Record, build, records_of
+from brokerd.wire.records import BatchHeader, Record, records_of
 
 log = logging.getLogger(__name__)
 
-Event = events.Event | mixed_group.Event
-Effect = events.Effect | PersistChanges
+Event = events.Event | mixed_group.Event | share_group.Event
+Effect = events.Effect | PersistChanges | share_group.Effect
+InitializeShareState = Callable[[str, InitializeState, Callable[[StateInitialized], None]], None]
+"""(group id, the request, called with the answer of the share coordinators)."""
 
 
-class GroupCoordinator(ShardManager[GroupShard]):
+class GroupCoordinator(GroupWrites):
     def __init__(
         self,
         coordinator_log: CoordinatorLog,
@@ -55,19 +67,25 @@ class GroupCoordinator(ShardManager[GroupShard]):
         migration: str = BIDIRECTIONAL,
         draw: Callable[[], str] = lambda: str(uuid4()),
         permanent: Callable[[str], bool] = lambda group_id: False,
+        share_config: Callable[[str], ShareGroupConfig] = lambda group_id: ShareGroupConfig(),
+        initialize_state: InitializeShareState = lambda group_id, request, done: None,
     ) -> None:
         super().__init__(GROUP_OFFSETS_TOPIC, coordinator_log, clock, GroupShard)
         self._draw, self._topics, self._group_config = draw, topics, group_config
         self._initial_delay_ms, self._size_max, self._expired_ms = initial_delay_ms, size_max, 0
         self._retention_ms, self.metadata_bytes_max, self._permanent = retention_ms, metadata_bytes_max, permanent
         self._upgrades, self._downgrades = (migration in (BIDIRECTIONAL, way) for way in (UPGRADE, DOWNGRADE))
-        self._replayed = Replay(self._classic, self._consumer)
+        self._share_config, self._initialize_state = share_config, initialize_state
+        self._replayed = Replay(self._classic, self._consumer, self._share)
 
     def _classic(self, group_id: str, commits: GroupOffsets) -> Group:
         return Group(group_id, self._initial_delay_ms, self._size_max, commits=commits)
 
     def _consumer(self, group_id: str, commits: GroupOffsets) -> MixedGroup:
         return MixedGroup(group_id, topics=self._topics, group_config=self._group_config(group_id), commits=commits)
+
+    def _share(self, group_id: str) -> ShareGroup:
+        return ShareGroup(group_id, topics=self._topics, config=self._share_config(group_id))
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
@@ -130,6 +148,8 @@ class GroupCoordinator(ShardManager[GroupShard]):
         group, _ = self.existing(group_id)
         if isinstance(group, MixedGroup):
             group.group_config = self._group_config(group_id)
+        elif isinstance(group, ShareGroup):
+            group.config = self._share_config(group_id)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
     def existing(self, group_id: str) -> tuple[AnyGroup | None, int]:
@@ -171,6 +191,8 @@ class GroupCoordinator(ShardManager[GroupShard]):
         group = shard.groups.get(group_id)
         if group_id in shard.deleting:
             return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # clients retry until the tombstones are written
+        if isinstance(event, ShareHeartbeat) or isinstance(group, ShareGroup):
+            return self._share_group_for(shard, group_id, group, event)
         if isinstance(event, ConsumerHeartbeat):
             if isinstance(group, MixedGroup):
                 return group, ErrorCode.NONE
@@ -201,6 +223,25 @@ class GroupCoordinator(ShardManager[GroupShard]):
             shard.replace(group, made)
         shard.groups[group_id] = made
         return made, ErrorCode.NONE
+
+    def _share_group_for(
+        self, shard: GroupShard, group_id: str, group: AnyGroup | None, event: Event
+    ) -> tuple[AnyGroup | None, int]:
+        """As in Kafka, a group never changes its type to or from a share group."""
+        if isinstance(group, ShareGroup):
+            if isinstance(event, share_group.Event):
+                return group, ErrorCode.NONE
+            if isinstance(event, events.Join):
+                return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            if isinstance(event, events.Sync | events.Heartbeat | events.Leave):
+                return None, ErrorCode.UNKNOWN_MEMBER_ID
+            return None, ErrorCode.GROUP_ID_NOT_FOUND
+        if group is not None:
+            return None, ErrorCode.GROUP_ID_NOT_FOUND
+        if isinstance(event, ShareHeartbeat) and event.epoch != JOIN_GROUP_MEMBER_EPOCH:
+            return None, ErrorCode.UNKNOWN_MEMBER_ID
+        shard.groups[group_id] = self._share(group_id)
+        return shard.groups[group_id], ErrorCode.NONE
 
     # -- conversion between the protocols ------------------------------------------------------------------------------------
     def _upgrade(self, partition: int, shard: GroupShard, old: Group, event: ConsumerHeartbeat) -> int:
@@ -258,16 +299,6 @@ class GroupCoordinator(ShardManager[GroupShard]):
         if shard.groups.get(old.group_id) is new:
             old.end()
 
-    def _group_tombstones(self, group: AnyGroup) -> list[Record]:
-        """Tombstones of the group's own records. Its committed offsets stay."""
-        if isinstance(group, Group):
-            return self._records([(formats.group_key(group.group_id), None)])
-        return self._records([(consumer_records.key(group.group_id, c), None) for c in group.tombstones()])
-
-    def _records(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Record]:
-        wall_ms = self._clock().wall_ms
-        return [Record(i, wall_ms, key, value) for i, (key, value) in enumerate(pairs)]
-
     # -- effects -----------------------------------------------------------------------------------------------------------
     def _run(self, partition: int, shard: GroupShard, group: AnyGroup, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -287,20 +318,40 @@ class GroupCoordinator(ShardManager[GroupShard]):
                     value = formats.group_value(group, effect.assignments, self._clock().wall_ms)
                     records = self._records([(formats.group_key(group.group_id), value)])
                     self._persist(partition, shard, group, effect.number, records)
+                case PersistShareChanges():
+                    made = [(share_records.key(group.group_id, c), share_records.value(c)) for c in effect.changes]
+                    self._persist_portions(partition, shard, group, effect.number, made)
+                case InitializeState():
+                    self._initialize(partition, shard, group, effect)
                 case PersistChanges():
                     facts = [
                         (consumer_records.key(group.group_id, c), consumer_records.value(c)) for c in effect.changes
                     ]
                     if effect.after_classic:
                         facts.append((formats.group_key(group.group_id), None))
-                    *before, last = formats.batches_of(facts)
-                    for portion in before:
-                        self._write(
-                            partition, shard, self._records(portion), partial(self._part_written, partition, shard)
-                        )
-                        if self.shards.get(partition) is not shard:
-                            return  # the shard is loaded again
-                    self._persist(partition, shard, group, effect.number, self._records(last), alone=not before)
+                    self._persist_portions(partition, shard, group, effect.number, facts)
+
+    def _persist_portions(
+        self,
+        partition: int,
+        shard: GroupShard,
+        group: AnyGroup,
+        number: int,
+        pairs: Sequence[tuple[bytes, bytes | None]],
+    ) -> None:
+        *before, last = formats.batches_of(pairs)
+        for portion in before:
+            self._write(partition, shard, self._records(portion), partial(self._part_written, partition, shard))
+            if self.shards.get(partition) is not shard:
+                return  # the shard is loaded again
+        self._persist(partition, shard, group, number, self._records(last), alone=not before)
+
+    def _initialize(self, partition: int, shard: GroupShard, group: AnyGroup, effect: InitializeState) -> None:
+        def done(answer: StateInitialized) -> None:
+            if self.shards.get(partition) is shard and shard.groups.get(group.group_id) is group:
+                self._deliver(partition, shard, group, answer, self._clock())
+
+        self._initialize_state(group.group_id, effect, done)
 
     def _part_written(self, partition: int, shard: GroupShard, error: int) -> None:
         if error and self.shards.get(partition) is shard:
@@ -327,7 +378,7 @@ class GroupCoordinator(ShardManager[GroupShard]):
                 self._deliver(partition, shard, group, events.Persisted(number, log_offset), self._clock())
                 return
             refused = error in REFUSED_BEFORE_APPEND
-            if refused and not at_once and isinstance(group, MixedGroup):
+            if refused and not at_once and not isinstance(group, Group):
                 refused = False  # the group has changed since, so its earlier state can only be read from the log
             if refused and alone:
                 failed = events.PersistFailed(number, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -341,90 +392,13 @@ class GroupCoordinator(ShardManager[GroupShard]):
         self._write(partition, shard, records, done, producer)
         at_once = False
 
-    def _write(
-        self,
-        partition: int,
-        shard: GroupShard,
-        records: Sequence[Record],
-        done: Callable[[int], None],
-        producer: tuple[int, int] | None = None,
-    ) -> None:
-        if producer is None:
-            batch = build(records)
-        else:
-            batch = build(
-                records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=0, transactional=True
-            )
-        self._log.append(partition, batch, shard.epoch, done)
-
     def transaction_ended(self, partition: int, producer_id: int, committed: bool, marker_offset: int) -> None:
         """A transaction marker is replicated. A shard that is still loading reads it from the log."""
         shard = self.shards.get(partition)
         if shard is not None and shard.loaded:
             shard.ended(producer_id, committed, marker_offset)
 
-    # -- deleting ----------------------------------------------------------------------------------------------------------
-    def tombstones(
-        self, group_id: str, group: AnyGroup, keys: Sequence[TopicIndex], whole: bool, done: Callable[[int], None]
-    ) -> None:
-        """Write tombstones of offsets and, with `whole`, of the group. They are deleted from memory as soon as the tombstones are replicated.
-        Then `done(error)` is called. A refused write deletes nothing."""
-        partition, shard, error = self.find(group_id)
-        if error or shard is None:
-            done(error)
-            return
-        gone: list[tuple[bytes, bytes | None]] = [(formats.offset_key(group_id, t, p), None) for t, p in keys]
-        if whole:
-            gone += [(record.key or b"", None) for record in self._group_tombstones(group)]
-        if not gone:
-            done(ErrorCode.NONE)
-            return
-        if whole:
-            shard.deleting.add(group_id)
-        below = self._log.end_offset(partition)
-
-        def written(error: int, partly: bool) -> None:
-            shard.deleting.discard(group_id)
-            if self.shards.get(partition) is not shard:
-                pass  # the next load reads the outcome from the log
-            elif error == ErrorCode.NONE:
-                for key in keys:
-                    group.commits.forget(key, below)
-                if whole and shard.groups.get(group_id) is group:
-                    group.end()
-                    shard.replace(group, None)
-            elif partly or error not in REFUSED_BEFORE_APPEND:
-                self._reload(partition, shard, error)
-            done(ErrorCode.NONE if error == ErrorCode.NONE else ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-        self._write_all(partition, shard, gone, written)
-
-    def _write_all(
-        self,
-        partition: int,
-        shard: GroupShard,
-        pairs: Sequence[tuple[bytes, bytes | None]],
-        done: Callable[[int, bool], None],
-    ) -> None:
-        """Write the records in one or more batches, then call `done(error, partly)` one time. `partly`: despite the error some batches may be
-        in the log."""
-        portions = list(formats.batches_of(pairs))
-        left, appended = len(portions), 0
-        failed: int = ErrorCode.NONE
-
-        def written(error: int) -> None:
-            nonlocal left, failed
-            left, failed = left - 1, failed or error
-            if not left:
-                done(failed, appended > 0)
-
-        for portion in portions:
-            if failed:
-                written(failed)
-                continue
-            self._write(partition, shard, self._records(portion), written)
-            appended += not failed
-
+    # -- expiration --------------------------------------------------------------------------------------------------------
     def _expire(self, now: Now) -> None:
         for shard in list(self.shards.values()):
             for group_id, group in list(shard.groups.items()) if shard.loaded else ():

@@ -12,11 +12,12 @@ from brokerd.coordinator.consumer import consumer_protocol
 from brokerd.coordinator.consumer.group import ConsumerGroupMachine
 from brokerd.coordinator.consumer.migration import subscription_data
 from brokerd.coordinator.group_replay import AnyGroup
+from brokerd.coordinator.share_group.group import ShareGroup
 
 
 def subscribed(group: AnyGroup) -> frozenset[str] | None:
     """The topics that the members are subscribed to. None: the subscription cannot be read, so it may be any topic."""
-    if isinstance(group, ConsumerGroupMachine):
+    if isinstance(group, ConsumerGroupMachine | ShareGroup):
         return group.subscribed_names()
     if group.members and group.protocol_type != consumer_protocol.PROTOCOL_TYPE:
         return None
@@ -31,8 +32,8 @@ def subscribed(group: AnyGroup) -> frozenset[str] | None:
 
 def expired(group: AnyGroup, now: Now, retention_ms: int) -> tuple[list[TopicIndex], bool]:
     """(partitions whose offsets have expired, whether the group is deleted with them)."""
-    if group.commits.pending:
-        return [], False
+    if group.commits.pending or isinstance(group, ShareGroup):
+        return [], False  # a share group is deleted by an administrator only: the state of its partitions goes with it
     old = [k for k, o in group.commits.offsets.items() if now.wall_ms - o.commit_wall_ms > retention_ms]
     if group.members:
         read = subscribed(group)

@@ -61,6 +61,8 @@ class Connection:
     """The session of the client, set by the frame handler."""
     distinguished_name: str | None = None
     """Distinguished name in the verified client certificate, if any."""
+    ended: Callable[[], None] | None = None
+    """Called once when the connection is closed, for state that a client has with its connection (share sessions)."""
     reader: WarmingReader | None = None
     """Loads file data into the page cache. None: sends may block on the disk."""
     _unsent = False  # bytes are removed from the output but not sent yet
@@ -421,6 +423,8 @@ class Connection:
         if gone is not None:
             gone()
         self._on_close(self)
+        if self.ended is not None:
+            self.ended()
 
 
 class Slot:

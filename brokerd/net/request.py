@@ -80,6 +80,15 @@ class Request:
         return self.header.client_id or ""
 
     @property
+    def connection(self) -> Hashable:
+        """The identity of the connection."""
+        return self._connection
+
+    def when_disconnected(self, ended: Callable[[], None]) -> None:
+        """Call `ended` when the connection is closed. A connection has one such call; a later one replaces it."""
+        self._connection.ended = ended
+
+    @property
     def abandoned(self) -> bool:
         """The client has disconnected, so a response would not be delivered."""
         return self._connection.closed

@@ -19,9 +19,9 @@ from brokerd.cluster.metadata import (
     RequestAnswered,
 )
 from brokerd.cluster.model import (
-    INTERNAL_TOPICS,
     Now,
     TopicState,
+    internal_topic_configs,
 )
 from brokerd.cluster.requests import AnyPayload
 from brokerd.cluster.store import Store
@@ -73,11 +73,6 @@ METADATA_POSITION_INTERVAL_MS = 5_000
 """Interval at which `meta.properties` gets the applied metadata position and the running marks are rewritten."""
 HISTORY_READ_TIMEOUT_MS = 3_000
 """Time-out of a request to a history replica. Shorter than the clients' time-out, so that another one can be tried."""
-INTERNAL_DEFAULTS = {
-    "cleanup.policy": "compact",
-    "segment.bytes": str(100 * 1024 * 1024),
-    "compression.type": "producer",
-}
 
 
 class BrokerServer:
@@ -146,13 +141,14 @@ class BrokerServer:
                 timeout_ms=timeout_ms,
                 frame_bytes_max=config["socket.request.max.bytes"],
             )
-            for timeout_ms in (*(patience,) * 6, min(patience, HISTORY_READ_TIMEOUT_MS))
+            for timeout_ms in (*(patience,) * 7, min(patience, HISTORY_READ_TIMEOUT_MS))
         )
         (
             self.coordinator_client,
             self.leader_client,
             self.delivery_client,
             self.route_client,
+            self.share_client,
             self.remote_reads_client,
             self.remote_appends_client,
             self.history_client,
@@ -194,6 +190,8 @@ class BrokerServer:
             lambda: self.loop.now,
             self.warming,
             self.leader_client,
+            self.share_client,
+            self.loop.call_later,
             environment.draw_id,
         )
         self.front_delivery = FrontDelivery(
@@ -268,6 +266,7 @@ class BrokerServer:
             relocations=self.relocations,
             produce=self.produce,
             groups=self.coordinators.groups,
+            coordinators=self.coordinators,
             coordinator=self.coordinators.find,
             authorizer=self.authorizer,
             auth=auth,
@@ -310,7 +309,7 @@ class BrokerServer:
 
     # -- callbacks of the parts ------------------------------------------------------------------------------------------
     def _topic_config(self, topic: TopicState) -> TopicConfig:
-        overrides = {**INTERNAL_DEFAULTS, **topic.configs} if topic.name in INTERNAL_TOPICS else topic.configs
+        overrides = {**internal_topic_configs(topic.name), **topic.configs}
         return TopicConfig.from_overrides(overrides, self.config.defaults_in_force)
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:

@@ -16,9 +16,11 @@ from brokerd.cluster.metadata import MetadataRecord, PartitionsGrown, TopicDelet
 from brokerd.cluster.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Now
 from brokerd.coordinator.shard import FOLLOWER_SILENCE_MS_MAX, REPLICATION_UNKNOWN, partition_of
 from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.disk import DiskFailed
 from brokerd.storage.warming import Warming
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -172,6 +174,15 @@ class InternalLog:
             self._missing.add(partition)
             warming.look_up(cold, lambda: self._missing.discard(partition))
             return None
+
+    def delete_below(self, partition: int, offset: int) -> None:
+        replica = self._replica(partition)
+        try:
+            self._partitions.delete_below(replica, offset)
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+            return
+        self._partitions.run(replica, LogStartRaised(replica.log.start_offset), self._now())
 
     def start_offset(self, partition: int) -> int:
         return self._replica(partition).log.start_offset

@@ -1,4 +1,4 @@
-"""The group coordinator and the transaction coordinator of a broker: which partitions they lead, and which broker coordinates a key.
+"""The group, transaction and share coordinators of a broker, and the share partitions that use the latter: which partitions they lead, and which broker coordinates a key.
 
 Does not contain: the rules of groups and transactions (`coordinator`).
 """
@@ -6,14 +6,22 @@ Does not contain: the rules of groups and transactions (`coordinator`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 from brokerd.apis.produce import ProduceApi
+from brokerd.apis.share_partitions import SharePartitions
 from brokerd.cluster.metadata import GROUP, AccessChanged, AccessKind, MetadataRecord, TopicDeleted
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Now
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Now
 from brokerd.cluster.routes import ROUTE_GROUP_PREFIX
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.groups import GroupConfig, group_config
+from brokerd.config.share_groups import ShareGroupConfig, share_group_config
 from brokerd.coordinator.groups import GroupCoordinator
+from brokerd.coordinator.share_group.events import InitializeState, StateInitialized
+from brokerd.coordinator.share_state.coordinator import ShareCoordinator
+from brokerd.coordinator.share_state.persister import SharePersister, every
+from brokerd.coordinator.share_state.records import SharePartitionKey
+from brokerd.coordinator.share_state.state import NO_START
 from brokerd.coordinator.transactions.manager import TransactionCoordinator
 from brokerd.coordinator.transactions.markers import TransactionMarkerChannelManager
 from brokerd.net.inter_broker import InterBrokerClient
@@ -27,7 +35,7 @@ MARKERS_VERSION = 2
 
 
 class Coordinators:
-    """`leader_client`: sends transaction markers. `draw_id`: member ids."""
+    """`leader_client`: sends transaction markers. `persister`: client of the share coordinators. `draw_id`: member ids."""
 
     def __init__(
         self,
@@ -37,10 +45,25 @@ class Coordinators:
         clock: Callable[[], Now],
         warming: Warming,
         leader_client: InterBrokerClient,
+        share_client: InterBrokerClient,
+        call_later: Callable[[int, Callable[[Now], None]], object],
         draw_id: Callable[[], str],
     ) -> None:
         self._config, self._partitions = config, partitions
         self.topics = ImageTopics(lambda: partitions.image)
+        self.share_send = share_client.send_request
+        self.persister = SharePersister(
+            share_client.send_request,
+            lambda key: coordinator_of(partitions.image, SHARE_STATE_TOPIC, key),
+            call_later,
+        )
+        self.share_partitions = SharePartitions(partitions, self.persister, self.share_config, clock, warming)
+        self.share_states = ShareCoordinator(
+            InternalLog(SHARE_STATE_TOPIC, partitions, produce, clock, warming),
+            clock,
+            updates_per_snapshot=config["share.coordinator.snapshot.update.records.per.snapshot"],
+            topic_exists=lambda topic_id: topic_id in partitions.image.topics,
+        )
         self.groups = GroupCoordinator(
             InternalLog(GROUP_OFFSETS_TOPIC, partitions, produce, clock, warming),
             clock,
@@ -53,6 +76,8 @@ class Coordinators:
             migration=config["group.consumer.migration.policy"],
             draw=draw_id,
             permanent=self._is_of_route,
+            share_config=self.share_config,
+            initialize_state=self._initialize_state,
         )
         markers = TransactionMarkerChannelManager(
             lambda broker_id, body, done: leader_client.send_request(
@@ -75,12 +100,16 @@ class Coordinators:
             self.groups.became_leader(partition, epoch, now)
         elif topic == TRANSACTION_STATE_TOPIC:
             self.transactions.became_leader(partition, epoch, now)
+        elif topic == SHARE_STATE_TOPIC:
+            self.share_states.became_leader(partition, epoch, now)
 
     def resigned(self, topic: str, partition: int, now: Now) -> None:
         if topic == GROUP_OFFSETS_TOPIC:
             self.groups.resigned(partition, now)
         elif topic == TRANSACTION_STATE_TOPIC:
             self.transactions.resigned(partition, now)
+        elif topic == SHARE_STATE_TOPIC:
+            self.share_states.resigned(partition, now)
 
     def image_loaded(self) -> None:
         """A whole new image was loaded."""
@@ -94,10 +123,13 @@ class Coordinators:
                 self.groups.group_config_changed(record.key)
             elif isinstance(record, TopicDeleted):
                 self.groups.topic_deleted(record.name)
+                self.share_states.topics_deleted([record.topic_id])
 
     def tick(self, now: Now) -> None:
         self.groups.tick(now)
         self.transactions.tick(now)
+        self.share_partitions.tick(now)
+        self.share_states.tick(now)
 
     def find(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
         """Broker id, host and port of the coordinator of `key` at `listener`. None: not available."""
@@ -105,6 +137,12 @@ class Coordinators:
         broker = image.brokers.get(coordinator_of(image, topic, key))
         address = broker.address(listener) if broker is not None and broker.alive else None
         return (broker.broker_id, *address) if broker is not None and address is not None else None
+
+    def endpoint(self, broker_id: int, listener: str) -> tuple[str, int, str | None] | None:
+        """Host, port and rack of a live broker at `listener`."""
+        broker = self._partitions.image.brokers.get(broker_id)
+        address = broker.address(listener) if broker is not None and broker.alive else None
+        return (*address, broker.rack) if broker is not None and address is not None else None
 
     def _leader_of(self, topic: str, partition: int) -> int | None:
         state = self._partitions.image.topic_named(topic)
@@ -119,3 +157,32 @@ class Coordinators:
 
     def _group_config(self, group_id: str) -> GroupConfig:
         return group_config(self._config.values, self._partitions.image.access_to(GROUP, group_id)[1] or {})
+
+    def share_config(self, group_id: str) -> ShareGroupConfig:
+        return share_group_config(self._config.values, self._partitions.image.access_to(GROUP, group_id)[1] or {})
+
+    def _initialize_state(
+        self, group_id: str, request: InitializeState, done: Callable[[StateInitialized], None]
+    ) -> None:
+        """Initialize share partitions of a group. `done` gets those that were initialized."""
+
+        def start(place: SharePartitionKey, answered: Callable[[int], None]) -> None:
+            self.persister.initialize(place, request.state_epoch, NO_START, answered)
+
+        def answered(errors: dict[SharePartitionKey, int]) -> None:
+            made: dict[UUID, tuple[str, frozenset[int]]] = {}
+            for topic_id, (name, partitions) in request.partitions.items():
+                good = frozenset(p for p in partitions if not errors[SharePartitionKey(group_id, topic_id, p)])
+                if good:
+                    made[topic_id] = (name, good)
+            done(StateInitialized(made))
+
+        every(
+            [
+                SharePartitionKey(group_id, t, p)
+                for t, (_, partitions) in request.partitions.items()
+                for p in sorted(partitions)
+            ],
+            start,
+            answered,
+        )

@@ -22,6 +22,10 @@ from brokerd.apis.produce import ProduceApi
 from brokerd.apis.quotas import QuotasApi
 from brokerd.apis.reassignments import ReassignmentsApi
 from brokerd.apis.security import SecurityApi
+from brokerd.apis.share_fetch import ShareFetchApi
+from brokerd.apis.share_groups import ShareGroupsApi
+from brokerd.apis.share_offsets import ShareOffsetsApi
+from brokerd.apis.share_state import ShareStateApi
 from brokerd.apis.tokens import TokensApi
 from brokerd.apis.topic_partitions import TopicPartitionsApi
 from brokerd.apis.transaction_participants import ParticipantsApi
@@ -42,10 +46,12 @@ from brokerd.replication.purgatory import WaitingFetches
 from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Throttles
+from brokerd.runtime.coordinators import Coordinators
 from brokerd.runtime.listeners import Listeners
 from brokerd.runtime.remote_logs import RemoteLogs
 from brokerd.server.background_work import BackgroundWork
 from brokerd.server.dispatch import Dispatch
+from brokerd.sharing.sessions import ShareSessions
 from brokerd.storage.warming import Warming
 from brokerd.wire.apis import ApiKey
 
@@ -69,6 +75,7 @@ class Parts:
     relocations: Relocations
     produce: ProduceApi
     groups: GroupCoordinator
+    coordinators: Coordinators
     coordinator: Callable[[str, str, str], tuple[int, str, int] | None]
     authorizer: Authorizer
     auth: AuthHelper
@@ -120,12 +127,14 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         b.dispatch.quotas,
         lambda: b.listeners.connections(),
     )
+    share_offsets = ShareOffsetsApi(b.groups, b.coordinators.persister, b.coordinators.share_send, image, b.auth)
     groups = GroupsApi(
         b.groups,
         b.coordinator,
         session_ms_min=b.config["group.min.session.timeout.ms"],
         session_ms_max=b.config["group.max.session.timeout.ms"],
         auth=b.auth,
+        delete_share_state=share_offsets.delete_all,
     )
     consumer_groups = ConsumerGroupsApi(
         b.groups,
@@ -146,7 +155,22 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         timeout_ms_max=b.config["transaction.max.timeout.ms"],
     )
     participants = ParticipantsApi(b.partitions, b.produce, b.groups, now, b.auth)
+    share_fetch = ShareFetchApi(
+        b.loop,
+        b.partitions,
+        b.coordinators.share_partitions,
+        ShareSessions(b.config["group.share.max.share.sessions"]),
+        b.waiting_fetches,
+        b.auth,
+        b.coordinators.share_config,
+        b.coordinators.endpoint,
+        bytes_max=b.config["fetch.max.bytes"],
+    )
     return {
+        **ShareGroupsApi(b.groups, image, b.auth).handlers(),
+        **ShareStateApi(b.coordinators.share_states, b.auth).handlers(),
+        **share_fetch.handlers(),
+        **share_offsets.handlers(),
         **TokensApi(b.auth).handlers(),
         **TopicPartitionsApi(image, b.auth).handlers(),
         **ConfigsApi(b.config, image, send_to_controller, b.auth).handlers(),

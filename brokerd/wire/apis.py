@@ -72,6 +72,18 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +191,24 @@ APIS: dict[int, Api] = {
             m.ConsumerGroupHeartbeatResponse, "the assignors ignore racks, as Kafka's own assignors do since 3.8 (KAFKA-16694)"),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, m.ConsumerGroupDescribeRequest,
             m.ConsumerGroupDescribeResponse),
+        Api(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", 1, 1, m.ShareGroupHeartbeatRequest, m.ShareGroupHeartbeatResponse),
+        Api(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", 1, 1, m.ShareGroupDescribeRequest, m.ShareGroupDescribeResponse),
+        Api(ApiKey.SHARE_FETCH, "ShareFetch", 1, 2, m.ShareFetchRequest, m.ShareFetchResponse),
+        Api(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", 1, 2, m.ShareAcknowledgeRequest, m.ShareAcknowledgeResponse),
+        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", 0, 0, m.InitializeShareGroupStateRequest, m.InitializeShareGroupStateResponse),
+        Api(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", 0, 0, m.ReadShareGroupStateRequest, m.ReadShareGroupStateResponse),
+        Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", 0, 1, m.WriteShareGroupStateRequest, m.WriteShareGroupStateResponse),
+        Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", 0, 0, m.DeleteShareGroupStateRequest, m.DeleteShareGroupStateResponse),
+        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", 0, 1, m.ReadShareGroupStateSummaryRequest, m.ReadShareGroupStateSummaryResponse),
+        Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", 0, 1, m.DescribeShareGroupOffsetsRequest, m.DescribeShareGroupOffsetsResponse),
+        Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", 0, 0, m.AlterShareGroupOffsetsRequest, m.AlterShareGroupOffsetsResponse),
+        Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", 0, 0, m.DeleteShareGroupOffsetsRequest, m.DeleteShareGroupOffsetsResponse),
     )
 }  # fmt: skip
 
 _INTERNAL = "used between Kafka's brokers and controllers; Weir uses the metadata log, and ISR proposals in ZooKeeper"
 _QUORUM = "no KRaft quorum: the metadata log is in ZooKeeper"
 _NO_TELEMETRY = "Kafka advertises it only with a plugin that receives the metrics (KIP-714); clients that do not see it send no metrics"
-_SHARE = "share groups (KIP-932)"
 
 ABSENT: dict[int, str] = {
     4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
@@ -193,8 +216,7 @@ ABSENT: dict[int, str] = {
     58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
     64: "KRaft only, where a registration outlives its broker; in Weir it ends with the broker's session", 67: _INTERNAL,
     70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL,
-    76: _SHARE, 77: _SHARE, 78: _SHARE, 79: _SHARE, 80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
-    83: _SHARE, 84: _SHARE, 85: _SHARE, 86: _SHARE, 87: _SHARE,
+    80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
 }  # fmt: skip
 """APIs of Kafka 3.9 that are not supported, with the reason. docs/apis.md is generated from both tables."""
 

@@ -29,7 +29,12 @@ from brokerd.cluster.metadata import (
     TopicDeleted,
     TopicReady,
 )
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from brokerd.cluster.model import (
+    GROUP_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    STARTUP_TOPIC_CONFIGS,
+    TRANSACTION_STATE_TOPIC,
+)
 from brokerd.cluster.requests import ForwardedRequest
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller import request_persistence
@@ -69,6 +74,9 @@ OFFSETS_PARTITIONS = 50
 
 TRANSACTIONS_PARTITIONS = 50
 """Partitions of __transaction_state (Kafka's transaction.state.log.num.partitions). Never changed: it determines the coordinators."""
+
+SHARE_STATE_PARTITIONS = 50
+"""Partitions of __share_group_state (Kafka's share.coordinator.state.topic.num.partitions). Never changed: it determines the share coordinators."""
 
 INTERNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 """Small segments are compacted soon, so that a new coordinator reads less."""
@@ -147,12 +155,14 @@ class DatabaseThread:
         brokers_expected: int = 3,
         offsets_partitions: int = OFFSETS_PARTITIONS,
         transactions_partitions: int = TRANSACTIONS_PARTITIONS,
+        share_state_partitions: int = SHARE_STATE_PARTITIONS,
     ) -> None:
         self.image: Image | None = None
         self._brokers_expected = brokers_expected
         self._internal_partitions = {
             GROUP_OFFSETS_TOPIC: offsets_partitions,
             TRANSACTION_STATE_TOPIC: transactions_partitions,
+            SHARE_STATE_TOPIC: share_state_partitions,
         }
         self._post: Post = lambda event: None
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
@@ -367,7 +377,11 @@ class DatabaseThread:
                     name,
                     partitions=self._internal_partitions[name],
                     replication_factor=factor,
-                    configs={**INTERNAL_CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"},
+                    configs={
+                        **INTERNAL_CONFIGS,
+                        **STARTUP_TOPIC_CONFIGS[name],
+                        "min.insync.replicas": "2" if factor >= 3 else "1",
+                    },
                     actor="controller",
                     comment="internal topics are created at the start",
                     checked=True,

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataRecord
-from brokerd.cluster.model import STARTUP_TOPICS
+from brokerd.cluster.model import STARTUP_TOPIC_CONFIGS, STARTUP_TOPICS
 from brokerd.cluster.requests import (
     AccessUpdate,
     AlterAccess,
@@ -238,7 +238,7 @@ class LocalCluster:
                 False,
                 4,
                 min(3, brokers),
-                {"cleanup.policy": "compact", "min.insync.replicas": "2" if brokers >= 3 else "1"},
+                {**STARTUP_TOPIC_CONFIGS[name], "min.insync.replicas": "2" if brokers >= 3 else "1"},
             )
             for name in STARTUP_TOPICS
         ]

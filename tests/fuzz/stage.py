@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 import brokerd.net.loop
 from brokerd.cluster.configs import BROKER_SYNONYMS
-from brokerd.cluster.model import STARTUP_TOPICS, Now
+from brokerd.cluster.model import STARTUP_TOPIC_CONFIGS, STARTUP_TOPICS, Now
 from brokerd.cluster.requests import AlterAccess, AlterBrokerConfigs, CreateTopics, ForwardedRequest
 from brokerd.config.broker import BrokerConfig
 from brokerd.environment import Environment
@@ -193,7 +193,7 @@ class Stage:
         self.ensemble = Ensemble(self.world)
         self.faults = Faults()
         logging.getLogger().addHandler(self.faults)
-        topics = {name: {"cleanup.policy": "compact"} for name in sorted(STARTUP_TOPICS)} | TOPICS
+        topics = {name: STARTUP_TOPIC_CONFIGS[name] for name in sorted(STARTUP_TOPICS)} | TOPICS
         self.rows = StageRows(
             [
                 DesiredTopic(UUID(int=n), name, 1, False, PARTITIONS, 1, configs)

@@ -27,11 +27,23 @@ NOT_THERE = {
     "DescribeDelegationToken": range(1, 4),
     "ConsumerGroupHeartbeat": range(2),
     "ConsumerGroupDescribe": range(2),
+    "ShareGroupHeartbeat": range(1, 2),
+    "ShareGroupDescribe": range(1, 2),
+    "ShareFetch": range(1, 3),
+    "ShareAcknowledge": range(1, 3),
+    "InitializeShareGroupState": range(1),
+    "ReadShareGroupState": range(1),
+    "WriteShareGroupState": range(2),
+    "DeleteShareGroupState": range(1),
+    "ReadShareGroupStateSummary": range(2),
+    "DescribeShareGroupOffsets": range(2),
+    "AlterShareGroupOffsets": range(1),
+    "DeleteShareGroupOffsets": range(1),
 }
 WITHOUT_ORACLE: set[tuple[str, int, str]] = {
     (name, v, side) for name, versions in NOT_THERE.items() for v in versions for side in ("request", "response")
 }
-"""(API, version, side) that kafka-python does not have: delegation tokens, the consumer group protocol. A newly missing one must be added here."""
+"""(API, version, side) that kafka-python does not have: delegation tokens, the consumer group protocol, share groups. A newly missing one must be added here."""
 
 
 def _classes() -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--offsets-partitions", type=int, default=50, help="partitions of __consumer_offsets")
         parser.add_argument("--transactions-partitions", type=int, default=50, help="partitions of __transaction_state")
+        parser.add_argument("--share-state-partitions", type=int, default=50, help="partitions of __share_group_state")
 
     def handle(self, *args: Any, **options: Any) -> None:
         from controlplane.controller.database import DatabaseThread
@@ -36,6 +37,7 @@ class Command(BaseCommand):
             brokers_expected=settings.LOCAL_CLUSTER.brokers,
             offsets_partitions=options["offsets_partitions"],
             transactions_partitions=options["transactions_partitions"],
+            share_state_partitions=options["share_state_partitions"],
         )
         store = zookeeper_store(settings.WEIR.zookeeper, options["session_timeout_ms"])
         controller = WatchedController(store, f"controller-{options['id']}", database)

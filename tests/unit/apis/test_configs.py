@@ -230,6 +230,15 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
         session: ("45000", 5, True),
         beat: ("5000", 5, True),
         "consumer.assignment.interval.ms": ("0", 5, True),
+        "share.session.timeout.ms": ("45000", 5, True),
+        "share.heartbeat.interval.ms": ("5000", 5, True),
+        "share.assignment.interval.ms": ("1000", 5, True),
+        "share.record.lock.duration.ms": ("30000", 5, True),
+        "share.delivery.count.limit": ("5", 5, True),
+        "share.partition.max.record.locks": ("2000", 5, True),
+        "share.auto.offset.reset": ("latest", 5, True),
+        "share.isolation.level": ("read_uncommitted", 5, True),
+        "share.renew.acknowledge.enable": ("true", 5, True),
     }
     assert broker.alter((GROUP, "g", {session: "50000"}), (TOPIC, "t", {"retention.ms": "9"})) == []
     kinds = {kind: payload["topics"] for kind, payload, *_ in broker.requested}
@@ -250,7 +259,7 @@ def test_group_configs_are_limited_by_broker_configs_and_override_them() -> None
         {session: "100"},
         {session: "60001"},
         {beat: "fast"},
-        {"share.session.timeout.ms": "50000"},
+        {"share.session.timeout.ms": "44999"},
         {beat: "1" * 5000},
     ):
         (refused,) = broker.alter((GROUP, "g", wrong))

@@ -10,7 +10,7 @@ import pytest
 from brokerd.apis import features as features_api
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster import features
-from brokerd.cluster.features import SAFE_DOWNGRADE, UPGRADE
+from brokerd.cluster.features import SAFE_DOWNGRADE, SHARE_VERSION, UPGRADE
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE, LEVEL_MAX
 from brokerd.cluster.metadata import FeatureFinalised, MetadataLevelRaised, RequestAnswered
@@ -90,6 +90,7 @@ def test_the_current_level_succeeds_and_writes_nothing() -> None:
     [
         ("no.such", 1, "unknown feature"),
         (TV, 3, "levels 0 to 2"),
+        (SHARE_VERSION, 0, "always at 1"),
         (TV, -1, "levels 0 to 2"),
         ("metadata.version", 7, "unknown feature"),
     ],
@@ -177,10 +178,11 @@ def test_a_finalised_level_overrides_the_settings_file(finalised: int | None, in
     assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == {
         FEATURE: (1, LEVEL_MAX),
         TV: (0, 2),
+        SHARE_VERSION: (1, 1),
     }
     finals = {f.name: f.max_version_level for f in answer.finalized_features}
     assert finals.get(TV, 0) == offered
-    assert finals[FEATURE] == LEVEL_MAX
+    assert (finals[FEATURE], finals[SHARE_VERSION]) == (LEVEL_MAX, 1)
     assert answer.finalized_features_epoch == 9
 
 

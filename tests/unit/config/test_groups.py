@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from brokerd.config.groups import GROUP_SETTINGS, check, group_config, group_problem
+from brokerd.config.share_groups import SHARE_SETTINGS
 
-DEFAULTS: dict[str, Any] = {s.name: s.default for s in GROUP_SETTINGS}
+DEFAULTS: dict[str, Any] = {s.name: s.default for s in (*GROUP_SETTINGS, *SHARE_SETTINGS)}
 SETTINGS = {s.name: s for s in GROUP_SETTINGS}
 
 

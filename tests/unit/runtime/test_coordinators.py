@@ -23,6 +23,7 @@ from brokerd.cluster.metadata import (
 )
 from brokerd.cluster.model import (
     GROUP_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     Endpoint,
     Now,
@@ -53,16 +54,17 @@ def coordinators(tmp_path: Path) -> Coordinators:
     config = BrokerConfig.parse({"broker.id": "3", "log.dirs": str(tmp_path), "listeners": "127.0.0.1:0"})
     other: Any = SimpleNamespace(image=image())
     nothing: Any = SimpleNamespace()
-    return Coordinators(config, other, nothing, lambda: NOW, nothing, nothing, lambda: "id")
+    peer: Any = SimpleNamespace(send_request=None)
+    return Coordinators(config, other, nothing, lambda: NOW, nothing, nothing, peer, nothing, lambda: "id")
 
 
 def test_each_coordinator_gets_its_own_topic(coordinators: Coordinators) -> None:
-    groups, transactions = Mock(), Mock()
-    coordinators.groups, coordinators.transactions = groups, transactions
-    for topic in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "orders"):
+    groups, transactions, share_states = Mock(), Mock(), Mock()
+    coordinators.groups, coordinators.transactions, coordinators.share_states = groups, transactions, share_states
+    for topic in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC, "orders"):
         coordinators.leads(topic, 7, 4, NOW)
         coordinators.resigned(topic, 7, NOW)
-    for one in (groups, transactions):
+    for one in (groups, transactions, share_states):
         assert one.mock_calls == [call.became_leader(7, 4, NOW), call.resigned(7, NOW)]
 
 
@@ -86,4 +88,6 @@ def test_the_coordinator_of_a_key_is_a_leader_that_is_alive(coordinators: Coordi
     assert coordinators.find(GROUP_OFFSETS_TOPIC, "readers", "CLIENTS") == (3, "host", 9092)
     assert coordinators.find(TRANSACTION_STATE_TOPIC, "readers", "CLIENTS") is None, "the topic does not exist"
     assert coordinators._leader_of(GROUP_OFFSETS_TOPIC, 0) == 3
+    assert coordinators.endpoint(3, "CLIENTS") == ("host", 9092, None)
+    assert coordinators.endpoint(3, "OTHER") is None is coordinators.endpoint(4, "CLIENTS")
     assert coordinators._leader_of(GROUP_OFFSETS_TOPIC, 1) is None

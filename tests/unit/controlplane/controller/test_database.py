@@ -349,7 +349,9 @@ def test_a_rejected_order_has_its_reason_in_its_row_until_it_is_applied(world: W
 
 def test_internal_topics_are_created_when_three_brokers_are_registered(world: World) -> None:
     image = Image()
-    core_harness = CoreHarness(image, brokers_expected=3, offsets_partitions=4, transactions_partitions=5)
+    core_harness = CoreHarness(
+        image, brokers_expected=3, offsets_partitions=4, transactions_partitions=5, share_state_partitions=6
+    )
     for b in (1, 2):
         image.brokers[b] = BrokerState(b, b, "u", "h", 1)
     core_harness.poll()
@@ -360,12 +362,13 @@ def test_internal_topics_are_created_when_three_brokers_are_registered(world: Wo
     rows = list(Topic.objects.order_by("name"))
     assert [(r.name, r.partitions, r.replication_factor, r.internal) for r in rows] == [
         ("__consumer_offsets", 4, 3, True),
+        ("__share_group_state", 6, 3, True),
         ("__transaction_state", 5, 3, True),
     ]
     assert all(r.configs["min.insync.replicas"] == "2" for r in rows)
     core_harness.thread._internal_topics_checked = 0
     core_harness.poll()
-    assert Topic.objects.count() == 2
+    assert Topic.objects.count() == 3
 
 
 def test_a_row_older_than_the_log_is_neither_sent_nor_marked(world: World) -> None:

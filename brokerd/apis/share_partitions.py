@@ -1,0 +1,309 @@
+"""The share partitions that this broker leads: loaded from the share coordinator, read from the log, written back (Kafka: SharePartitionManager).
+
+Invariants: a share partition is used only in the leader epoch in which it was loaded. An answer to an acknowledgement waits until the state is
+durable. A share partition whose write is fenced is loaded again. Does not contain: the rules of delivery (`sharing`), requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.config.share_groups import EARLIEST, ShareGroupConfig
+from brokerd.coordinator.share_state.persister import SharePersister
+from brokerd.coordinator.share_state.records import SharePartitionKey
+from brokerd.coordinator.share_state.state import NO_START, ShareState
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.sharing.delivery import Acknowledgement, Acquired, LogBatch
+from brokerd.sharing.share_partition import SharePartition
+from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.warming import Warming
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import batches
+from brokerd.wire.steps import run_now
+
+log = logging.getLogger(__name__)
+
+LOAD_RETRY_MS = 1_000
+"""Pause before a share partition whose load failed is loaded again."""
+IDLE_MS = 600_000
+"""A share partition without requests for this long is forgotten, unless records are in flight. The share coordinator has its state."""
+READS_MAX = 8
+"""Reads of the log for one acquisition: a read may contain only records that are not delivered, for example of aborted transactions."""
+
+Done = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Shared:
+    """A share partition of this broker. `core` None: it is being loaded, or `error` says why not."""
+
+    place: SharePartitionKey
+    replica: Replica
+    epoch: int
+    core: SharePartition | None = None
+    error: int = ErrorCode.NONE
+    retry_ms: int = 0
+    used_ms: int = 0
+    waiting: dict[int, list[Done]] = field(default_factory=dict)
+    """{number of a write: acknowledgements that wait for it}."""
+    key: Hashable = field(default_factory=object)
+    """The purgatory key: records have become available, or the share partition was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Records for a member: complete batches, and the offsets in them that the member has acquired."""
+
+    data: bytes
+    acquired: list[Acquired]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    bytes_max: int
+    records_max: int
+    batch_size: int
+    exact: bool
+
+
+class SharePartitions:
+    def __init__(
+        self,
+        partitions: ReplicaManager,
+        persister: SharePersister,
+        config_of: Callable[[str], ShareGroupConfig],
+        clock: Callable[[], Now],
+        warming: Warming | None,
+    ) -> None:
+        self._partitions, self._persister, self._config_of = partitions, persister, config_of
+        self._clock, self._warming = clock, warming
+        self._shared: dict[SharePartitionKey, Shared] = {}
+
+    def __iter__(self) -> Iterator[Shared]:
+        return iter(list(self._shared.values()))
+
+    # -- finding -----------------------------------------------------------------------------------------------------------
+    def find(self, group_id: str, tp: TopicPartition) -> Shared | ErrorCode:
+        """The share partition, which is loaded if necessary. An error: this broker does not lead the partition."""
+        replica = self._partitions.hosted.get(tp)
+        if replica is None or not replica.leads or self._partitions.frozen:
+            if tp.topic_id not in self._partitions.image.topics:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        place = SharePartitionKey(group_id, tp.topic_id, tp.partition)
+        shared = self._shared.get(place)
+        if shared is not None and (shared.replica is not replica or shared.epoch != replica.core.leader_epoch):
+            self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            shared = None
+        now_ms = self._clock().mono_ms
+        if shared is None:
+            shared = self._shared[place] = Shared(place, replica, replica.core.leader_epoch)
+            self._load(shared)
+        elif shared.error and now_ms >= shared.retry_ms:
+            shared.error = ErrorCode.NONE
+            self._load(shared)
+        shared.used_ms = now_ms
+        return shared
+
+    def _current(self, shared: Shared) -> bool:
+        replica = shared.replica
+        return (
+            self._shared.get(shared.place) is shared
+            and replica.leads
+            and replica.core.leader_epoch == shared.epoch
+            and self._partitions.hosted.get(replica.tp) is replica
+        )
+
+    # -- loading -----------------------------------------------------------------------------------------------------------
+    def _load(self, shared: Shared) -> None:
+        def answered(error: int, state: ShareState | None) -> None:
+            if not self._current(shared):
+                return
+            if state is None:
+                shared.error, shared.retry_ms = error, self._clock().mono_ms + LOAD_RETRY_MS
+                log.info("share partition not loaded: place=%s error=%d", shared.place, error)
+            else:
+                self._loaded(shared, state)
+            self._partitions.purgatory.check(shared.key)
+
+        self._persister.read(shared.place, shared.epoch, answered)
+
+    def _loaded(self, shared: Shared, state: ShareState) -> None:
+        config = self._config_of(shared.place.group_id)
+        start = state.start if state.start != NO_START else self._first_offset(shared.replica, config)
+        shared.core = SharePartition.load(
+            state,
+            shared.epoch,
+            start,
+            lock_ms=config.lock_ms,
+            deliveries_max=config.deliveries_max,
+            locks_max=config.locks_max,
+        )
+        shared.core.raise_start(shared.replica.start_offset)
+        self.flush(shared)
+
+    def _first_offset(self, replica: Replica, config: ShareGroupConfig) -> int:
+        """The start of a new share partition, by `share.auto.offset.reset`."""
+        end = replica.last_stable() if config.committed else replica.core.high_watermark
+        if config.reset == EARLIEST:
+            return replica.start_offset
+        if config.reset_ms is None:
+            return end
+        with waiting():
+            found = run_now(replica.log.offset_for_timestamp(self._clock().wall_ms - config.reset_ms, end))
+        return found[0] if found is not None else end
+
+    # -- delivery ----------------------------------------------------------------------------------------------------------
+    def acquire(self, shared: Shared, member: str, limits: FetchLimits) -> Fetched | None:
+        """Records for a member, or None: there are none now, or they are not in the page cache yet."""
+        core, replica = shared.core, shared.replica
+        if core is None or not self._current(shared):
+            return None
+        config = self._config_of(shared.place.group_id)
+        core.lock_ms, core.deliveries_max, core.locks_max = config.lock_ms, config.deliveries_max, config.locks_max
+        core.renew = config.renew
+        core.raise_start(replica.start_offset)
+        try:
+            with self._reading():
+                for _ in range(READS_MAX):
+                    before = core.start, core.end
+                    found = self._acquire(core, replica, member, limits, config.committed)
+                    if found is not None or (core.start, core.end) == before:
+                        return found
+        except NotInPageCache as cold:
+            assert self._warming is not None
+            self._warming.look_up(cold, lambda: self._partitions.purgatory.check(shared.key))
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+        finally:
+            self.flush(shared)
+        return None
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return waiting() if self._warming is None or self._warming.blind else not_waiting()
+
+    def _acquire(
+        self, core: SharePartition, replica: Replica, member: str, limits: FetchLimits, committed: bool
+    ) -> Fetched | None:
+        offset = core.fetch_offset()
+        limit = replica.last_stable() if committed else replica.core.high_watermark
+        if offset is None or offset >= limit:
+            return None
+        data = replica.log.read(offset, limits.bytes_max, limit).bytes()
+        if not data:
+            return None
+        found: list[LogBatch] = []
+        ends: list[tuple[int, int]] = []
+        for at, header in batches(data):
+            found.append(LogBatch(header.base_offset, header.last_offset, not header.is_control))
+            ends.append((at, at + header.size))
+        if committed and replica.log.aborted.counts:
+            self._leave_out_aborted(replica, data, found)
+        acquired = core.acquire(
+            member,
+            offset,
+            found,
+            limits.records_max,
+            self._clock().mono_ms,
+            exact=limits.exact,
+            batch_size=limits.batch_size,
+        )
+        if not acquired:
+            return None
+        first, last = acquired[0].first, acquired[-1].last
+        inside = [
+            place for batch, place in zip(found, ends, strict=True) if batch.last >= first and batch.first <= last
+        ]
+        return Fetched(data[inside[0][0] : inside[-1][1]], acquired)
+
+    @staticmethod
+    def _leave_out_aborted(replica: Replica, data: bytes, found: list[LogBatch]) -> None:
+        aborted = replica.log.aborted.between(found[0].first, found[-1].last + 1)
+        if not aborted:
+            return
+        for i, (_, header) in enumerate(batches(data)):
+            if header.is_transactional and any(
+                a.producer_id == header.producer_id and a.first_offset <= header.base_offset <= a.last_offset
+                for a in aborted
+            ):
+                found[i] = found[i]._replace(deliver=False)
+
+    def acknowledge(
+        self, shared: Shared, member: str, acknowledgements: list[Acknowledgement], renew: bool, done: Done
+    ) -> None:
+        """`done` gets the error code when the acknowledgements are durable."""
+        core = shared.core
+        if core is None:
+            done(ErrorCode.INVALID_RECORD_STATE)  # the locks of the member ended with the last leader
+            return
+        error = core.acknowledge(member, acknowledgements, self._clock().mono_ms, renew=renew)
+        number = core.pending_write
+        if error or number is None:
+            done(error)
+        else:
+            shared.waiting.setdefault(number, []).append(done)
+        self.flush(shared)
+        if core.available:
+            self._partitions.purgatory.check(shared.key)
+
+    def release(self, group_id: str, member: str, tp: TopicPartition) -> None:
+        """The share session of a member has ended."""
+        shared = self._shared.get(SharePartitionKey(group_id, tp.topic_id, tp.partition))
+        if shared is not None and shared.core is not None and shared.core.release(member):
+            self.flush(shared)
+            self._partitions.purgatory.check(shared.key)
+
+    # -- writes ------------------------------------------------------------------------------------------------------------
+    def flush(self, shared: Shared) -> None:
+        """Write the changes to the share coordinator, unless a write is in progress."""
+        core = shared.core
+        update = core.begin_write() if core is not None else None
+        if core is None or update is None:
+            return
+
+        def done(error: int) -> None:
+            if shared.core is not core:
+                return
+            if error:
+                log.warning("share partition not written: place=%s error=%d", shared.place, error)
+                self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._partitions.purgatory.check(shared.key)
+                return
+            core.end_write()
+            for number in [n for n in shared.waiting if n <= core.writes_done]:
+                for answer in shared.waiting.pop(number):
+                    answer(ErrorCode.NONE)
+            self.flush(shared)
+
+        self._persister.write(shared.place, core.state_epoch, update, done, lambda: self._current(shared))
+
+    def _drop(self, shared: Shared, error: ErrorCode) -> None:
+        """Forget the share partition. Its next use loads it again."""
+        if self._shared.get(shared.place) is shared:
+            del self._shared[shared.place]
+        shared.core = None
+        waiters, shared.waiting = shared.waiting, {}
+        for answers in waiters.values():
+            for answer in answers:
+                answer(error)
+
+    def tick(self, now: Now) -> None:
+        """End locks, and forget share partitions that this broker does not lead any more or that nobody uses."""
+        for shared in self:
+            core = shared.core
+            if not self._current(shared):
+                self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._partitions.purgatory.check(shared.key)
+            elif core is not None and core.expire(now.mono_ms):
+                self.flush(shared)
+                self._partitions.purgatory.check(shared.key)
+            elif now.mono_ms - shared.used_ms > IDLE_MS and (
+                core is None or (core.next_expiry_ms is None and core.pending_write is None)
+            ):
+                self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,0 +1,135 @@
+"""The APIs of the share coordinator, which only brokers use: Initialize, Read, Write, Delete and Summary of the state of share partitions.
+
+Invariants: each needs CLUSTER_ACTION. A request may name partitions of several share coordinators; each has an error code of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from brokerd.authz.acls import Operation, Resource
+from brokerd.authz.auth_helper import AuthHelper
+from brokerd.coordinator.share_state.coordinator import ShareCoordinator
+from brokerd.coordinator.share_state.records import SharePartitionKey
+from brokerd.coordinator.share_state.state import ShareState, StateBatch, StateUpdate
+from brokerd.net.request import Handler, Request
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+
+Start = Callable[[SharePartitionKey, Any, Callable[[Any], None]], None]
+"""(share partition, the partition of the request, called with the partition of the response)."""
+
+
+class ShareStateApi:
+    def __init__(self, coordinator: ShareCoordinator, auth: AuthHelper) -> None:
+        self._coordinator, self._auth = coordinator, auth
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE: self.initialize,
+            ApiKey.READ_SHARE_GROUP_STATE: self.read,
+            ApiKey.WRITE_SHARE_GROUP_STATE: self.write,
+            ApiKey.DELETE_SHARE_GROUP_STATE: self.delete,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: self.summary,
+        }
+
+    def initialize(self, request: Request) -> None:
+        r = m.InitializeShareGroupStateResponse
+
+        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+            def done(error: int) -> None:
+                reply(r.PartitionResult(partition=p.partition, error_code=error))
+
+            self._coordinator.initialize(place, p.state_epoch, p.start_offset, done)
+
+        self._each(request, r, r.InitializeStateResult, r.PartitionResult, start)
+
+    def read(self, request: Request) -> None:
+        r = m.ReadShareGroupStateResponse
+
+        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+            def done(error: int, state: ShareState | None) -> None:
+                result = r.PartitionResult(partition=p.partition, error_code=error)
+                if state is not None:
+                    result.state_epoch, result.start_offset = state.state_epoch, state.start
+                    result.state_batches = [
+                        r.StateBatch(
+                            first_offset=b.first,
+                            last_offset=b.last,
+                            delivery_state=b.state,
+                            delivery_count=b.deliveries,
+                        )
+                        for b in state.batches
+                    ]
+                reply(result)
+
+            self._coordinator.read(place, p.leader_epoch, done)
+
+        self._each(request, r, r.ReadStateResult, r.PartitionResult, start)
+
+    def write(self, request: Request) -> None:
+        r = m.WriteShareGroupStateResponse
+
+        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+            def done(error: int) -> None:
+                reply(r.PartitionResult(partition=p.partition, error_code=error))
+
+            batches = tuple(
+                StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in p.state_batches
+            )
+            update = StateUpdate(p.leader_epoch, p.start_offset, batches, p.delivery_complete_count)
+            self._coordinator.write(place, p.state_epoch, update, done)
+
+        self._each(request, r, r.WriteStateResult, r.PartitionResult, start)
+
+    def delete(self, request: Request) -> None:
+        r = m.DeleteShareGroupStateResponse
+
+        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+            def done(error: int) -> None:
+                reply(r.PartitionResult(partition=p.partition, error_code=error))
+
+            self._coordinator.delete(place, done)
+
+        self._each(request, r, r.DeleteStateResult, r.PartitionResult, start)
+
+    def summary(self, request: Request) -> None:
+        r = m.ReadShareGroupStateSummaryResponse
+
+        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+            state, error = self._coordinator.summary(place)
+            result = r.PartitionResult(partition=p.partition, error_code=error)
+            if state is not None:
+                result.state_epoch, result.leader_epoch = state.state_epoch, state.leader_epoch
+                result.start_offset, result.delivery_complete_count = state.start, state.complete_count
+            reply(result)
+
+        self._each(request, r, r.ReadStateSummaryResult, r.PartitionResult, start)
+
+    def _each(self, request: Request, response: Any, topic_result: Any, part_result: Any, start: Start) -> None:
+        """Start the work for each partition, and answer when all are done."""
+        body = request.body
+        topics = [topic_result(topic_id=t.topic_id, partitions=[]) for t in body.topics]
+        authorized = self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+        left = sum(len(t.partitions) for t in body.topics)
+
+        def reply(into: Any, result: Any) -> None:
+            nonlocal left
+            into.partitions.append(result)
+            left -= 1
+            if not left:
+                request.reply(response(results=topics))
+
+        if not left:
+            request.reply(response(results=topics))
+        for into, topic in zip(topics, body.topics, strict=True):
+            for p in topic.partitions:
+                if not authorized or not body.group_id or p.partition < 0:
+                    error = ErrorCode.INVALID_REQUEST if authorized else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                    reply(into, part_result(partition=p.partition, error_code=error))
+                    continue
+                place = SharePartitionKey(body.group_id, topic.topic_id, p.partition)
+                start(place, p, partial(reply, into))

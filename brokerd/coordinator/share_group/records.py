@@ -1,0 +1,196 @@
+"""Records of share groups in __consumer_offsets, in Kafka's formats, so that Kafka's tools can read them. Pure.
+
+The names are those of Kafka's message definitions (group-coordinator, up to 4.3). An invalid record raises ValueError; the coordinator logs and
+skips it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from brokerd.coordinator.consumer.records import assignment_of, by_topic
+from brokerd.coordinator.share_group.events import (
+    ShareGroupChange,
+    ShareMemberAssignment,
+    ShareMemberMetadata,
+    ShareRecordKey,
+    StatePartitions,
+)
+from brokerd.wire.schema import Struct, array, f, packer, unpacker
+
+KEY_TYPES = frozenset(ShareRecordKey)
+NAMED = frozenset({ShareRecordKey.MEMBER, ShareRecordKey.TARGET_ASSIGNMENT, ShareRecordKey.CURRENT_ASSIGNMENT})
+"""Key types with a member id after the group id."""
+ELEMENTS_MAX = 1_000_000
+STABLE_MEMBER = 0
+"""Kafka's number of the only state that members of share groups have."""
+
+
+@dataclass(slots=True)
+class ShareGroupMemberMetadataValue(Struct):
+    rack_id: str | None = f("string", nullable="0+")
+    client_id: str = f("string")
+    client_host: str = f("string")
+    subscribed_topic_names: list[str] = f(array("string"))
+
+
+@dataclass(slots=True)
+class ShareGroupMetadataValue(Struct):
+    epoch: int = f("int32")
+    metadata_hash: int = f("int64")
+
+
+@dataclass(slots=True)
+class ShareGroupTargetAssignmentMetadataValue(Struct):
+    assignment_epoch: int = f("int32")
+    assignment_timestamp: int = f("int64", tag=0, tagged="0+", default=0)
+
+
+@dataclass(slots=True)
+class ShareGroupTargetAssignmentMemberValue(Struct):
+    @dataclass(slots=True)
+    class TopicPartition(Struct):
+        topic_id: UUID = f("uuid")
+        partitions: list[int] = f(array("int32"))
+
+    topic_partitions: list[ShareGroupTargetAssignmentMemberValue.TopicPartition] = f(array("TopicPartition"))
+
+
+@dataclass(slots=True)
+class ShareGroupCurrentMemberAssignmentValue(Struct):
+    @dataclass(slots=True)
+    class TopicPartitions(Struct):
+        topic_id: UUID = f("uuid")
+        partitions: list[int] = f(array("int32"))
+
+    member_epoch: int = f("int32")
+    previous_member_epoch: int = f("int32")
+    state: int = f("int8")
+    assigned_partitions: list[ShareGroupCurrentMemberAssignmentValue.TopicPartitions] = f(array("TopicPartitions"))
+
+
+@dataclass(slots=True)
+class ShareGroupStatePartitionMetadataValue(Struct):
+    @dataclass(slots=True)
+    class TopicPartitionsInfo(Struct):
+        topic_id: UUID = f("uuid")
+        topic_name: str = f("string")
+        partitions: list[int] = f(array("int32"))
+
+    @dataclass(slots=True)
+    class TopicInfo(Struct):
+        topic_id: UUID = f("uuid")
+        topic_name: str = f("string")
+
+    initializing_topics: list[ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo] = f(
+        array("TopicPartitionsInfo")
+    )
+    initialized_topics: list[ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo] = f(
+        array("TopicPartitionsInfo")
+    )
+    deleting_topics: list[ShareGroupStatePartitionMetadataValue.TopicInfo] = f(array("TopicInfo"))
+
+
+VALUES: dict[ShareRecordKey, type[Any]] = {
+    ShareRecordKey.MEMBER: ShareGroupMemberMetadataValue,
+    ShareRecordKey.GROUP: ShareGroupMetadataValue,
+    ShareRecordKey.TARGET_EPOCH: ShareGroupTargetAssignmentMetadataValue,
+    ShareRecordKey.TARGET_ASSIGNMENT: ShareGroupTargetAssignmentMemberValue,
+    ShareRecordKey.CURRENT_ASSIGNMENT: ShareGroupCurrentMemberAssignmentValue,
+    ShareRecordKey.STATE_PARTITIONS: ShareGroupStatePartitionMetadataValue,
+}
+
+
+def key(group_id: str, change: ShareGroupChange) -> bytes:
+    out = bytearray(struct.pack(">h", change.fact))
+    for text in (group_id, change.name) if change.fact in NAMED else (group_id,):
+        data = text.encode()
+        out += struct.pack(">h", len(data)) + data
+    return bytes(out)
+
+
+def read_key(data: bytes) -> tuple[str, ShareRecordKey, str]:
+    """(group id, key type, member id or empty)."""
+    try:
+        (kind,) = struct.unpack_from(">h", data)
+        texts, pos = [], 2
+        while pos < len(data):
+            (n,) = struct.unpack_from(">h", data, pos)
+            text = data[pos + 2 : pos + 2 + n]
+            if n < 0 or len(text) != n:
+                raise ValueError("cut off")
+            texts.append(text.decode())
+            pos += 2 + n
+    except struct.error as e:
+        raise ValueError("cut off") from e
+    if kind not in VALUES or len(texts) != 1 + (kind in NAMED):
+        raise ValueError(f"key version {kind}")
+    fact = ShareRecordKey(kind)
+    return texts[0], fact, texts[1] if fact in NAMED else ""
+
+
+def value(change: ShareGroupChange) -> bytes | None:
+    """The value of the record. None is a tombstone."""
+    if change.value is None:
+        return None
+    out = bytearray(2)  # version 0
+    packer(VALUES[change.fact], 0, True)(_to_value(change.fact, change.value), out, [])
+    return bytes(out)
+
+
+def _infos(topics: Mapping[UUID, tuple[str, frozenset[int]]]) -> list[Any]:
+    info = ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo
+    return [info(topic_id, name, sorted(partitions)) for topic_id, (name, partitions) in sorted(topics.items())]
+
+
+def _to_value(fact: ShareRecordKey, v: Any) -> Any:
+    match fact:
+        case ShareRecordKey.MEMBER:
+            return ShareGroupMemberMetadataValue(v.rack_id, v.client_id, v.client_host, sorted(v.topics))
+        case ShareRecordKey.GROUP:
+            return ShareGroupMetadataValue(*v)
+        case ShareRecordKey.TARGET_EPOCH:
+            return ShareGroupTargetAssignmentMetadataValue(v)
+        case ShareRecordKey.TARGET_ASSIGNMENT:
+            one = ShareGroupTargetAssignmentMemberValue.TopicPartition
+            return ShareGroupTargetAssignmentMemberValue([one(t, ps) for t, ps in by_topic(v).items()])
+        case ShareRecordKey.CURRENT_ASSIGNMENT:
+            some = ShareGroupCurrentMemberAssignmentValue.TopicPartitions
+            assigned = [some(t, ps) for t, ps in by_topic(v.assigned).items()]
+            return ShareGroupCurrentMemberAssignmentValue(v.epoch, v.previous_epoch, STABLE_MEMBER, assigned)
+        case ShareRecordKey.STATE_PARTITIONS:
+            gone = ShareGroupStatePartitionMetadataValue.TopicInfo
+            return ShareGroupStatePartitionMetadataValue(
+                _infos(v.initializing), _infos(v.initialized), [gone(t, name) for t, name in sorted(v.deleting.items())]
+            )
+
+
+def read_value(fact: ShareRecordKey, data: bytes) -> Any:
+    """`ShareGroupChange.value` of a record with this key type."""
+    if data[:2] != b"\0\0":
+        raise ValueError(f"{fact.name} version {int.from_bytes(data[:2], 'big')}")
+    try:
+        v, _ = unpacker(VALUES[fact], 0, True)(memoryview(data), 2, len(data), [ELEMENTS_MAX])
+    except (struct.error, IndexError) as e:
+        raise ValueError("cut off") from e
+    match fact:
+        case ShareRecordKey.MEMBER:
+            return ShareMemberMetadata(v.rack_id, v.client_id, v.client_host, frozenset(v.subscribed_topic_names))
+        case ShareRecordKey.GROUP:
+            return v.epoch, v.metadata_hash
+        case ShareRecordKey.TARGET_EPOCH:
+            return v.assignment_epoch
+        case ShareRecordKey.TARGET_ASSIGNMENT:
+            return assignment_of(v.topic_partitions)
+        case ShareRecordKey.CURRENT_ASSIGNMENT:
+            return ShareMemberAssignment(v.member_epoch, v.previous_member_epoch, assignment_of(v.assigned_partitions))
+        case ShareRecordKey.STATE_PARTITIONS:
+            return StatePartitions(
+                {t.topic_id: (t.topic_name, frozenset(t.partitions)) for t in v.initializing_topics},
+                {t.topic_id: (t.topic_name, frozenset(t.partitions)) for t in v.initialized_topics},
+                {t.topic_id: t.topic_name for t in v.deleting_topics},
+            )

@@ -1,0 +1,90 @@
+"""The durable state of one share partition, and the merge of updates into it (Kafka: ShareGroupOffset, PersisterStateBatchCombiner). Pure.
+
+Invariants: batches are sorted, do not overlap and lie at or above the start offset. The last write of an offset decides its state. The start offset
+does not go back within a state epoch, so that a repeated or late write does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NO_START = -1
+"""The start offset is not initialized: the leader of the partition derives it from `share.auto.offset.reset`."""
+UNKNOWN_COUNT = -1
+
+
+class StateBatch(NamedTuple):
+    """Offsets `first` to `last` (inclusive) in one delivery state: 0 available, 2 acknowledged, 4 archived."""
+
+    first: int
+    last: int
+    state: int
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareState:
+    """`complete_count`: number of offsets from the start offset on whose delivery is complete, or -1. Times in Unix ms."""
+
+    state_epoch: int = 0
+    leader_epoch: int = -1
+    start: int = NO_START
+    batches: tuple[StateBatch, ...] = ()
+    complete_count: int = UNKNOWN_COUNT
+    snapshot_epoch: int = 0
+    created_wall_ms: int = 0
+    written_wall_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateUpdate:
+    """A write of the leader of the partition. `start` -1: unchanged."""
+
+    leader_epoch: int
+    start: int
+    batches: tuple[StateBatch, ...]
+    complete_count: int = UNKNOWN_COUNT
+
+
+def merged(old: Sequence[StateBatch], new: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
+    """`new` over `old`, without offsets below `start`. Neighbours in the same state with the same number of deliveries are joined."""
+    base = [b for b in old if b.last >= start]
+    for n in sorted(new):
+        kept: list[StateBatch] = []
+        for b in base:
+            if b.last < n.first or b.first > n.last:
+                kept.append(b)
+                continue
+            if b.first < n.first:
+                kept.append(b._replace(last=n.first - 1))
+            if b.last > n.last:
+                kept.append(b._replace(first=n.last + 1))
+        kept.append(n)
+        base = kept
+    out: list[StateBatch] = []
+    for b in sorted(base):
+        if b.last < start:
+            continue
+        b = b._replace(first=max(b.first, start))
+        if out and out[-1].last + 1 == b.first and out[-1][2:] == b[2:]:
+            out[-1] = out[-1]._replace(last=b.last)
+        else:
+            out.append(b)
+    return tuple(out)
+
+
+def updated(old: ShareState, update: StateUpdate, wall_ms: int) -> ShareState:
+    """The state after a write."""
+    start = old.start if update.start == NO_START else max(old.start, update.start)
+    return ShareState(
+        old.state_epoch,
+        max(old.leader_epoch, update.leader_epoch),
+        start,
+        merged(old.batches, update.batches, start),
+        update.complete_count,
+        old.snapshot_epoch,
+        old.created_wall_ms,
+        wall_ms,
+    )

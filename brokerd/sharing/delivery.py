@@ -1,0 +1,81 @@
+"""Values of share partitions: delivery states, acknowledgements, batches of the log, acquired records. Types without behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class RecordState(IntEnum):
+    """Kafka's numbers. ACQUIRED is never stored: after a change of leader the record is available again."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+    @property
+    def final(self) -> bool:
+        return self in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+class AcknowledgeType(IntEnum):
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class LogBatch(NamedTuple):
+    """Offsets of a record batch in the log, both inclusive. `deliver` False: a control batch, or a batch of an aborted transaction."""
+
+    first: int
+    last: int
+    deliver: bool = True
+
+
+class Acquired(NamedTuple):
+    """Offsets that a member has acquired, both inclusive, with the number of deliveries including this one."""
+
+    first: int
+    last: int
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Offsets `first` to `last` (inclusive). `types`: one type for all of them, or one for each."""
+
+    first: int
+    last: int
+    types: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class OffsetRun:
+    """Adjacent offsets `first` to `last` (inclusive) in the same state. `member` and `until_ms`: holder and end (mono ms) of the lock.
+    `dirty`: the state is not in the share coordinator yet."""
+
+    first: int
+    last: int
+    state: RecordState
+    count: int = 0
+    member: str = ""
+    until_ms: int = 0
+    dirty: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def same(self, other: OffsetRun) -> bool:
+        """Whether `other` can be joined with this run."""
+        return (self.state, self.count, self.member, self.until_ms, self.dirty) == (
+            other.state,
+            other.count,
+            other.member,
+            other.until_ms,
+            other.dirty,
+        )

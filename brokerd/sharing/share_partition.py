@@ -1,0 +1,374 @@
+"""The records in flight of one partition for one share group (KIP-932; Kafka: SharePartition). Pure state machine, without clock and logging.
+
+Invariants: `runs` are sorted and cover all offsets from `start` to below `end` exactly once. A record has one holder until its lock ends or the
+holder acknowledges it. A final state never changes. An acknowledgement is durable when the write that contains it has ended. At most one write is
+in progress; changes meanwhile go into the next one. Does not contain: reads of the log, the share coordinator, sessions.
+
+| state        | event                                        | next state                                                |
+|--------------|----------------------------------------------|-----------------------------------------------------------|
+| AVAILABLE    | acquire                                      | ACQUIRED, the delivery count increases                    |
+| AVAILABLE    | the log has no such record, or it is aborted | ARCHIVED                                                  |
+| ACQUIRED     | accept                                       | ACKNOWLEDGED                                              |
+| ACQUIRED     | reject, gap                                  | ARCHIVED                                                  |
+| ACQUIRED     | release, end of the lock                     | AVAILABLE, or ARCHIVED after the last permitted delivery  |
+| ACQUIRED     | end of the share session                     | AVAILABLE, the delivery count decreases                   |
+| ACQUIRED     | renew                                        | ACQUIRED with a new end of the lock                       |
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from brokerd.coordinator.share_state.state import ShareState, StateBatch, StateUpdate
+from brokerd.sharing.delivery import (
+    Acknowledgement,
+    AcknowledgeType,
+    Acquired,
+    LogBatch,
+    OffsetRun,
+    RecordState,
+)
+from brokerd.wire.errors import ErrorCode
+
+JOIN_ABOVE = 16
+"""Runs are joined when their number has doubled and is above this."""
+RESULT = {
+    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
+    AcknowledgeType.REJECT: RecordState.ARCHIVED,
+    AcknowledgeType.GAP: RecordState.ARCHIVED,
+    AcknowledgeType.RELEASE: RecordState.AVAILABLE,
+}
+
+
+@dataclass(slots=True)
+class SharePartition:
+    """`lock_ms`: duration of a lock. `deliveries_max`: deliveries of a record. `locks_max`: offsets from `start` to below `end`."""
+
+    state_epoch: int
+    leader_epoch: int
+    start: int
+    end: int
+    lock_ms: int
+    deliveries_max: int
+    locks_max: int
+    renew: bool = True
+    runs: list[OffsetRun] = field(default_factory=list)
+    available: int = 0
+    """Number of offsets in state AVAILABLE."""
+    next_expiry_ms: int | None = None
+    """No lock ends before this time (mono ms)."""
+    writes_begun: int = 0
+    writes_done: int = 0
+    _dirty: bool = False
+    _joined: int = 0
+
+    @staticmethod
+    def load(
+        state: ShareState, leader_epoch: int, start: int, *, lock_ms: int, deliveries_max: int, locks_max: int
+    ) -> SharePartition:
+        """The share partition in a stored state, with `start` if the state has no start offset. Offsets between stored batches were not
+        acknowledged, so they are available."""
+        new = SharePartition(
+            state.state_epoch, leader_epoch, start, start, lock_ms, deliveries_max, locks_max, _dirty=state.start < 0
+        )
+        for batch in state.batches:
+            if batch.last < start:
+                continue
+            first = max(batch.first, start)
+            if first > new.end:
+                new._append(OffsetRun(new.end, first - 1, RecordState.AVAILABLE))
+            new._append(OffsetRun(first, batch.last, RecordState(batch.state), batch.deliveries))
+        new._settle()
+        return new
+
+    # -- acquiring -----------------------------------------------------------------------------------------------------
+    def fetch_offset(self) -> int | None:
+        """The first offset to read for the next acquisition. None: the limit of records in flight is reached."""
+        if self.available:
+            return next(r.first for r in self.runs if r.state is RecordState.AVAILABLE)
+        return self.end if self.end - self.start < self.locks_max else None
+
+    def acquire(
+        self,
+        member: str,
+        offset: int,
+        batches: Sequence[LogBatch],
+        records_max: int,
+        now_ms: int,
+        *,
+        exact: bool = False,
+        batch_size: int = 0,
+    ) -> list[Acquired]:
+        """Acquire records for a member. `batches`: the log from `offset` on, without gaps between read batches. `exact`: at most
+        `records_max` records; otherwise the last batch is acquired as a whole. `batch_size`: the preferred size of the results."""
+        out: list[Acquired] = []
+        left, until_ms = records_max, now_ms + self.lock_ms
+        for batch in batches:
+            if left <= 0:
+                break
+            self._absent(offset, batch.first - 1)
+            first = max(offset, batch.first)
+            if self.end < first:
+                break  # the limit of records in flight is reached
+            offset = batch.last + 1
+            if not batch.deliver:
+                self._absent(first, batch.last)
+                continue
+            new_batch = True
+            for run in self._takeable(first, batch.last):
+                if exact and run.size > left:
+                    self._split(self._index(run.first), run.first + left)
+                    # `run` is now the part that fits
+                self._hold(run, member, until_ms)
+                left -= run.size
+                self._report(out, run, new_batch, batch_size)
+                new_batch = False
+                if exact and left <= 0:
+                    break
+        if out:
+            self.next_expiry_ms = until_ms if self.next_expiry_ms is None else min(self.next_expiry_ms, until_ms)
+        self._settle()
+        return out
+
+    def _takeable(self, first: int, last: int) -> Iterator[OffsetRun]:
+        """The available runs between two offsets, and a new run for the offsets above `end`, up to the limit of records in flight."""
+        at = max(first, self.start)
+        while at <= last:
+            if at >= self.end:
+                last = min(last, self.start + self.locks_max - 1)
+                if self.end <= last:
+                    self._append(OffsetRun(self.end, last, RecordState.AVAILABLE))
+                    yield self.runs[-1]
+                return
+            i = self._index(at)
+            run = self.runs[i]
+            if run.state is RecordState.AVAILABLE:
+                if run.first < at:
+                    self._split(i, at)
+                    i += 1
+                if self.runs[i].last > last:
+                    self._split(i, last + 1)
+                run = self.runs[i]
+                yield run
+            at = run.last + 1
+
+    def _hold(self, run: OffsetRun, member: str, until_ms: int) -> None:
+        self.available -= run.size
+        run.state, run.member, run.until_ms = RecordState.ACQUIRED, member, until_ms
+        run.count += 1
+        run.dirty = False
+
+    @staticmethod
+    def _report(out: list[Acquired], run: OffsetRun, new_batch: bool, batch_size: int) -> None:
+        if out:
+            last = out[-1]
+            full = new_batch and last.last - last.first + 1 >= batch_size > 0
+            if last.last + 1 == run.first and last.deliveries == run.count and not full:
+                out[-1] = last._replace(last=run.last)
+                return
+        out.append(Acquired(run.first, run.last, run.count))
+
+    def _absent(self, first: int, last: int) -> None:
+        """The log has no records to deliver between these offsets: archive the available ones."""
+        if first <= self.end <= last:
+            # One run, so the limit of records in flight does not apply.
+            self._append(OffsetRun(self.end, last, RecordState.ARCHIVED, dirty=True))
+            self._dirty = True
+        for run in list(self._takeable(max(first, self.start), min(last, self.end - 1))):
+            self._change(run, RecordState.ARCHIVED)
+
+    # -- acknowledging -------------------------------------------------------------------------------------------------
+    def acknowledge(
+        self, member: str, acknowledgements: Sequence[Acknowledgement], now_ms: int, *, renew: bool = False
+    ) -> ErrorCode:
+        """Apply all acknowledgements of a member, or none of them. `renew`: the request may renew locks."""
+        steps: list[tuple[int, int, AcknowledgeType]] = []
+        after = -1
+        for a in acknowledgements:
+            if a.first > a.last or a.first <= after or len(a.types) not in (1, a.last - a.first + 1):
+                return ErrorCode.INVALID_REQUEST
+            after = a.last
+            if a.last >= self.end:
+                return ErrorCode.INVALID_REQUEST
+            for first, last, number in _ranges(a):
+                if number not in set(AcknowledgeType):
+                    return ErrorCode.INVALID_REQUEST
+                kind = AcknowledgeType(number)
+                if kind is AcknowledgeType.RENEW and not (renew and self.renew):
+                    return ErrorCode.INVALID_REQUEST
+                if last >= self.start:
+                    steps.append((max(first, self.start), last, kind))
+        for first, last, _ in steps:
+            for run in self._between(first, last):
+                if run.state is not RecordState.ACQUIRED or run.member != member:
+                    return ErrorCode.INVALID_RECORD_STATE
+        for first, last, kind in steps:
+            for run in self._cut(first, last):
+                if kind is AcknowledgeType.RENEW:
+                    run.until_ms = now_ms + self.lock_ms
+                else:
+                    self._end_lock(run, RESULT[kind])
+        self._settle()
+        return ErrorCode.NONE
+
+    def release(self, member: str) -> bool:
+        """The share session of a member has ended: its records were not delivered. Returns whether there were any."""
+        held = [r for r in self.runs if r.state is RecordState.ACQUIRED and r.member == member]
+        for run in held:
+            run.count -= 1
+            self._change(run, RecordState.AVAILABLE)
+        self._settle()
+        return bool(held)
+
+    def expire(self, now_ms: int) -> bool:
+        """End the locks whose time has passed. Returns whether there were any."""
+        if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
+            return False
+        held = [r for r in self.runs if r.state is RecordState.ACQUIRED]
+        late = [r for r in held if r.until_ms <= now_ms]
+        for run in late:
+            self._end_lock(run, RecordState.AVAILABLE)
+        self.next_expiry_ms = min((r.until_ms for r in held if r.state is RecordState.ACQUIRED), default=None)
+        self._settle()
+        return bool(late)
+
+    def raise_start(self, log_start: int) -> None:
+        """Records below the log start offset are deleted: archive the available ones. Those that a member holds end with their locks."""
+        if log_start > self.start and log_start > self.end:
+            self._append(OffsetRun(self.end, log_start - 1, RecordState.AVAILABLE))
+        if log_start > self.start and self.available:
+            for run in list(self._cut(self.start, min(log_start, self.end) - 1)):
+                if run.state is RecordState.AVAILABLE:
+                    self._change(run, RecordState.ARCHIVED)
+            self._settle()
+
+    def _end_lock(self, run: OffsetRun, state: RecordState) -> None:
+        if state is RecordState.AVAILABLE and run.count >= self.deliveries_max:
+            state = RecordState.ARCHIVED
+        self._change(run, state)
+
+    # -- writes ------------------------------------------------------------------------------------------------------------
+    @property
+    def pending_write(self) -> int | None:
+        """The number of the write that contains all changes up to now. None: they are durable."""
+        if self._dirty:
+            return self.writes_begun + 1
+        return self.writes_begun if self.writes_begun > self.writes_done else None
+
+    def begin_write(self) -> StateUpdate | None:
+        """The next write to the share coordinator. None: one is in progress, or nothing has changed."""
+        if self.writes_begun > self.writes_done or not self._dirty:
+            return None
+        batches: list[StateBatch] = []
+        complete = 0
+        for run in self.runs:
+            if run.state.final:
+                complete += run.size
+            if not run.dirty:
+                continue
+            run.dirty = False
+            batch = StateBatch(run.first, run.last, run.state, run.count)
+            if batches and batches[-1].last + 1 == batch.first and batches[-1][2:] == batch[2:]:
+                batches[-1] = batches[-1]._replace(last=batch.last)
+            else:
+                batches.append(batch)
+        self._dirty = False
+        self.writes_begun += 1
+        return StateUpdate(self.leader_epoch, self.start, tuple(batches), complete)
+
+    def end_write(self) -> None:
+        """The write in progress is durable."""
+        self.writes_done = self.writes_begun
+
+    # -- runs --------------------------------------------------------------------------------------------------------------
+    def _index(self, offset: int) -> int:
+        return bisect_right(self.runs, offset, key=_first) - 1
+
+    def _append(self, run: OffsetRun) -> None:
+        self.runs.append(run)
+        self.end = run.last + 1
+        if run.state is RecordState.AVAILABLE:
+            self.available += run.size
+
+    def _split(self, i: int, at: int) -> None:
+        """Divide run `i`: the second part starts at offset `at`."""
+        run = self.runs[i]
+        self.runs.insert(i + 1, OffsetRun(at, run.last, run.state, run.count, run.member, run.until_ms, run.dirty))
+        run.last = at - 1
+
+    def _between(self, first: int, last: int) -> Iterator[OffsetRun]:
+        i = self._index(first)
+        while i < len(self.runs) and self.runs[i].first <= last:
+            yield self.runs[i]
+            i += 1
+
+    def _cut(self, first: int, last: int) -> list[OffsetRun]:
+        """The runs from `first` to `last`, which are divided at both ends if necessary."""
+        i = self._index(first)
+        if self.runs[i].first < first:
+            self._split(i, first)
+            i += 1
+        j = i
+        while j < len(self.runs) and self.runs[j].first <= last:
+            if self.runs[j].last > last:
+                self._split(j, last + 1)
+            j += 1
+        return self.runs[i:j]
+
+    def _change(self, run: OffsetRun, state: RecordState) -> None:
+        if run.state is RecordState.AVAILABLE:
+            self.available -= run.size
+        if state is RecordState.AVAILABLE:
+            self.available += run.size
+        run.state, run.member, run.until_ms = state, "", 0
+        run.dirty = self._dirty = True
+
+    def _settle(self) -> None:
+        """Move the start offset above final records, and join runs."""
+        n = 0
+        while n < len(self.runs) and self.runs[n].state.final:
+            n += 1
+        if n:
+            self.start = self.runs[n - 1].last + 1
+            del self.runs[:n]
+            self._dirty = True
+        if len(self.runs) > max(JOIN_ABOVE, 2 * self._joined):
+            joined = self.runs[:1]
+            for run in self.runs[1:]:
+                if joined[-1].same(run):
+                    joined[-1].last = run.last
+                else:
+                    joined.append(run)
+            self.runs, self._joined = joined, len(joined)
+
+    # -- checks --------------------------------------------------------------------------------------------------------------
+    def validate(self) -> None:
+        at = self.start
+        for run in self.runs:
+            assert run.first == at and run.last >= run.first, f"offset {at}: runs have a gap or overlap"
+            assert (run.state is RecordState.ACQUIRED) == bool(run.member), f"offset {at}: a lock without a holder"
+            assert run.count <= self.deliveries_max or run.state is RecordState.ARCHIVED, (
+                f"offset {at}: too many deliveries"
+            )
+            at = run.last + 1
+        assert at == self.end, "the runs do not reach the end offset"
+        assert self.available == sum(r.size for r in self.runs if r.state is RecordState.AVAILABLE)
+        assert sum(r.size for r in self.runs if not r.state.final) <= self.locks_max, "too many records in flight"
+
+
+def _first(run: OffsetRun) -> int:
+    return run.first
+
+
+def _ranges(a: Acknowledgement) -> Iterator[tuple[int, int, int]]:
+    """Offsets with the same type, as (first, last, type)."""
+    if len(a.types) == 1:
+        yield a.first, a.last, a.types[0]
+        return
+    since = 0
+    for i in range(1, len(a.types) + 1):
+        if i == len(a.types) or a.types[i] != a.types[since]:
+            yield a.first + since, a.first + i - 1, a.types[since]
+            since = i

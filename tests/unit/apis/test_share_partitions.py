@@ -1,0 +1,222 @@
+"""Share partitions of a broker over a log in memory: loading, start offsets, aborted transactions, durable acknowledgements, fencing, changes of leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from brokerd.apis.share_partitions import IDLE_MS, LOAD_RETRY_MS, FetchLimits, Shared, SharePartitions
+from brokerd.cluster.model import Now, TopicPartition
+from brokerd.config.share_groups import EARLIEST, ShareGroupConfig
+from brokerd.coordinator.share_state.state import NO_START, ShareState, StateUpdate
+from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired
+from brokerd.storage.aborted import Aborted
+from brokerd.wire.end_transaction_marker import Marker, marker
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.records import Record, build, stamp
+
+T = UUID(int=1)
+TP = TopicPartition(T, 0)
+LIMITS = FetchLimits(1 << 20, 500, 0, False)
+
+
+class MemoryLog:
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, int, bytes]] = []
+        self.end_offset = 0
+        found: list[Aborted] = []
+        self.found = found
+        self.aborted = SimpleNamespace(counts=found, between=lambda offset, upto: found)
+
+    def write(self, count: int, producer_id: int = -1) -> None:
+        records = [Record(i, 1, None, b"v") for i in range(count)]
+        data = build(
+            records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=producer_id >= 0
+        )
+        self._add(bytearray(data), count)
+
+    def end(self, producer_id: int, committed: bool) -> None:
+        self._add(marker(producer_id, 0, Marker(committed, 0), 1), 1)
+
+    def _add(self, data: bytearray, count: int) -> None:
+        stamp(data, 0, self.end_offset, 0)
+        self.batches.append((self.end_offset, self.end_offset + count - 1, bytes(data)))
+        self.end_offset += count
+
+    def read(self, offset: int, bytes_max: int, upto: int) -> Any:
+        data = b"".join(d for _, last, d in self.batches if last >= offset and last < upto)
+        return SimpleNamespace(bytes=lambda: data)
+
+
+class Scene:
+    """A broker that leads one partition. Writes to the share coordinator wait in `writes`."""
+
+    def __init__(self, state: ShareState | None = None, config: ShareGroupConfig | None = None) -> None:
+        self.log = MemoryLog()
+        log = self.log
+        self.replica: Any = SimpleNamespace(
+            tp=TP,
+            leads=True,
+            start_offset=0,
+            core=SimpleNamespace(leader_epoch=4),
+            log=log,
+            hw_key=lambda: "hw",
+            last_stable=lambda: log.end_offset,
+        )
+        self.checked: list[Any] = []
+        self.partitions: Any = SimpleNamespace(
+            hosted={TP: self.replica},
+            frozen=False,
+            image=SimpleNamespace(topics={T: "t"}),
+            purgatory=SimpleNamespace(check=self.checked.append),
+        )
+        self.state = state or ShareState(1, 4, 0)
+        self.read_error = 0
+        self.writes: list[tuple[StateUpdate, Callable[[int], None]]] = []
+        self.now = Now(1_000_000, 1_000_000)
+        persister: Any = SimpleNamespace(read=self.read, write=self.write)
+        self.config = config or ShareGroupConfig()
+        self.shared = SharePartitions(self.partitions, persister, lambda group: self.config, lambda: self.now, None)
+
+    def read(self, place: Any, epoch: int, done: Any) -> None:
+        done(self.read_error, None if self.read_error else self.state)
+
+    def write(self, place: Any, epoch: int, update: StateUpdate, done: Any, needed: Any) -> None:
+        self.writes.append((update, done))
+
+    def find(self) -> Shared:
+        self.replica.core.high_watermark = self.log.end_offset
+        found = self.shared.find("g", TP)
+        assert isinstance(found, Shared)
+        return found
+
+    def acquire(self, member: str = "a") -> list[Acquired]:
+        found = self.shared.acquire(self.find(), member, LIMITS)
+        return found.acquired if found is not None else []
+
+    def acknowledge(self, member: str, first: int, last: int, kind: AcknowledgeType) -> list[int]:
+        errors: list[int] = []
+        self.shared.acknowledge(self.find(), member, [Acknowledgement(first, last, (kind,))], False, errors.append)
+        return errors
+
+    def pass_ms(self, ms: int) -> None:
+        self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
+        self.shared.tick(self.now)
+
+
+def test_records_are_acquired_and_their_acknowledgement_waits_for_the_write() -> None:
+    scene = Scene()
+    scene.log.write(10)
+    assert scene.acquire() == [Acquired(0, 9, 1)]
+    assert scene.acquire("b") == []
+    errors = scene.acknowledge("a", 0, 4, AcknowledgeType.ACCEPT)
+    ((update, done),) = scene.writes
+    assert (update.start, update.batches, errors) == (5, (), [])
+    later = scene.acknowledge("a", 5, 5, AcknowledgeType.RELEASE)
+    assert len(scene.writes) == 1, "one write at a time"
+    done(0)
+    assert (errors, later) == ([0], [])
+    scene.writes[1][1](0)
+    assert later == [0] and scene.checked
+
+
+def test_only_the_batches_with_acquired_records_are_sent() -> None:
+    scene = Scene()
+    for _ in range(3):
+        scene.log.write(5)
+    first = scene.shared.acquire(scene.find(), "a", FetchLimits(1 << 20, 5, 0, False))
+    assert first is not None and first.data == scene.log.batches[0][2]
+    second = scene.shared.acquire(scene.find(), "b", LIMITS)
+    assert second is not None and second.data == scene.log.batches[1][2] + scene.log.batches[2][2]
+
+
+@pytest.mark.parametrize(("reset", "start"), [(EARLIEST, 0), ("latest", 10)])
+def test_a_new_share_partition_starts_by_the_setting_of_its_group(reset: str, start: int) -> None:
+    scene = Scene(ShareState(1, 4, NO_START), ShareGroupConfig(reset=reset))
+    scene.log.write(10)
+    core = scene.find().core
+    assert core is not None and core.start == start
+    assert scene.writes[0][0].start == start, "the start offset is stored"
+
+
+def test_records_of_aborted_transactions_and_markers_are_not_delivered() -> None:
+    for committed, expected in (
+        (True, [Acquired(0, 1, 1), Acquired(5, 6, 1)]),
+        (False, [Acquired(0, 3, 1), Acquired(5, 6, 1)]),
+    ):
+        scene = Scene(config=ShareGroupConfig(committed=committed))
+        scene.log.write(2)
+        scene.log.write(2, producer_id=7)
+        scene.log.end(7, False)
+        scene.log.write(2, producer_id=7)
+        scene.log.end(7, True)
+        scene.log.found.append(Aborted(7, 2, 4, 5))
+        assert scene.acquire() == expected
+
+
+def test_a_stretch_without_deliverable_records_is_passed_in_one_request() -> None:
+    scene = Scene()
+    for _ in range(3):
+        scene.log.end(7, True)
+    scene.log.write(1)
+    assert scene.acquire() == [Acquired(3, 3, 1)]
+
+
+def test_a_fenced_write_drops_the_share_partition_and_it_is_loaded_again() -> None:
+    scene = Scene()
+    scene.log.write(10)
+    scene.acquire()
+    errors = scene.acknowledge("a", 0, 4, AcknowledgeType.ACCEPT)
+    scene.state = ShareState(2, 4, 7)
+    scene.writes[0][1](ErrorCode.FENCED_STATE_EPOCH)
+    assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert scene.acquire("b") == [Acquired(7, 9, 1)]
+
+
+def test_a_change_of_leader_answers_waiting_acknowledgements() -> None:
+    scene = Scene()
+    scene.log.write(10)
+    scene.acquire()
+    errors = scene.acknowledge("a", 0, 4, AcknowledgeType.ACCEPT)
+    scene.replica.core.leader_epoch = 5
+    scene.pass_ms(1)
+    assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    scene.writes[0][1](0)
+    assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    scene.replica.leads = False
+    assert scene.shared.find("g", TP) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert scene.shared.find("g", TopicPartition(UUID(int=9), 0)) == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_locks_end_with_their_time_and_with_the_session() -> None:
+    scene = Scene()
+    scene.log.write(10)
+    scene.acquire()
+    scene.pass_ms(scene.config.lock_ms - 1)
+    assert scene.acquire("b") == []
+    scene.pass_ms(1)
+    assert scene.acquire("b") == [Acquired(0, 9, 2)]
+    scene.shared.release("g", "b", TP)
+    assert scene.acquire("c") == [Acquired(0, 9, 2)]
+
+
+def test_a_failed_load_is_repeated_after_a_pause() -> None:
+    scene = Scene()
+    scene.read_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert scene.find().error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    scene.read_error = 0
+    assert scene.find().core is None
+    scene.now = Now(scene.now.mono_ms + LOAD_RETRY_MS, 0)
+    assert scene.find().core is not None
+
+
+def test_an_unused_share_partition_is_forgotten() -> None:
+    scene = Scene()
+    scene.log.write(1)
+    scene.find()
+    scene.pass_ms(IDLE_MS + 1)
+    assert list(scene.shared) == []
