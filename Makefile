@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -147,6 +147,9 @@ browser: setup tools  ## the console in Chromium; screenshots in build/
 
 pipeline: setup  ## the Spark jobs on a real cluster
 	$(BIN)/python -m pytest tests/pipeline tests/unit/pipeline $(ARGS)
+
+lake-kills: setup  ## kill -9 of an archive to the lake at random steps of its commits; rows = records: make lake-kills ROUNDS=100 SEED=1
+	$(BIN)/python -m tests.pipeline.lake_kills --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
 	$(BIN)/python -m bench $(ARGS)

@@ -57,6 +57,8 @@ PAGES = (
     ("Masking rules", "masking"),
     ("API tokens", "tokens"),
     ("Archives", "pipeline"),
+    ("Spark jobs", "spark-jobs"),
+    ("Lake", "lake"),
     ("Alerts", "alerts"),
     ("Alert thresholds", "alert-thresholds"),
     ("Silences", "silences"),
@@ -84,6 +86,7 @@ OPERATIONS = (
     ("Create API token", "token-new"),
     ("Create masking rule", "masking-new"),
     ("Create notification channel", "notification-new"),
+    ("Query the lake", "lake-query"),
 )
 """(label, URL name) of what operators may do. Each opens a form or a review."""
 

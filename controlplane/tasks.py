@@ -77,6 +77,13 @@ def advance_archive(job_id: int) -> None:
     _step("archive job", archives.advance_archive, job_id)
 
 
+@shared_task(name="controlplane.advance_spark_run")
+def advance_spark_run(run_id: int) -> None:
+    from controlplane.services import spark_runs
+
+    _step("Spark run", spark_runs.advance_run, run_id)
+
+
 @shared_task(name="controlplane.deliver_notification")
 def deliver_notification(delivery_id: int) -> None:
     from controlplane.services import notifications
@@ -111,6 +118,7 @@ def advance_all() -> None:
         replica_comparison,
         rolling_restart,
         schedules,
+        spark_runs,
     )
 
     try:
@@ -128,6 +136,9 @@ def advance_all() -> None:
             advance_reset.apply_async((reset_id,), expires=5)
         for job_id in archives.working_archives():
             advance_archive.apply_async((job_id,), expires=5)
+        spark_runs.request_due_runs()
+        for run_id in spark_runs.working_runs():
+            advance_spark_run.apply_async((run_id,), expires=5)
         notifications.plan()
         for delivery_id in notifications.due():
             deliver_notification.apply_async((delivery_id,), expires=5)

@@ -1,1 +1,1 @@
-"""Spark jobs that archive topics to Parquet files (the lake). The Celery worker starts each job as a separate process."""
+"""Spark jobs: topics to Iceberg tables or Parquet files (the lake). The Celery worker starts each job as a separate process."""

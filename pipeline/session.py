@@ -21,8 +21,7 @@ def start(name: str, *, master: str = "local[*]", driver_memory: str = "1g", wor
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     root = str(Path(__file__).resolve().parents[1])
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    if root not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, *(p for p in paths if p != root)])
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
@@ -39,6 +38,7 @@ def start(name: str, *, master: str = "local[*]", driver_memory: str = "1g", wor
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
         .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .config("spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     )
     if master.startswith("local"):

@@ -89,6 +89,12 @@ def _addresses(text: str) -> str:
     return text
 
 
+def _memory(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d{0,5}[mg]", text):
+        raise ValueError(text)
+    return text
+
+
 SWITCH = _choice({**dict.fromkeys(ON, True), **dict.fromkeys(OFF, False)}, "boolean")
 TEXT = Kind("string", "any text", str)
 FOLDER = Kind("path", "a directory, relative to the working directory or absolute", lambda text: Path(text).resolve())
@@ -116,8 +122,31 @@ class WeirSettings:
         "WEIR_LAKE_DIR",
         FOLDER,
         "",
-        "Archive jobs write Parquet files here.",
+        "Archive jobs write here: Parquet files, and Iceberg tables unless WEIR_LAKE_WAREHOUSE is set.",
         default_note="`lake` in the data directory",
+    )
+    lake_catalog: str = _variable(
+        "WEIR_LAKE_CATALOG",
+        _url("sqlite", "postgresql", "http", "https", form="postgresql://user:password@host:port/name"),
+        "",
+        "Catalogue of the lake's Iceberg tables: SQLite, PostgreSQL or REST ([docs](lake.md#catalogue-and-warehouse)).",
+        default_note="SQLite in WEIR_LAKE_DIR",
+        secret=True,
+    )
+    lake_warehouse: str = _variable(
+        "WEIR_LAKE_WAREHOUSE",
+        TEXT,
+        "",
+        "Where the files of the Iceberg tables are: a directory or s3://bucket/path.",
+        default_note="WEIR_LAKE_DIR",
+    )
+    lake_options: str = _variable(
+        "WEIR_LAKE_OPTIONS",
+        TEXT,
+        "",
+        "Further properties of pyiceberg, as name=value separated by commas, for example s3.endpoint=https://host.",
+        default_note="none",
+        secret=True,
     )
     database_url: str = _variable(
         "WEIR_DATABASE_URL",
@@ -209,6 +238,18 @@ class WeirSettings:
         "10",
         "CPU priority of Spark drivers, so that they do not slow brokers on the same machine. 0 on a dedicated machine.",
         unit="nice value",
+    )
+    spark_master: str = _variable(
+        "WEIR_SPARK_MASTER",
+        TEXT,
+        "local[*]",
+        "Spark master of the jobs: local, spark://host:port, yarn or k8s://… ([how-to](how-to/run-spark-jobs.md)).",
+    )
+    spark_driver_memory: str = _variable(
+        "WEIR_SPARK_DRIVER_MEMORY",
+        Kind("size", "a number with m or g", _memory),
+        "1g",
+        "Memory of a Spark driver's JVM.",
     )
     auto_recovery: bool = _variable(
         "WEIR_AUTO_RECOVERY",

@@ -53,6 +53,8 @@ NAV = (
     ("quotas", "Quotas", "q"),
     ("tokens", "API tokens", "k"),
     ("pipeline", "Archives", "p"),
+    ("spark-jobs", "Spark jobs", "j"),
+    ("lake", "Lake", "i"),
     ("alerts", "Alerts", "l"),
     ("health", "Health", "c"),
     ("time-travel", "Time travel", "h"),

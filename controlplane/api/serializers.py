@@ -358,5 +358,17 @@ class ProposalCreate(RequiredComment):
     )
 
 
+class SparkJobCreate(Comment):
+    name = serializers.CharField(max_length=100)
+    kind = serializers.CharField(max_length=40)
+    parameters = serializers.DictField(default=dict)
+    schedule = serializers.CharField(default="", allow_blank=True, max_length=100)
+    start = serializers.BooleanField(default=True)
+
+
+class SparkJobSchedule(Comment):
+    schedule = serializers.CharField(allow_blank=True, max_length=100)
+
+
 class ArchiveCreate(Comment):
     topics = serializers.ListField(child=serializers.CharField())

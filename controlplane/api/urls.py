@@ -19,6 +19,7 @@ from controlplane.api import (
     health,
     history,
     index,
+    lake,
     leader_elections,
     masking,
     moves,
@@ -30,6 +31,7 @@ from controlplane.api import (
     recoveries,
     restarts,
     routes,
+    spark_jobs,
     top,
     topics,
     transactions,
@@ -63,6 +65,8 @@ router.register("recoveries", recoveries.RecoveryViewSet, "recovery")
 router.register("restarts", restarts.RollingRestartViewSet, "restart")
 router.register("routes", routes.RouteViewSet, "route")
 router.register("silences", alerts.SilenceViewSet, "silence")
+router.register("spark-jobs", spark_jobs.SparkJobViewSet, "spark-job")
+router.register("spark-runs", spark_jobs.SparkRunViewSet, "spark-run")
 router.register("tokens", api_tokens.ApiTokenViewSet, "token")
 router.register("topics", topics.TopicViewSet, "topic")
 router.register("clients", clients.ClientViewSet, "client")
@@ -93,6 +97,9 @@ urlpatterns = [
     path("metrics", alerts.MetricsView.as_view(), name="metrics"),
     path("rebalance", restarts.RebalanceView.as_view(), name="rebalance"),
     path("leader-elections", leader_elections.LeaderElectionView.as_view(), name="leader-elections"),
+    path("lake/tables", lake.LakeTablesView.as_view(), name="lake-tables"),
+    path("lake/tables/<str:namespace>/<str:name>", lake.LakeTableView.as_view(), name="lake-table"),
+    path("lake/query", lake.LakeQueryView.as_view(), name="lake-query"),
     path("hanging-transactions", transactions.HangingTransactionView.as_view(), name="hanging-transactions"),
     path("permissions", effective_permissions.EffectivePermissionsView.as_view(), name="permissions"),
     path("permissions/check", effective_permissions.PermissionCheckView.as_view(), name="permission-check"),

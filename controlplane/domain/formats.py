@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from controlplane.domain.schema_formats import (
+from weir_common.schema_formats import (
     DoesNotFit,
     Schemas,
     SchemaType,

@@ -16,7 +16,7 @@ from typing import Any
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.formats import NULL, Decoded, Format, Rendered, json_text, render, shown, structure_of
-from controlplane.domain.schema_formats import Schemas
+from weir_common.schema_formats import Schemas
 
 MASKED = "masked"
 """`Rendered.format` of a key, value or header that is hidden as a whole."""

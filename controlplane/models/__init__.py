@@ -35,6 +35,7 @@ from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
 from controlplane.models.restart import RestartStep, RollingRestart
 from controlplane.models.saved_view import HiddenColumns, SavedView
+from controlplane.models.spark import SparkJob, SparkRun
 from controlplane.models.topic import HandledRequest, Topic
 
 __all__ = [
@@ -90,5 +91,7 @@ __all__ = [
     "RestartStep",
     "RollingRestart",
     "SavedView",
+    "SparkJob",
+    "SparkRun",
     "Topic",
 ]

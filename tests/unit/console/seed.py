@@ -23,6 +23,8 @@ from controlplane.models import (
     Partition,
     Replica,
     ReplicaDamageReport,
+    SparkJob,
+    SparkRun,
 )
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.services import (
@@ -132,9 +134,63 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
             next_offset=(batch + 1) * 2600,
             rows=2600,
         )
+    spark_jobs()
     alerts.evaluate()
     route()
     return {"world": world, "move": move.pk, "job": job.pk}
+
+
+def spark_jobs() -> None:
+    """An archive that runs, and a profile with a report and a schedule."""
+    now = timezone.now()
+    archive = SparkJob.objects.create(
+        name="orders to the lake",
+        kind="archive",
+        actor="alice",
+        parameters={"topics": ["orders"], "value_format": "json", "key_buckets": 0, "until_end": False},
+    )
+    offsets = {
+        "title": "Archived offsets",
+        "columns": ["topic", "partition", "next offset"],
+        "rows": [["orders", p, 4000 + p] for p in range(3)],
+        "rows_total": 3,
+    }
+    SparkRun.objects.create(
+        job=archive,
+        state="running",
+        parameters=archive.parameters,
+        actor="alice",
+        started_at=now - timedelta(hours=2),
+        heartbeat_at=now,
+        status={
+            "phase": "running",
+            "rows": 12_003,
+            "rows_per_second": 812,
+            "behind_records": 40,
+            "dead_letters": 3,
+            "batches": 9,
+            "report": [offsets],
+        },
+    )
+    profile = SparkJob.objects.create(
+        name="nightly profile",
+        kind="profile",
+        actor="bea",
+        parameters={"topics": ["flights", "orders"], "records_per_partition": 100_000},
+        schedule="0 3 * * *",
+        next_run_at=now + timedelta(hours=5),
+        comment="before the quarter ends",
+    )
+    SparkRun.objects.create(
+        job=profile,
+        state="failed",
+        parameters=profile.parameters,
+        actor="schedule",
+        restarts=5,
+        note="the cluster did not respond for 90 s",
+        started_at=now - timedelta(hours=19),
+        finished_at=now - timedelta(hours=18),
+    )
 
 
 def against_a_refusal(world: World) -> None:

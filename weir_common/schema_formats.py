@@ -55,6 +55,10 @@ class SchemaUnavailable(Exception):
     """The format needs something that is not available: the registry, a schema or a package. The text is a sentence."""
 
 
+class RegistryUnreachable(SchemaUnavailable):
+    """The registry did not answer or refused the request. A later request may succeed."""
+
+
 class SchemaType(StrEnum):
     AVRO = "AVRO"
     PROTOBUF = "PROTOBUF"
@@ -119,7 +123,7 @@ def _decode(schema: Schema, data: bytes) -> Any:
     payload = data[HEADER_BYTES:]
     if schema.type is SchemaType.AVRO:
         return _avro(schema, payload)
-    return _protobuf(schema, payload) if schema.type is SchemaType.PROTOBUF else _json(payload)
+    return _protobuf(schema, data) if schema.type is SchemaType.PROTOBUF else _json(payload)
 
 
 def _json(payload: bytes) -> Any:
@@ -130,7 +134,7 @@ def _json(payload: bytes) -> Any:
 
 
 def _avro(schema: Schema, payload: bytes) -> Any:
-    parsed, source = _parsed_avro(schema), io.BytesIO(payload)
+    (parsed, _), source = avro_types(schema), io.BytesIO(payload)
     try:
         value = load_library("fastavro").schemaless_reader(source, parsed, None)
     except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types for bytes that do not match.
@@ -141,20 +145,26 @@ def _avro(schema: Schema, payload: bytes) -> Any:
 
 
 @lru_cache(maxsize=PARSED_SCHEMAS_MAX)
-def _parsed_avro(schema: Schema) -> Any:
+def avro_types(schema: Schema) -> tuple[Any, dict[str, Any]]:
+    """The definition as fastavro parses it, and the named types that it uses by full name. Raises SchemaUnavailable."""
     fastavro = load_library("fastavro")
     named: dict[str, Any] = {}
     try:
         for _, text in schema.references:
             fastavro.parse_schema(json.loads(text), named_schemas=named)
-        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named), named
     except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
         raise SchemaUnavailable(f"Schema ID {schema.id} is not a valid Avro schema ({type(error).__name__}).") from None
 
 
-def _protobuf(schema: Schema, payload: bytes) -> Any:
-    indexes, rest = _message_indexes(payload)
-    message_class = _message_class(schema, indexes)
+def protobuf_message(schema: Schema, data: bytes) -> tuple[Any, bytes]:
+    """The class of the message that `data` contains, header included, and the encoded message. Raises DoesNotFit and SchemaUnavailable."""
+    indexes, rest = _message_indexes(data[HEADER_BYTES:])
+    return _message_class(schema, indexes), rest
+
+
+def _protobuf(schema: Schema, data: bytes) -> Any:
+    message_class, rest = protobuf_message(schema, data)
     json_format, message = load_library("google.protobuf.json_format"), message_class()
     try:
         message.ParseFromString(rest)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain import schema_formats
 from controlplane.domain.formats import Format, render, structure_of
-from controlplane.domain.schema_formats import Schema, SchemaType, SchemaUnavailable
+from weir_common import schema_formats
+from weir_common.schema_formats import Schema, SchemaType, SchemaUnavailable
 
 fastavro = pytest.importorskip("fastavro")
 descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")

@@ -1,0 +1,73 @@
+"""The form of a Spark job, made from the parameters of its kind. Does not contain: their check (`weir_common.spark_jobs`, by the service)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from console.forms import WeirForm, comment_field
+from controlplane.services import Rejected
+from weir_common.spark_jobs import JobKind, Parameter, ParameterType
+
+
+class SparkJobForm(WeirForm):
+    """Name, the parameters of `kind`, and the schedule of kinds that end by themselves."""
+
+    name = forms.CharField(
+        max_length=100, help_text="Unique.", widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"})
+    )
+
+    def __init__(self, kind: JobKind, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kind = kind
+        for parameter in kind.parameters:
+            self.fields[parameter.name] = _field(parameter)
+        if not kind.is_continuous:
+            self.fields["schedule"] = forms.CharField(
+                required=False,
+                max_length=100,
+                help_text="Cron in UTC, for example 0 3 * * * for each day at 03:00. Empty: only when it is requested.",
+            )
+        self.fields["comment"] = comment_field()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The cleaned parameters. An empty number is the default."""
+        given = {p.name: self.cleaned_data[p.name] for p in self.kind.parameters}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def refuse(self, error: Rejected) -> None:
+        super().refuse(Rejected(error.reason, error.field.removeprefix("parameters.")))
+
+
+def _field(p: Parameter) -> forms.Field:
+    shared: dict[str, Any] = {"label": p.label, "help_text": p.help, "initial": p.default}
+    if p.type is ParameterType.BOOLEAN:
+        return forms.BooleanField(required=False, **shared)
+    if p.type is ParameterType.INTEGER:
+        label = f"{p.label}, {p.unit}" if p.unit else p.label
+        number = forms.NumberInput(attrs={"class": "short"})
+        return forms.IntegerField(required=False, widget=number, **{**shared, "label": label})
+    if p.type is ParameterType.CHOICE:
+        return forms.ChoiceField(choices=[(c, c) for c in p.choices], **shared)
+    if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
+        names = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
+        help_text = f"{p.help} Separated by lines or commas."
+        return forms.CharField(required=p.default is None, widget=names, **{**shared, "help_text": help_text})
+    return forms.CharField(required=p.default is None, widget=forms.TextInput(attrs={"autocomplete": "off"}), **shared)
+
+
+class SparkScheduleForm(WeirForm):
+    schedule = forms.CharField(
+        required=False, max_length=100, help_text="Cron in UTC, for example 0 3 * * *. Empty: no schedule."
+    )
+    comment = comment_field()
+
+
+class LakeQueryForm(WeirForm):
+    sql = forms.CharField(
+        label="Query",
+        widget=forms.Textarea(attrs={"rows": 5, "class": "mono", "spellcheck": "false"}),
+        help_text="One SELECT statement of DuckDB: at most 1,000 rows, 30 s, 512 MB. The audit log records it.",
+    )

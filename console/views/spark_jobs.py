@@ -1,0 +1,131 @@
+"""Spark jobs: list, the form of each kind, one job with its runs, one run with its report and log."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST
+
+from console.spark_job_forms import SparkJobForm, SparkScheduleForm
+from console.views.actions import ImmediateAction, run_immediately
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    page_number,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.selectors import spark_jobs as selectors
+from controlplane.services import Rejected
+from controlplane.services import spark_jobs as services
+from weir_common.spark_jobs import KINDS
+
+NAV = "spark-jobs"
+
+IMMEDIATE: dict[str, ImmediateAction] = {
+    "run": ImmediateAction(
+        services.run_spark_job, "A run of job {0} is requested. Spark takes up to two minutes to start."
+    ),
+    "stop": ImmediateAction(services.stop_spark_job, "Job {0} stops after its current step."),
+}
+
+
+@viewer_required
+def job_list(request: HttpRequest) -> HttpResponse:
+    context = {"page": selectors.job_list(**list_options(request, "-id")), "kinds": selectors.kinds()}
+    return render_page(request, "console/spark_jobs.html", context, nav=NAV)
+
+
+@operator_required
+def start(request: HttpRequest, kind: str) -> HttpResponse:
+    if kind not in KINDS:
+        return not_found(request, f"job kind “{kind}”", "spark-jobs", nav=NAV)
+    given = {p.name: request.GET[p.name] for p in KINDS[kind].parameters if p.name in request.GET}
+    form = SparkJobForm(KINDS[kind], request.POST or None, initial=given)
+    if request.method == "POST" and form.is_valid():
+        try:
+            job = services.create_spark_job(
+                form.cleaned_data["name"],
+                kind,
+                form.parameters,
+                schedule=form.cleaned_data.get("schedule", ""),
+                actor=actor(request),
+                comment=form.cleaned_data["comment"],
+            )
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Job {job.name} created. Spark takes up to two minutes to start.")
+            return redirect_to("spark-job", job.pk)
+    required = {p.name: p.label.upper() for p in KINDS[kind].parameters if p.default is None}
+    body = {"name": str(form["name"].value() or "NAME"), "kind": kind, "parameters": required}
+    status = 400 if form.is_bound and form.errors else 200
+    context = {"form": form, "kind": KINDS[kind], "body": body}
+    return render_page(request, "console/spark_job_new.html", context, nav=NAV, status=status)
+
+
+@viewer_required
+def job(request: HttpRequest, job_id: int) -> HttpResponse:
+    row = selectors.job_row(job_id)
+    if row is None:
+        return not_found(request, f"Spark job {job_id}", "spark-jobs", nav=NAV)
+    runs = selectors.run_list(job_id, page=page_number(request))
+    last = selectors.run_row(row.run_id) if row.run_id is not None else None
+    context = {
+        "j": row,
+        "page": runs,
+        "r": last,
+        "verbs": [v for v in row.can if v in IMMEDIATE],
+        "kind": KINDS.get(row.kind),
+    }
+    return render_page(request, "console/spark_job.html", context, nav=NAV)
+
+
+@operator_required
+def schedule(request: HttpRequest, job_id: int) -> HttpResponse:
+    row = selectors.job_row(job_id)
+    if row is None:
+        return not_found(request, f"Spark job {job_id}", "spark-jobs", nav=NAV)
+    form = SparkScheduleForm(request.POST or None, initial={"schedule": row.schedule})
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.schedule_spark_job(
+                job_id, form.cleaned_data["schedule"], actor=actor(request), comment=form.cleaned_data["comment"]
+            )
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, f"Schedule of job {row.name} changed.")
+            return redirect_to("spark-job", job_id)
+    status = 400 if form.is_bound and form.errors else 200
+    body = {"schedule": str(form["schedule"].value() or "")}
+    context = {"form": form, "j": row, "body": body}
+    return render_page(request, "console/spark_job_schedule.html", context, nav=NAV, status=status)
+
+
+@require_POST
+@operator_required
+def delete(request: HttpRequest, job_id: int) -> HttpResponse:
+    action = ImmediateAction(services.delete_spark_job, "Job {0} deleted. Its tables remain.")
+    response = run_immediately(request, action, job_id, page="spark-job", act="spark-job-act", nav=NAV)
+    return redirect_to("spark-jobs") if response.status_code < 400 else response
+
+
+@viewer_required
+def run(request: HttpRequest, run_id: int) -> HttpResponse:
+    row = selectors.run_row(run_id)
+    if row is None:
+        return not_found(request, f"Spark run {run_id}", "spark-jobs", nav=NAV)
+    context = {"r": row, "log": selectors.run_log(run_id).text}
+    return render_page(request, "console/spark_run.html", context, nav=NAV)
+
+
+@require_POST
+@operator_required
+def act(request: HttpRequest, job_id: int, verb: str) -> HttpResponse:
+    if verb not in IMMEDIATE:
+        return not_found(request, f"operation “{verb}” of a Spark job", "spark-jobs", nav=NAV)
+    return run_immediately(request, IMMEDIATE[verb], job_id, page="spark-job", act="spark-job-act", nav=NAV)

@@ -1,0 +1,249 @@
+"""The lake as the control plane sees it: metadata of tables from the catalogue, and queries in a process of their own.
+
+Invariant: no data file is opened here. A query is killed after its time. Does not contain: writes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from weir_common import lake as names
+from weir_common.lake_catalog import LakeSettings
+from weir_common.lake_queries import SECONDS_MAX, LakeQuery, QueryError, QueryResult
+
+TABLES_MAX = 500
+"""Tables of a list: the metadata of each is one file."""
+
+FILES_MAX = 200
+"""Files of a table in one response: a table may have millions, and a query lists them all."""
+
+SNAPSHOTS_MAX = 200
+"""Newest snapshots in one response."""
+
+
+class LakeUnavailable(Exception):
+    """The catalogue cannot be read. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column; those of a struct have the names of their path."""
+
+    name: str
+    type: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSnapshot:
+    """A commit. `job`, `offsets`: of the archive that made it; offsets are {partition: [first, next]} as JSON text."""
+
+    id: str
+    at: datetime
+    operation: str
+    added_rows: int
+    added_files: int
+    deleted_files: int
+    total_rows: int
+    job: str
+    offsets: str
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    path: str
+    partition: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakePosition:
+    """The next offset that the archive writes."""
+
+    partition: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """`committed_at`: the newest snapshot; None for an empty table. `partitioned_by`: transforms of the partition."""
+
+    name: str
+    namespace: str
+    is_dead_letters: bool
+    rows: int
+    files: int
+    bytes: int
+    snapshots: int
+    committed_at: datetime | None
+    partitioned_by: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTableDetail:
+    table: LakeTable
+    columns: list[LakeColumn]
+    positions: list[LakePosition]
+    newest_snapshots: list[LakeSnapshot]
+    first_files: list[LakeFile]
+
+
+def lake_settings() -> LakeSettings:
+    weir = settings.WEIR
+    default = LakeSettings.of_folder(weir.lake_dir)
+    return LakeSettings(
+        weir.lake_catalog or default.url,
+        weir.lake_warehouse or default.warehouse,
+        LakeSettings.of_environment(weir.lake_dir, {"WEIR_LAKE_OPTIONS": weir.lake_options}).options,
+    )
+
+
+def _is_absent() -> bool:
+    """Whether no archive has created the SQLite catalogue yet. A read creates none."""
+    path = lake_settings().url.removeprefix("sqlite:///")
+    return path != lake_settings().url and not Path(path).exists()
+
+
+def _catalog() -> Any:
+    """The catalogue. Raises LakeUnavailable. The catalogue's library raises errors of the database, the network and its own."""
+    try:
+        return lake_settings().open()
+    except Exception as e:
+        raise LakeUnavailable(f"The catalogue of the lake cannot be opened ({type(e).__name__}).") from e
+
+
+def tables() -> list[LakeTable]:
+    """All tables by name. Raises LakeUnavailable."""
+    if _is_absent():
+        return []
+    catalog = _catalog()
+    try:
+        identifiers = [
+            i for namespace in (names.NAMESPACE, names.METRICS_NAMESPACE) for i in catalog.list_tables(namespace)
+        ]
+        return [_table(catalog.load_table(i)) for i in sorted(identifiers)[:TABLES_MAX]]
+    except Exception as e:
+        raise LakeUnavailable(f"The catalogue of the lake does not respond ({type(e).__name__}).") from e
+
+
+def table(namespace: str, name: str) -> LakeTableDetail | None:
+    """A table; None if there is none. Raises LakeUnavailable."""
+    if _is_absent():
+        return None
+    catalog = _catalog()
+    try:
+        if not catalog.table_exists((namespace, name)):
+            return None
+        found = catalog.load_table((namespace, name))
+        return LakeTableDetail(
+            _table(found),
+            [LakeColumn(*column) for column in _columns(found.schema().fields, "")],
+            [LakePosition(p, o) for p, o in names.parse_positions(found.properties.get(names.POSITIONS)).items()],
+            [_snapshot(s) for s in reversed(found.snapshots()[-SNAPSHOTS_MAX:])],
+            list(_files(found)),
+        )
+    except Exception as e:
+        raise LakeUnavailable(f"The catalogue of the lake does not respond ({type(e).__name__}).") from e
+
+
+def query(sql: str) -> QueryResult:
+    """Run a query in a process of its own, for at most SECONDS_MAX."""
+    asked = LakeQuery(sql, str(settings.WEIR.lake_dir))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline.lake.query"],
+            input=asked.text(),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            cwd=settings.BASE_DIR,
+            env={**os.environ},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return QueryResult(
+            error=QueryError.TIME, detail=f"The query took longer than {SECONDS_MAX:.0f} s and was ended."
+        )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1][:500]
+        return QueryResult(
+            error=QueryError.CRASHED, detail=f"The process of the query ended with code {done.returncode}: {last}"
+        )
+    return QueryResult.parse(done.stdout)
+
+
+def _table(found: Any) -> LakeTable:
+    snapshot = found.current_snapshot()
+    summary = snapshot.summary if snapshot is not None else None
+    namespace, name = found.name()
+    fields = [f"{f.transform}({found.schema().find_column_name(f.source_id)})" for f in found.spec().fields]
+    return LakeTable(
+        name=name,
+        namespace=namespace,
+        is_dead_letters=names.is_dead_letters(name),
+        rows=_number(summary, "total-records"),
+        files=_number(summary, "total-data-files"),
+        bytes=_number(summary, "total-files-size"),
+        snapshots=len(found.snapshots()),
+        committed_at=_time(snapshot.timestamp_ms) if snapshot is not None else None,
+        partitioned_by=", ".join(fields),
+        location=found.location(),
+    )
+
+
+def _snapshot(s: Any) -> LakeSnapshot:
+    return LakeSnapshot(
+        id=str(s.snapshot_id),
+        at=_time(s.timestamp_ms),
+        operation=str(s.summary.operation.value) if s.summary is not None else "",
+        added_rows=_number(s.summary, "added-records"),
+        added_files=_number(s.summary, "added-data-files"),
+        deleted_files=_number(s.summary, "deleted-data-files"),
+        total_rows=_number(s.summary, "total-records"),
+        job=(s.summary.additional_properties.get(names.JOB) or "") if s.summary is not None else "",
+        offsets=(s.summary.additional_properties.get(names.OFFSETS) or "") if s.summary is not None else "",
+    )
+
+
+def _columns(fields: Any, prefix: str) -> Iterator[tuple[str, str, str]]:
+    for field in fields:
+        inner = getattr(field.field_type, "fields", None)
+        yield f"{prefix}{field.name}", "struct" if inner else str(field.field_type), field.doc or ""
+        if inner:
+            yield from _columns(inner, f"{prefix}{field.name}.")
+
+
+def _files(found: Any) -> Iterator[LakeFile]:
+    """The first files of the current snapshot. The rest is in `<table>.files` of any engine."""
+    snapshot, count = found.current_snapshot(), 0
+    fields, schema = found.spec().fields, found.schema()
+    for manifest in snapshot.manifests(found.io) if snapshot is not None else ():
+        for entry in manifest.fetch_manifest_entry(found.io, discard_deleted=True):
+            file = entry.data_file
+            values = ", ".join(
+                f"{f.name}={f.transform.to_human_string(schema.find_type(f.source_id), file.partition[i])}"
+                for i, f in enumerate(fields)
+            )
+            yield LakeFile(file.file_path, values, int(file.record_count), int(file.file_size_in_bytes))
+            count += 1
+            if count == FILES_MAX:
+                return
+
+
+def _number(summary: Any, name: str) -> int:
+    return int(summary.additional_properties.get(name) or 0) if summary is not None else 0
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,0 +1,136 @@
+"""Runs of Spark jobs in the worker: start and restart of the driver, its status, its end, and runs that are due by a schedule.
+
+Invariants: a row is claimed by compare-and-set before its process starts, so two workers never start two drivers. The end of a run comes from the
+phase in the driver's status, never from its log.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from controlplane.clients import spark, spark_runs
+from controlplane.domain import cron
+from controlplane.models import Change, SparkJob, SparkRun
+from controlplane.models.change import Outcome
+from controlplane.models.spark import ACTIVE_STATES, SparkRunState
+from controlplane.services.common import Rejected
+from controlplane.services.spark_jobs import request_run
+from weir_common.spark_runs import Phase
+
+RUNS_ACTIVE_MAX = 4
+"""Drivers at a time on this machine: each needs about 1 GB of memory. Further runs wait in the state requested."""
+
+RESTARTS_MAX = 5
+"""Consecutive starts without progress in between. Beyond this number the run fails with the cause."""
+
+RESTART_SECONDS = 5
+"""Before the first restart. The delay doubles with each further restart."""
+
+NOTE_LENGTH_MAX = 2_000
+"""Characters of the cause of an end: a list shows it."""
+
+SCHEDULER = "schedule"
+"""The actor of runs that a schedule requests."""
+
+
+def working_runs() -> list[int]:
+    """Ids of the runs that the worker advances, the oldest first; requested ones only while there is room."""
+    rows = list(SparkRun.objects.filter(state__in=ACTIVE_STATES).order_by("id").values_list("id", "state"))
+    started = [pk for pk, state in rows if state != SparkRunState.REQUESTED]
+    waiting = [pk for pk, state in rows if state == SparkRunState.REQUESTED]
+    return started + waiting[: max(0, RUNS_ACTIVE_MAX - len(started))]
+
+
+def advance_run(run_id: int) -> str | None:
+    """One step of a run. Returns the state, None when another worker was faster."""
+    run = SparkRun.objects.select_related("job").filter(pk=run_id).first()
+    if run is None or run.state not in ACTIVE_STATES:
+        return None if run is None else str(run.state)
+    phase = _note_status(run)
+    alive = spark.alive(run.pid, run.pid_started_at)
+    if run.state == SparkRunState.STOPPING:
+        if alive and run.pid is not None:
+            spark.stop(run.pid)
+            return str(run.state)
+        return _end(run, SparkRunState.STOPPED, "")
+    if alive:
+        return str(run.state)
+    if run.state == SparkRunState.REQUESTED:
+        return _start(run)
+    if phase is Phase.ENDED:
+        return _end(run, SparkRunState.FINISHED, "")
+    error = str(run.status.get("error", ""))
+    if run.status.get("is_final") or run.restarts_in_a_row >= RESTARTS_MAX:
+        return _end(run, SparkRunState.FAILED, error or spark_runs.log_tail(run.pk, NOTE_LENGTH_MAX))
+    if run.next_start_at is None:
+        wait = RESTART_SECONDS * 2**run.restarts_in_a_row if run.restarts_in_a_row else 0
+        note = f"The Spark process ended and is restarted. {error}".strip()[:NOTE_LENGTH_MAX]
+        _change(run, next_start_at=timezone.now() + timedelta(seconds=wait), note=note)
+        return str(run.state)
+    return str(run.state) if timezone.now() < run.next_start_at else _start(run)
+
+
+def _start(run: SparkRun) -> str | None:
+    values: dict[str, object] = {"state": SparkRunState.RUNNING, "next_start_at": None, "started_at": timezone.now()}
+    if run.state == SparkRunState.RUNNING:
+        values |= {"restarts": F("restarts") + 1, "restarts_in_a_row": F("restarts_in_a_row") + 1}
+    if not _change(run, **values):
+        return None
+    process = spark_runs.start(run.pk, run.job.kind, run.parameters)
+    SparkRun.objects.filter(pk=run.pk).update(pid=process.pid, pid_started_at=process.started_at)
+    return SparkRunState.RUNNING
+
+
+def _note_status(run: SparkRun) -> Phase | None:
+    """Store the driver's status, if it is of this start. Returns its phase."""
+    status = spark_runs.read_status(run.pk)
+    if status is None or run.started_at is None or status.at < run.started_at:
+        return None
+    if status.values != run.status:
+        progress = int(status.values.get("batches") or 0)
+        values: dict[str, object] = {"status": status.values, "heartbeat_at": status.at, "progress": progress}
+        if progress > run.progress:
+            values["restarts_in_a_row"] = 0
+        SparkRun.objects.filter(pk=run.pk).update(**values)
+        run.status, run.progress = status.values, progress
+    phase = status.values.get("phase")
+    return Phase(phase) if phase in list(Phase) else None
+
+
+def _change(run: SparkRun, **values: object) -> bool:
+    return bool(
+        SparkRun.objects.filter(pk=run.pk, state=run.state, version=run.version).update(
+            version=F("version") + 1, **values
+        )
+    )
+
+
+def _end(run: SparkRun, state: SparkRunState, note: str) -> str | None:
+    if not _change(run, state=state, note=note[:NOTE_LENGTH_MAX], pid=None, finished_at=timezone.now()):
+        return None
+    outcome = Outcome.UNKNOWN if state == SparkRunState.FAILED else Outcome.CONFIRMED
+    Change.objects.filter(
+        object_id__in=[f"spark-run-{run.pk}", f"spark-job-{run.job_id}"], outcome=Outcome.PENDING
+    ).update(outcome=outcome, detail=note[:NOTE_LENGTH_MAX], finished_at=timezone.now())
+    return state
+
+
+def request_due_runs() -> int:
+    """Request the runs whose time has come. A time that passes while a run is active is skipped. Returns the number of requested runs."""
+    now, requested = timezone.now(), 0
+    for job in SparkJob.objects.filter(next_run_at__lte=now, deleted_at__isnull=True):
+        following = cron.parse(job.schedule).next_after(now)
+        with transaction.atomic():
+            # Claimed by its time, so that two workers request one run.
+            if not SparkJob.objects.filter(pk=job.pk, next_run_at=job.next_run_at).update(next_run_at=following):
+                continue
+            try:
+                request_run(job, SCHEDULER)
+                requested += 1
+            except Rejected:
+                continue
+    return requested

@@ -1,0 +1,31 @@
+"""Conditions on columns of a table. Pure. pyiceberg's constructors are typed as those of pydantic models, which take other arguments."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
+
+
+def equal(column: str, value: Any) -> BooleanExpression:
+    return _built(EqualTo, column, value)
+
+
+def at_least(column: str, value: Any) -> BooleanExpression:
+    return _built(GreaterThanOrEqual, column, value)
+
+
+def below(column: str, value: Any) -> BooleanExpression:
+    return _built(LessThan, column, value)
+
+
+def every(*conditions: BooleanExpression) -> BooleanExpression:
+    """All conditions together; true without one."""
+    out: BooleanExpression = AlwaysTrue()
+    for condition in conditions:
+        out = And(out, condition)
+    return out
+
+
+def _built(kind: Any, column: str, value: Any) -> BooleanExpression:
+    return cast("BooleanExpression", kind(column, value))

@@ -1,0 +1,79 @@
+"""Pages of Spark jobs: the form of each kind, errors next to the field, operations, viewers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.models import SparkJob, SparkRun
+from controlplane.services import spark_jobs
+from weir_common.spark_jobs import KINDS
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_jobs, "find_java", lambda: Path("java"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_form_of_a_kind_has_its_parameters(seeded: dict[str, Any], operator: Client, kind: str) -> None:
+    page = operator.get(f"/spark-jobs/new/{kind}/").content.decode()
+    assert all(f'name="{p.name}"' in page for p in KINDS[kind].parameters)
+    assert ('name="schedule"' in page) is not KINDS[kind].is_continuous
+
+
+def test_a_job_is_created_with_typed_parameters(seeded: dict[str, Any], operator: Client) -> None:
+    body = {"name": "p", "topics": "flights, orders", "records_per_partition": "500", "schedule": "0 1 * * *"}
+    answer = operator.post("/spark-jobs/new/profile/", body)
+    job = SparkJob.objects.get(name="p")
+    assert answer.headers["Location"] == f"/spark-jobs/{job.pk}/"
+    assert job.parameters == {"topics": ["flights", "orders"], "records_per_partition": 500}
+    assert job.schedule == "0 1 * * *" and job.runs.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"name": "p", "topics": "absent"}, "Topic &#x27;absent&#x27; does not exist."),
+        ({"name": "p", "topics": "orders", "records_per_partition": "5"}, "must be from 100"),
+        ({"name": "p", "topics": "orders", "schedule": "x"}, "five fields"),
+        ({"name": "nightly profile", "topics": "orders"}, "exists already"),
+    ],
+)
+def test_an_error_is_next_to_its_field(
+    seeded: dict[str, Any], operator: Client, body: dict[str, str], text: str
+) -> None:
+    answer = operator.post("/spark-jobs/new/profile/", body)
+    assert answer.status_code == 400 and text in answer.content.decode()
+
+
+def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) -> None:
+    job = SparkJob.objects.get(name="nightly profile")
+    operator.post(f"/spark-jobs/{job.pk}/run/")
+    assert job.runs.count() == 2
+    operator.post(f"/spark-jobs/{job.pk}/stop/")
+    assert SparkRun.objects.filter(job=job, state="stopping").count() == 1
+    assert operator.post(f"/spark-jobs/{job.pk}/delete/").status_code == 409
+    SparkRun.objects.filter(job=job).update(state="stopped")
+    assert operator.post(f"/spark-jobs/{job.pk}/schedule/", {"schedule": ""}).status_code == 302
+    assert operator.post(f"/spark-jobs/{job.pk}/delete/").headers["Location"] == "/spark-jobs/"
+    assert operator.get(f"/spark-jobs/{job.pk}/").status_code == 404
+
+
+def test_a_report_and_an_error_are_shown(seeded: dict[str, Any], operator: Client) -> None:
+    running = SparkJob.objects.get(kind="archive")
+    page = operator.get(f"/spark-jobs/{running.pk}/").content.decode()
+    assert "Archived offsets" in page and "4000" in page
+    failed = SparkRun.objects.get(state="failed")
+    assert "did not respond" in operator.get(f"/spark-runs/{failed.pk}/").content.decode()
+
+
+def test_unknown_kinds_jobs_runs_and_operations(seeded: dict[str, Any], operator: Client) -> None:
+    for address in ("/spark-jobs/new/x/", "/spark-jobs/99/", "/spark-runs/99/", "/spark-jobs/99/schedule/"):
+        assert operator.get(address).status_code == 404
+    assert operator.post("/spark-jobs/1/x/").status_code == 404

@@ -1,0 +1,106 @@
+"""Runs of Spark jobs with drivers that are small programs: start, progress, restart, failure, stop, limit of drivers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.clients import spark_runs as client
+from controlplane.models import Change, SparkJob, SparkRun
+from controlplane.models.change import Outcome
+from controlplane.models.spark import SparkRunState
+from controlplane.services import spark_runs
+
+pytestmark = pytest.mark.django_db
+
+SAY = "import json, pathlib, sys, time; say = lambda **v: (pathlib.Path(sys.argv[1]) / 'status.json').write_text(json.dumps(v)); "
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.WEIR = replace(settings.WEIR, lake_dir=tmp_path / "lake", data_dir=tmp_path)
+    monkeypatch.setattr(spark_runs, "RESTART_SECONDS", 0)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    def runs(code: str) -> None:
+        monkeypatch.setattr(
+            client, "command", lambda run_id: [sys.executable, "-c", SAY + code, str(client.folder_of(run_id))]
+        )
+
+    return runs
+
+
+def run(name: str = "job") -> SparkRun:
+    job = SparkJob.objects.create(name=name, kind="profile", parameters={"topics": ["t"]}, actor="alice")
+    Change.objects.create(
+        actor="alice",
+        verb="spark_job.create",
+        object_kind="spark_job",
+        object_name=name,
+        object_id=f"spark-job-{job.pk}",
+    )
+    return SparkRun.objects.create(job=job, parameters=job.parameters, actor="alice")
+
+
+def until(row: SparkRun, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, f"{row.state}: {row.note} {row.status}"
+        spark_runs.advance_run(row.pk)
+        row.refresh_from_db()
+        time.sleep(0.05)
+
+
+def test_a_run_that_ends_is_finished_with_its_report(driver: Callable[[str], None]) -> None:
+    driver("say(phase='ended', rows=7, batches=1)")
+    row = run()
+    until(row, lambda: row.state == SparkRunState.FINISHED)
+    assert row.status["rows"] == 7 and row.restarts == 0
+    assert Change.objects.get().outcome == Outcome.CONFIRMED
+    described = (client.folder_of(row.pk) / "run.json").read_text()
+    assert '"kind": "profile"' in described
+
+
+def test_a_killed_driver_is_started_again(driver: Callable[[str], None]) -> None:
+    driver("say(phase='running', batches=1); time.sleep(120)")
+    row = run()
+    until(row, lambda: row.progress == 1 and row.pid is not None)
+    first = row.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    until(row, lambda: row.pid not in (None, first))
+    assert row.restarts == 1
+    SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING)
+    until(row, lambda: row.state == SparkRunState.STOPPED)
+
+
+def test_an_error_that_remains_is_not_repeated(driver: Callable[[str], None]) -> None:
+    driver("say(phase='failed', error='no such table', is_final=True)")
+    row = run()
+    until(row, lambda: row.state == SparkRunState.FAILED)
+    assert row.note == "no such table" and row.restarts == 0
+
+
+def test_a_driver_that_never_makes_progress_fails_with_its_log(driver: Callable[[str], None]) -> None:
+    driver("print('no memory')")
+    row = run()
+    until(row, lambda: row.state == SparkRunState.FAILED)
+    assert "no memory" in row.note and row.restarts == spark_runs.RESTARTS_MAX
+    assert "no memory" in client.log_tail(row.pk)
+
+
+def test_the_number_of_drivers_is_limited() -> None:
+    rows = [run(f"job-{n}") for n in range(spark_runs.RUNS_ACTIVE_MAX + 2)]
+    assert spark_runs.working_runs() == [r.pk for r in rows[: spark_runs.RUNS_ACTIVE_MAX]]
+    SparkRun.objects.filter(pk=rows[0].pk).update(state=SparkRunState.RUNNING)
+    assert len(spark_runs.working_runs()) == spark_runs.RUNS_ACTIVE_MAX

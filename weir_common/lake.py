@@ -1,0 +1,88 @@
+"""Names of the lake that the pipeline writes and the control plane reads: tables, properties, reasons. Values only.
+
+A topic has one table, and one of its dead letters when it has any. Both are in the namespace `topics`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+NAMESPACE = "topics"
+METRICS_NAMESPACE = "metrics"
+"""Tables of the job `history`."""
+
+DEAD_LETTERS_SUFFIX = "__dead_letters"
+
+POSITIONS = "weir.positions"
+"""Table property: JSON, the next offset to archive of each partition. It changes in the commit that adds the rows."""
+
+DEAD_LETTERS = "weir.dead-letters"
+"""Table property: JSON, the files of dead letters of the last commit that has any: {"id": ..., "files": [paths]}."""
+
+DEAD_LETTERS_PUBLISHED = "weir.dead-letters-published"
+"""Property of the table of dead letters: the `id` of the files that were added last."""
+
+JOB, OFFSETS, ROWS = "weir.job", "weir.offsets", "weir.rows"
+"""In the summary of a snapshot: the job, the offset ranges {"partition": [first, next]} as JSON, and the rows of the commit."""
+
+
+class ValueFormat(StrEnum):
+    """How the values of a topic become typed columns."""
+
+    RAW = "raw"
+    """No typed columns."""
+    JSON = "json"
+    """Plain JSON objects. A column has the type of its first value."""
+    REGISTRY = "registry"
+    """Avro, Protobuf or JSON with the ID of a schema registry."""
+
+
+class DeadLetterReason(StrEnum):
+    """Why a record is in the table of dead letters."""
+
+    NOT_JSON = "not_json"
+    NO_SCHEMA_ID = "no_schema_id"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    DOES_NOT_MATCH_SCHEMA = "does_not_match_schema"
+    SCHEMA_CONFLICT = "schema_conflict"
+    """The schema has a column whose type differs from the table's."""
+    TYPE_MISMATCH = "type_mismatch"
+    COLUMN_NAME = "column_name"
+    TOO_MANY_COLUMNS = "too_many_columns"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFiles:
+    """Files that the commit of a topic's table lists, and that the table of dead letters receives after it."""
+
+    id: str
+    files: tuple[str, ...]
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def parse(text: str | None) -> DeadLetterFiles | None:
+        if not text:
+            return None
+        found = json.loads(text)
+        return DeadLetterFiles(found["id"], tuple(found["files"]))
+
+
+def dead_letters_of(table: str) -> str:
+    return table + DEAD_LETTERS_SUFFIX
+
+
+def is_dead_letters(table: str) -> bool:
+    return table.endswith(DEAD_LETTERS_SUFFIX)
+
+
+def parse_positions(text: str | None) -> dict[int, int]:
+    """The property POSITIONS as numbers; empty for a table without it."""
+    return {int(partition): int(offset) for partition, offset in json.loads(text or "{}").items()}
+
+
+def positions_text(positions: dict[int, int]) -> str:
+    return json.dumps({str(partition): positions[partition] for partition in sorted(positions)})

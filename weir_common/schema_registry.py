@@ -1,0 +1,142 @@
+"""Client of a Confluent-compatible schema registry: the schema of an ID, with the schemas that it references.
+
+Invariants: a response is limited in bytes and time, and redirects are not followed. Schemas never change, so each is fetched one time per process.
+A failure is remembered for some seconds, so that a page of records does not wait for each of them. Does not contain: decoding
+(`weir_common.schema_formats`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from weir_common.schema_formats import RegistryUnreachable, Schema, SchemaType, SchemaUnavailable
+
+TIMEOUT_SECONDS = 2.0
+"""Of one request. A reader of records waits for it."""
+
+RESPONSE_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes of one response: it is in memory as a whole. Large schemas have some 100 KiB."""
+
+SCHEMAS_MAX = 2_000
+"""Schemas and failures that are kept. The oldest are dropped."""
+
+REFERENCES_MAX = 50
+"""Schemas that one schema references, directly or not."""
+
+UNKNOWN_SECONDS = 60.0
+"""An unknown ID is requested again after this time: the schema may be registered later."""
+
+UNREACHABLE_SECONDS = 10.0
+"""After a failed request no other is sent for this time."""
+
+NOT_FOUND = 404
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class SchemaRegistryClient:
+    """Thread-safe. `base_url` may contain user and password."""
+
+    def __init__(self, base_url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        parts = urlsplit(base_url)
+        host = parts.netloc.rpartition("@")[2]
+        self._base = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if parts.username:
+            self._headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._schemas: dict[int, Schema] = {}
+        self._failed: dict[int, tuple[float, SchemaUnavailable]] = {}
+        self._unreachable: tuple[float, str] = (0.0, "")
+        self._opener = build_opener(_NoRedirects)
+
+    def schema(self, schema_id: int) -> Schema:
+        """The schema of this ID. Raises SchemaUnavailable."""
+        with self._lock:
+            if (known := self._schemas.get(schema_id)) is not None:
+                return known
+            if (failed := self._failed.get(schema_id)) is not None and self._clock() < failed[0]:
+                raise type(failed[1])(*failed[1].args)
+            try:
+                found = self._fetch(schema_id)
+            except SchemaUnavailable as error:
+                again = max(self._unreachable[0], 0 if self._is_unreachable() else self._clock() + UNKNOWN_SECONDS)
+                _keep(self._failed, schema_id, (again, error))
+                raise
+            _keep(self._schemas, schema_id, found)
+            return found
+
+    def _is_unreachable(self) -> bool:
+        return self._clock() < self._unreachable[0]
+
+    def _fetch(self, schema_id: int) -> Schema:
+        body = self._get(f"/schemas/ids/{schema_id}", f"schema ID {schema_id}")
+        try:
+            kind = SchemaType(body.get("schemaType") or SchemaType.AVRO)
+        except ValueError:
+            raise SchemaUnavailable(
+                f"Schema ID {schema_id} has the unknown type {str(body['schemaType'])[:20]!r}."
+            ) from None
+        references: dict[str, str] = {}
+        self._follow(body, kind, references)
+        if kind is SchemaType.PROTOBUF:
+            body = self._get(f"/schemas/ids/{schema_id}?format=serialized", f"schema ID {schema_id}")
+        return Schema(schema_id, kind, str(body.get("schema", "")), tuple(references.items()))
+
+    def _follow(self, body: dict[str, Any], kind: SchemaType, found: dict[str, str]) -> None:
+        """Add the references of this schema, each after its own references."""
+        for reference in body.get("references") or []:
+            name, subject, version = (str(reference.get(n, "")) for n in ("name", "subject", "version"))
+            if name in found:
+                continue
+            if len(found) >= REFERENCES_MAX:
+                raise SchemaUnavailable(f"The schema references more than {REFERENCES_MAX} others.")
+            path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
+            inner = self._get(path, f"schema {subject} version {version}")
+            found[name] = ""  # a schema that references itself ends here
+            self._follow(inner, kind, found)
+            if kind is SchemaType.PROTOBUF:
+                inner = self._get(f"{path}?format=serialized", f"schema {subject} version {version}")
+            del found[name]
+            found[name] = str(inner.get("schema", ""))
+
+    def _get(self, path: str, what: str) -> dict[str, Any]:
+        if self._is_unreachable():
+            raise RegistryUnreachable(self._unreachable[1])
+        request = Request(self._base + path, headers=self._headers)  # noqa: S310 - the setting allows http and https only.
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+                data = response.read(RESPONSE_BYTES_MAX + 1)
+            if len(data) > RESPONSE_BYTES_MAX:
+                raise SchemaUnavailable(f"The response for {what} is larger than {RESPONSE_BYTES_MAX} bytes.")
+            body = json.loads(data)
+        except HTTPError as error:
+            if error.code == NOT_FOUND:
+                raise SchemaUnavailable(f"The schema registry has no {what}.") from None
+            raise RegistryUnreachable(f"The schema registry answered with status {error.code} for {what}.") from None
+        except (OSError, ValueError, RecursionError) as error:
+            reason = f"The schema registry did not answer ({type(error).__name__})."
+            self._unreachable = (self._clock() + UNREACHABLE_SECONDS, reason)
+            raise RegistryUnreachable(reason) from None
+        if not isinstance(body, dict):
+            raise SchemaUnavailable(f"The response for {what} is not a JSON object.")
+        return body
+
+
+def _keep(entries: dict[int, Any], key: int, value: Any) -> None:
+    while len(entries) >= SCHEMAS_MAX:
+        del entries[next(iter(entries))]
+    entries[key] = value

@@ -1,0 +1,268 @@
+"""The Spark jobs by name: their parameters with type, default and limits. The console's forms, the REST API and the drivers use the same definition.
+
+Contains values and their check only. The jobs themselves are classes in `pipeline.jobs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from weir_common.lake import ValueFormat
+
+NAMES_MAX = 100
+"""Topics or tables of one run: one driver reads all of them."""
+
+TEXT_LENGTH_MAX = 2_000
+
+
+class ParameterType(StrEnum):
+    TEXT = "text"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    CHOICE = "choice"
+    TOPICS = "topics"
+    TABLES = "tables"
+    INSTANT = "instant"
+    """ISO 8601 with a time zone, or empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`default` None: the parameter is required. `minimum`, `maximum`: of an integer, in `unit`."""
+
+    name: str
+    type: ParameterType
+    label: str
+    help: str
+    default: Any = None
+    minimum: int = 0
+    maximum: int = 2**31 - 1
+    choices: tuple[str, ...] = ()
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """`is_continuous`: the job runs until it is stopped. Other jobs end by themselves and can have a schedule."""
+
+    name: str
+    title: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    is_continuous: bool = False
+
+
+class ParameterError(ValueError):
+    """A parameter is missing, unknown or has a value that is not allowed."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+_TOPICS = Parameter("topics", ParameterType.TOPICS, "Topics", "Names of topics.")
+_TABLES = Parameter("tables", ParameterType.TABLES, "Tables", "Names of tables of the lake.")
+
+KINDS: dict[str, JobKind] = {
+    kind.name: kind
+    for kind in (
+        JobKind(
+            "archive",
+            "Archive",
+            "Copies topics to Iceberg tables of the lake, each record exactly once.",
+            (
+                _TOPICS,
+                Parameter(
+                    "value_format",
+                    ParameterType.CHOICE,
+                    "Value format",
+                    "Typed columns: none (raw), of plain JSON, or of values with the ID of a schema registry.",
+                    ValueFormat.RAW.value,
+                    choices=tuple(f.value for f in ValueFormat),
+                ),
+                Parameter(
+                    "key_buckets",
+                    ParameterType.INTEGER,
+                    "Key buckets",
+                    "Partitions new tables by this many buckets of the key, besides the day. 0: by the day only.",
+                    0,
+                    maximum=1_000,
+                ),
+                Parameter(
+                    "records_per_batch",
+                    ParameterType.INTEGER,
+                    "Records per batch",
+                    "Offsets in one batch. A larger batch makes larger files and needs more memory.",
+                    500_000,
+                    minimum=1_000,
+                    maximum=10_000_000,
+                ),
+                Parameter(
+                    "trigger_seconds",
+                    ParameterType.INTEGER,
+                    "Batch interval",
+                    "A batch begins at most this often.",
+                    30,
+                    maximum=3_600,
+                    unit="s",
+                ),
+                Parameter(
+                    "until_end",
+                    ParameterType.BOOLEAN,
+                    "Stop at the end",
+                    "Archive the records that are present at the start, then end.",
+                    False,
+                ),
+            ),
+            is_continuous=True,
+        ),
+        JobKind(
+            "compact",
+            "Compact",
+            "Merges small files of tables, expires snapshots and deletes files that no snapshot uses.",
+            (
+                _TABLES,
+                Parameter(
+                    "target_mb",
+                    ParameterType.INTEGER,
+                    "File size",
+                    "Files are merged up to this size.",
+                    128,
+                    minimum=1,
+                    maximum=2_048,
+                    unit="MB",
+                ),
+                Parameter(
+                    "snapshot_days",
+                    ParameterType.INTEGER,
+                    "Keep snapshots",
+                    "Snapshots older than this are expired. The newest one is always kept.",
+                    7,
+                    maximum=3_650,
+                    unit="days",
+                ),
+                Parameter(
+                    "orphan_days",
+                    ParameterType.INTEGER,
+                    "Keep unused files",
+                    "Files that no snapshot uses are deleted after this time. A run that still writes must be younger.",
+                    3,
+                    minimum=1,
+                    maximum=365,
+                    unit="days",
+                ),
+            ),
+        ),
+        JobKind(
+            "replay",
+            "Replay",
+            "Produces the rows of a table to a topic again, each one time, also over restarts.",
+            (
+                Parameter("table", ParameterType.TEXT, "Table", "Name of a table of the lake.", minimum=1),
+                Parameter("topics", ParameterType.TOPICS, "Target topic", "The topic that receives the records."),
+                Parameter(
+                    "since",
+                    ParameterType.INSTANT,
+                    "From",
+                    "Records of this time and later. Empty: from the first one.",
+                    "",
+                ),
+                Parameter(
+                    "until", ParameterType.INSTANT, "To", "Records before this time. Empty: to the last one.", ""
+                ),
+                Parameter("key", ParameterType.TEXT, "Key", "Records with this key, as text. Empty: all.", ""),
+                Parameter(
+                    "where",
+                    ParameterType.TEXT,
+                    "Filter",
+                    "A condition on columns, for example partition = 1 and offset < 5000. Empty: all.",
+                    "",
+                ),
+                Parameter(
+                    "keeps_partition",
+                    ParameterType.BOOLEAN,
+                    "Keep the partition",
+                    "Each record goes to the partition that it had. Otherwise its key chooses the partition.",
+                    True,
+                ),
+            ),
+        ),
+        JobKind(
+            "reconcile",
+            "Reconcile",
+            "Compares topics with their tables, per hour, and lists the offsets that differ.",
+            (_TOPICS,),
+        ),
+        JobKind(
+            "profile",
+            "Profile",
+            "Reports skew of partitions and keys, record sizes and the gain of compression, with proposals.",
+            (
+                _TOPICS,
+                Parameter(
+                    "records_per_partition",
+                    ParameterType.INTEGER,
+                    "Records per partition",
+                    "The newest records of each partition are read.",
+                    100_000,
+                    minimum=100,
+                    maximum=100_000_000,
+                ),
+            ),
+        ),
+    )
+}
+
+
+def parse(kind: JobKind, values: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a run: the given values, checked, and the defaults of the others. Raises ParameterError."""
+    known = {p.name for p in kind.parameters}
+    if unknown := sorted(set(values) - known):
+        raise ParameterError(
+            unknown[0], f"{kind.name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}."
+        )
+    return {p.name: _value(p, values.get(p.name, p.default)) for p in kind.parameters}
+
+
+def _value(p: Parameter, value: Any) -> Any:
+    if value is None:
+        raise ParameterError(p.name, f"{p.label} is required.")
+    if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
+        names = value.replace(",", " ").split() if isinstance(value, str) else value
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n for n in names):
+            raise ParameterError(p.name, f"{p.label} must be a list of names.")
+        names = sorted(set(names))
+        if not names and p.default is None:
+            raise ParameterError(p.name, f"{p.label} is required.")
+        if len(names) > NAMES_MAX:
+            raise ParameterError(p.name, f"{p.label} has {len(names)} names; the maximum is {NAMES_MAX}.")
+        return names
+    if p.type is ParameterType.BOOLEAN:
+        if not isinstance(value, bool):
+            raise ParameterError(p.name, f"{p.label} must be true or false.")
+        return value
+    if p.type is ParameterType.INTEGER:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ParameterError(p.name, f"{p.label} must be an integer.")
+        if not p.minimum <= value <= p.maximum:
+            raise ParameterError(p.name, f"{p.label} must be from {p.minimum} to {p.maximum}, not {value}.")
+        return value
+    return _text(p, value)
+
+
+def _text(p: Parameter, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
+        raise ParameterError(p.name, f"{p.label} must be text of at most {TEXT_LENGTH_MAX} characters.")
+    if p.type is ParameterType.CHOICE and value not in p.choices:
+        raise ParameterError(p.name, f"{p.label} must be one of {', '.join(p.choices)}, not {value!r}.")
+    if p.type is ParameterType.INSTANT and value:
+        try:
+            if datetime.fromisoformat(value).tzinfo is None:
+                raise ParameterError(p.name, f"{p.label} needs a time zone, as in 2026-01-31T08:00:00+00:00.")
+        except ValueError:
+            raise ParameterError(p.name, f"{p.label} must be a time, as in 2026-01-31T08:00:00+00:00.") from None
+    return value
