@@ -113,10 +113,10 @@ class GroupsApi:
         """As in Kafka, only brokers ask for share coordinators."""
         coordinator = m.FindCoordinatorResponse.Coordinator
         found: tuple[int, str, int, int, str | None]
-        if request.header.api_version < FIRST_WITH_SHARE:
-            found = (-1, "", -1, ErrorCode.INVALID_REQUEST, "share coordinators need version 6")
-        elif not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
+        if not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
             found = (-1, "", -1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+        elif request.header.api_version < FIRST_WITH_SHARE:
+            found = (-1, "", -1, ErrorCode.INVALID_REQUEST, "share coordinators need version 6")
         else:
             request.reply(
                 m.FindCoordinatorResponse(

@@ -99,12 +99,26 @@ class Broker:
             "background_work": work,
             "waiting_fetches": WaitingFetches(lambda: 1_000, lambda: 1_000),
             "history_reads": None,
+            "remote_logs": SimpleNamespace(request_start=Unused("remote_logs")),
             "warming": None,
             "listeners": SimpleNamespace(endpoints=(Endpoint("PLAINTEXT", "here", 9092),)),
             "dispatch": Dispatch(config, lambda: self.harness.now),
             "relocations": Unused("relocations"),
             "produce": ProduceApi(loop, partitions, verification, work, self.auth),  # type: ignore[arg-type]
             "groups": groups or Unused("groups"),
+            "coordinators": SimpleNamespace(
+                **{
+                    name: Unused(name)
+                    for name in (
+                        "endpoint",
+                        "persister",
+                        "share_config",
+                        "share_partitions",
+                        "share_send",
+                        "share_states",
+                    )
+                }
+            ),
             "coordinator": lambda topic, key, listener: (1, "here", 9092),
             "authorizer": self.authorizer,
             "auth": self.auth,

@@ -31,7 +31,7 @@ EXPECTED: dict[ApiKey, set[ErrorCode] | frozenset[ErrorCode]] = {
     ApiKey.METADATA: {TOPIC},
     ApiKey.OFFSET_COMMIT: {GROUP},
     ApiKey.OFFSET_FETCH: {GROUP},
-    ApiKey.FIND_COORDINATOR: {GROUP, TRANSACTION},
+    ApiKey.FIND_COORDINATOR: {GROUP, TRANSACTION, CLUSTER},
     ApiKey.JOIN_GROUP: {GROUP},
     ApiKey.HEARTBEAT: {GROUP},
     ApiKey.LEAVE_GROUP: {GROUP},
@@ -75,6 +75,18 @@ EXPECTED: dict[ApiKey, set[ErrorCode] | frozenset[ErrorCode]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: {GROUP},
     ApiKey.LIST_CONFIG_RESOURCES: {CLUSTER},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {TOPIC},
+    ApiKey.SHARE_GROUP_HEARTBEAT: {GROUP},
+    ApiKey.SHARE_GROUP_DESCRIBE: {GROUP},
+    ApiKey.SHARE_FETCH: {GROUP},
+    ApiKey.SHARE_ACKNOWLEDGE: {GROUP},
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: {CLUSTER},
+    ApiKey.READ_SHARE_GROUP_STATE: {CLUSTER},
+    ApiKey.WRITE_SHARE_GROUP_STATE: {CLUSTER},
+    ApiKey.DELETE_SHARE_GROUP_STATE: {CLUSTER},
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: {CLUSTER},
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: {GROUP},
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: {GROUP},
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: {GROUP},
 }
 """The errors of each API for a caller without permission. A new API needs a line."""
 PUBLIC: dict[ApiKey, set[ErrorCode]] = {
