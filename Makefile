@@ -146,7 +146,7 @@ browser: setup tools  ## the console in Chromium; screenshots in build/
 	$(BIN)/python -m pytest tests/browser -m "long or not long" $(ARGS)
 
 pipeline: setup  ## the Spark jobs on a real cluster
-	$(BIN)/python -m pytest tests/pipeline tests/unit/pipeline $(ARGS)
+	$(BIN)/python -m pytest tests/pipeline tests/unit/pipeline -m "long or not long" $(ARGS)
 
 lake-kills: setup  ## kill -9 of an archive to the lake at random steps of its commits; rows = records: make lake-kills ROUNDS=100 SEED=1
 	$(BIN)/python -m tests.pipeline.lake_kills --rounds $(ROUNDS) --seed $(SEED) $(ARGS)

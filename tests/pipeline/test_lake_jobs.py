@@ -30,7 +30,7 @@ from weir_common.lake_catalog import LakeSettings
 from weir_common.spark_jobs import KINDS, parse
 from weir_common.spark_runs import RunDescription
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(560)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(560)]
 
 RECORDS = 400
 
