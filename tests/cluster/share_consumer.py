@@ -62,6 +62,8 @@ class ShareMember:
         self.refused: list[tuple[Delivery, int]] = []
         self.unknown: list[Delivery] = []
         self.problem: BaseException | None = None
+        self.ends_s: float | None = None
+        """From this time on (monotonic seconds) the member leaves or has crashed: its locks end."""
         self._connections: dict[tuple[str, int], socket.socket] = {}
         self._sessions: dict[int, Session] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
@@ -155,6 +157,7 @@ class ShareMember:
                     self._sessions.clear()
                     self._leaders.clear()
                     self._crash.wait(0.1)
+            self.ends_s = time.monotonic()
             if not self._crash.is_set():
                 self._leave()
         except BaseException as e:
