@@ -144,10 +144,11 @@ class ShareGroup(PersistedShareGroup):
                 self._last_assignment_ms = now.mono_ms
         after = self.current_assignments.get(e.member_id, ShareMemberAssignment())
         target = self.targets.get(e.member_id)
-        if target is not None and after.epoch != self.target_epoch:
+        if target is None:
+            # It waits for the assignment of the group epoch, so it must not be in that epoch yet.
+            target = EMPTY_ASSIGNMENT
+        if after.epoch != self.target_epoch:
             after = ShareMemberAssignment(self.target_epoch, before.epoch, target)
-        elif target is None:
-            after = ShareMemberAssignment(self.epoch, before.epoch, EMPTY_ASSIGNMENT)  # it waits for an assignment
         self.change(ShareRecordKey.CURRENT_ASSIGNMENT, e.member_id, after)
         self._restart_session(e.member_id, now)
         whole = e.epoch == JOIN_GROUP_MEMBER_EPOCH or e.topics is not None
@@ -194,7 +195,9 @@ class ShareGroup(PersistedShareGroup):
             e.topics if e.topics is not None else old.topics if old is not None else frozenset(),
         )
         self.change(ShareRecordKey.MEMBER, e.member_id, new)
-        if old is None or old.topics != new.topics:
+        # A member without a target assignment: the previous coordinator failed during the join.
+        lost = e.member_id not in self.targets and self.target_epoch == self.epoch
+        if old is None or old.topics != new.topics or lost:
             self._raise_epoch()
         elif self._seen != self.topics.version:
             self._raise_epoch(only_if_partitions_changed=True)

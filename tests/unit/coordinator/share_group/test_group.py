@@ -173,6 +173,20 @@ def test_assignments_wait_for_the_assignment_interval() -> None:
     assert scene.share_beat("m1", 1).assigned == share(A, 0, 1, 2, 3)
 
 
+def test_a_member_that_joins_within_the_assignment_interval_gets_its_partitions_after_it() -> None:
+    scene = Scene(config=ShareGroupConfig(assignment_ms=1_000, session_ms=10_000, heartbeat_ms=1_000))
+    scene.settle("m1")
+    scene.pass_ms(1_000)
+    first = scene.share_beat("m1", 1)
+    second = scene.join("m2")
+    assert (second.assigned, second.heartbeat_ms) == (frozenset(), SOON_MS) and second.epoch > 0
+    scene.pass_ms(1_000)
+    found = [scene.share_beat("m2", second.epoch), scene.share_beat("m1", first.epoch)]
+    assert found[0].assigned | found[1].assigned == share(A, 0, 1, 2, 3)
+    assert {len(x.assigned) for x in found} == {2}
+    scene.share_group.validate()
+
+
 def test_a_successor_has_the_same_group() -> None:
     scene = Scene()
     scene.settle("m1")
