@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from brokerd.delivery import front_partition, half_front, half_messages
+from brokerd.delivery import front_partition, half_messages
 from brokerd.delivery.front_partition import FrontPartition, FrontState
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.half_messages import DecisionAppended, HalfDecision, HalfMessages, HalfPending
@@ -110,11 +110,6 @@ def checks_come_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(half_messages, "check_at_ms", lambda appended_ms, number: at_ms(appended_ms, number) - 300)
 
 
-def decided_records_are_deleted_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HalfFront, "_deletable_below", lambda self, now: self._next_offset)
-    patch.setattr(half_front, "MARK_MS", 0)
-
-
 def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FrontPartition, "_count", lambda self, offsets, change: None)
     patch.setattr(HalfFront, "_deletable_below", lambda self, now: self._next_offset)
@@ -132,7 +127,6 @@ def waiting_records_do_not_keep_the_log(patch: pytest.MonkeyPatch) -> None:
         (records_that_are_not_stable_are_ignored, 1),
         (expired_messages_stay_undecided, 1),
         (checks_come_early, 1),
-        (decided_records_are_deleted_at_once, 1),
         (waiting_records_do_not_keep_the_log, 1),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",

@@ -13,8 +13,8 @@ WORDS = re.compile(
     r"(state|state_from|state_to|kind|mode|origin|handover|cause|status|block|severity|outcome|part"
     r"|tail_doubt|retention_limit|permission|operation|pattern_type|resource_type)"
 )
-FREE = {("ConsumerGroup", "state"), ("HandledRequest", "kind")}
-"""Words that brokers of another version may extend."""
+FREE = {("ConsumerGroup", "state"), ("HandledRequest", "kind"), ("SparkJob", "kind")}
+"""Words that brokers of another version may extend, and kinds of Spark jobs, which `weir_common.spark_jobs` declares."""
 UNITS = (
     (re.compile(r"(?:.*_)?bytes(?:_.*)?"), "bytes"),
     (re.compile(r".*_per_s"), "per second"),
