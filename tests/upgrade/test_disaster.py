@@ -197,7 +197,7 @@ def rebuilt_and_imported(devcluster: DevCluster, written: dict[str, list[int]]) 
     for file in devcluster.folder.glob("db.sqlite3*"):
         file.unlink()
     output = devcluster.manage("import_metadata")
-    assert "Imported 5 topics" in output, output
+    assert "Imported 6 topics" in output, output
     devcluster.up()
     wait_for(lambda: all_in_sync(devcluster), "full ISR after the rebuild")
     group = wait_for(lambda: seen_group(devcluster, "readers"), "the console to show a group without a row")

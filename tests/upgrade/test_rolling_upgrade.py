@@ -180,12 +180,12 @@ def raise_level(devcluster: MixedCluster) -> subprocess.CompletedProcess[str]:
     )
 
 
-def finalised(devcluster: MixedCluster, broker_id: int) -> list[tuple[str, int]]:
+def finalised(devcluster: MixedCluster, broker_id: int) -> dict[str, int]:
     raw = Raw(devcluster, broker_id)
     try:
         raw.send(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"))
         answer = raw.receive(ApiKey.API_VERSIONS, 3)
-        return [(f.name, f.max_version_level) for f in answer.finalized_features]
+        return {f.name: f.max_version_level for f in answer.finalized_features}
     finally:
         raw.close()
 
@@ -224,9 +224,7 @@ def upgrade_and_downgrade(devcluster: MixedCluster, verifier: Verifier, watch: W
     done = raise_level(devcluster)
     assert done.returncode == 0 and f"level {LEVEL_MAX}" in done.stdout, done.stderr
     for broker_id in devcluster.ports:
-        wait_for(
-            lambda i=broker_id: finalised(devcluster, i) == [(FEATURE, LEVEL_MAX)], f"the level at broker {broker_id}"
-        )  # type: ignore[misc]
+        wait_for(lambda i=broker_id: finalised(devcluster, i)[FEATURE] == LEVEL_MAX, f"the level at broker {broker_id}")  # type: ignore[misc]
     verifier.progress("at the new level", 500)
     watch.end()
     assert watch.looks > 20 and min(watch.least.values()) >= MIN_INSYNC, watch.least
