@@ -22,7 +22,8 @@ PAGES = {
 
 def test_all_charts_of_a_page_show_the_value_under_the_pointer(session: BrowserSession) -> None:
     page = session.page
-    page.goto("/topics/flights/")
+    # The samples were written when the server started: with the default range of 15 minutes a slow run finds none of them in the charts.
+    page.goto("/topics/flights/?range=6h")
     session.live()
     chart = page.locator(".history .u-over").first
     shown = page.locator(".history .readout:visible")
