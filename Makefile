@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -153,6 +153,9 @@ lake-kills: setup  ## kill -9 of an archive to the lake at random steps of its c
 
 bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
 	$(BIN)/python -m bench $(ARGS)
+
+bench-against: setup  ## broker CPU per GB relative to an earlier commit, in one run: make bench-against COMMIT=HEAD~20 (options: ARGS='--rounds 15 --only 1024')
+	$(BIN)/python -m bench.against $(COMMIT) $(ARGS)
 
 bench-many: setup  ## ten thousand partitions on one broker: starts, stop, memory, produce beside ten; some minutes (options: make bench-many ARGS='--passes 2')
 	$(BIN)/python -m bench.many $(ARGS)

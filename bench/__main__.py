@@ -70,17 +70,20 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Elapsed seconds; user and system seconds of the brokers per GB; the cost factor of the machine."""
+    """`user`, `system`: CPU seconds of the brokers per GB, counted in clock ticks. `cpu`: their sum, counted in nanoseconds. `machine`: its cost factor."""
 
     seconds: float
     user: float
     system: float
+    cpu: float
     machine: float
 
 
 @contextmanager
-def local_cluster(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any], dict[int, int], float]]:
-    """The output of `up` (and its `folder`), the pids of the brokers by id, the seconds until ready."""
+def local_cluster(
+    port_base: int, *options: str, tree: Path = ROOT
+) -> Iterator[tuple[dict[str, Any], dict[int, int], float]]:
+    """The output of `up` (and its `folder`), the pids of the brokers by id, the seconds until ready. `tree`: the checkout whose program runs."""
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
         manage = [sys.executable, "manage.py"]
         began = time.monotonic()
@@ -99,7 +102,7 @@ def local_cluster(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any
                 "--json",
                 *options,
             ],
-            cwd=ROOT,
+            cwd=tree,
             capture_output=True,
             text=True,
             check=False,
@@ -110,7 +113,7 @@ def local_cluster(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any
         try:
             status = subprocess.run(
                 [*manage, "status", "--json", "--data-dir", folder],
-                cwd=ROOT,
+                cwd=tree,
                 capture_output=True,
                 text=True,
                 check=True,
@@ -119,7 +122,7 @@ def local_cluster(port_base: int, *options: str) -> Iterator[tuple[dict[str, Any
             brokers = {int(p["name"][7:]): p["pid"] for p in processes if p["name"].startswith("broker-")}
             yield {**json.loads(up.stdout), "folder": folder}, brokers, seconds
         finally:
-            subprocess.run([*manage, "down", "--data-dir", folder], cwd=ROOT, capture_output=True, check=False)
+            subprocess.run([*manage, "down", "--data-dir", folder], cwd=tree, capture_output=True, check=False)
 
 
 def one_pass(
@@ -136,14 +139,16 @@ def one_pass(
     for act in ("produce", "consume"):
         machine = control.factor(act, case.batch_bytes, folder)
         user, system = cpu_seconds(pids)
+        cpu = cpu_clock(pids)
         if act == "produce":
             seconds = produce(bootstrap, [topic], value, count, case.batch_bytes, "1" if case.replicas == 1 else "all")
         else:
             seconds = consume(bootstrap, [topic], count)
+        cpu = cpu_clock(pids) - cpu
         user_after, system_after = cpu_seconds(pids)
         machine = (machine + control.factor(act, case.batch_bytes, folder)) / 2
         gb = count * case.record_bytes / 1e9
-        out[act] = Pass(seconds, (user_after - user) / gb, (system_after - system) / gb, machine)
+        out[act] = Pass(seconds, (user_after - user) / gb, (system_after - system) / gb, cpu / gb, machine)
     admin.delete_topics([topic])[topic].result(30)
     return out
 
