@@ -9,7 +9,6 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,8 +24,7 @@ from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
-from brokerd.security.certificates import CertificateError, Certificates
-from brokerd.security.principals import distinguished_name, parse_mapping_rules, user_of
+from brokerd.security.certificates import Certificates
 from brokerd.server.dispatch import Dispatch
 from brokerd.wire.framing import FileRegion
 from tests.pki import Authority
@@ -237,30 +235,6 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
     assert len(names) == 1
 
 
-@pytest.mark.parametrize(
-    ("rules", "name", "user"),
-    [
-        ("", "CN=a,O=x", "User:CN=a,O=x"),
-        ("DEFAULT", "CN=a,O=x", "User:CN=a,O=x"),
-        (r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,DEFAULT", "CN=svc,OU=ServiceUsers,O=x", "User:svc"),
-        (r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,DEFAULT", "CN=svc,OU=Others", "User:CN=svc,OU=Others"),
-        (
-            r"RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L",
-            "CN=Ad,OU=Ad,O=o,L=l,ST=s,C=c",
-            "User:ad@ad",
-        ),
-        (r"RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/U", "CN=alice,O=x", "User:ALICE"),
-        (r"RULE:^CN=(.*),O=a\/b$/$1/L", "CN=Bob,O=a/b", "User:bob"),
-        (r"RULE:^CN=(.*),O=a$/$1/", "CN=Bob,O=b", None),
-        (r"RULE:^CN=(.*)$/$1/", "CN=" + "a" * 1_000, None),
-        ("", "CN=" + "a" * 1_000, "User:CN=" + "a" * 1_000),
-        (r"RULE:^CN=(.*),O=a$/$1/", None, "User:ANONYMOUS"),
-    ],
-)
-def test_mapping_rules_give_the_same_principals_as_kafka(rules: str, name: str | None, user: str | None) -> None:
-    assert user_of(name, parse_mapping_rules(rules)) == user
-
-
 @pytest.mark.parametrize(("name", "received"), [("CN=alice,O=a", True), ("CN=alice,O=b", False), (None, True)])
 def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str | None, received: bool) -> None:
     config = BrokerConfig.parse(
@@ -291,28 +265,7 @@ def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str |
     )
 
 
-@pytest.mark.parametrize("rules", ["RULE:a", "RULE:(/x/", "default", "RULE:a/b/X"])
-def test_malformed_mapping_rules_are_rejected(rules: str) -> None:
-    with pytest.raises(ValueError):
-        parse_mapping_rules(rules)
-
-
-def test_a_distinguished_name_has_javas_format() -> None:
-    subject = ((("countryName", "DE"),), (("emailAddress", "a@b"),), (("commonName", ' #a+b" '),))
-    assert distinguished_name(subject) == 'CN=\\ #a\\+b\\"\\ ,1.2.840.113549.1.9.1=#1603614062,C=DE'
-
-
 # -- keys ----------------------------------------------------------------------------------------------------------------
-def test_a_private_key_may_be_inline_and_encrypted(authority: Authority) -> None:
-    authority.issue("inline", encrypted="a pass phrase")
-    key, chain = ((authority.folder / f"inline.{x}").read_text().replace("\n", "\\n") for x in ("key", "crt"))
-    given = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
-    assert certificates({**given, "ssl.key.password": "a pass phrase"}).server
-    with pytest.raises(CertificateError, match="invalid key store") as e:
-        certificates({**given, "ssl.key.password": "wrong"})
-    assert "wrong" not in str(e.value)
-    with pytest.raises(CertificateError, match=r"set ssl\.key\.password"):
-        certificates(given)
 
 
 def test_a_new_certificate_is_used_without_a_restart_and_an_invalid_one_is_ignored(
@@ -333,34 +286,6 @@ def test_a_new_certificate_is_used_without_a_restart_and_an_invalid_one_is_ignor
     pem.write_text("half a fi")
     assert (echo.certificates.check_files(), echo.certificates.check_files(), shown()) == (False, False, "second")
     assert old.send_request(b"still here") == b"still here"
-
-
-def test_certificate_paths_can_change_at_run_time(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    """kafka-configs --entity-type brokers --alter --add-config ssl.keystore.location=..."""
-    first, second = authority.issue("first"), authority.issue("second")
-    config = BrokerConfig.parse(
-        {
-            "broker.id": "1",
-            "log.dirs": "/x",
-            "listeners": "SSL://127.0.0.1:0,OWN://127.0.0.1:0",
-            "inter.broker.listener.name": "SSL",
-            "listener.security.protocol.map": "OWN:SSL",
-            "ssl.keystore.location": str(first),
-            "listener.name.own.ssl.keystore.location": str(first),
-        }
-    )
-    every, own = (Certificates(partial(config.of, listener)) for listener in config.listeners)
-    before = every.server
-    assert not every.check_files()
-    config.follow({1: (1, {"ssl.keystore.location": str(second)})})
-    assert every.check_files() and every.server is not before
-    assert not own.check_files(), "what the file says of one listener stays"
-    after = every.server
-    config.follow({1: (2, {"ssl.keystore.location": "/nowhere.pem"})})
-    assert not every.check_files() and every.server is after
-    assert "the old certificates stay in use" in caplog.text
-    config.follow({1: (3, {})})
-    assert every.check_files(), "the file's word again"
 
 
 # -- unauthenticated clients ---------------------------------------------------------------------------------------------

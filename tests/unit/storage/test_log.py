@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
@@ -16,7 +14,6 @@ from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
 from brokerd.storage.log import FetchRefused, Log
 from brokerd.storage.producers import ACCEPTED, Duplicate, ProducerRefused
 from brokerd.wire import records
-from brokerd.wire.compression import LZ4, NONE
 from brokerd.wire.records import Record
 from brokerd.wire.steps import run_now
 from tests.simulation.disk import SimDisk
@@ -165,16 +162,6 @@ def test_a_replica_that_starts_within_a_batch_starts_with_that_batch() -> None:
         follower.append_fetched(data, NOW)  # batches that the log has are not appended again
 
 
-def test_a_gap_of_more_than_31_bits_starts_a_new_segment() -> None:
-    log = opened()
-    append(log)
-    far = batch()
-    records.stamp(far, 0, 2**33, 0)
-    log.append_fetched(memoryview(far), NOW)
-    append(log)
-    assert offsets(log, 5) == [2**33, 2**33 + 1]
-
-
 def test_log_append_time_is_stamped() -> None:
     log = opened(message_timestamp_type="LogAppendTime")
     append(log, batch(2, timestamp=5), now=Now(0, 777))
@@ -183,43 +170,6 @@ def test_log_append_time_is_stamped() -> None:
 
 
 # -- rolling -----------------------------------------------------------------------------------------------------------
-def test_segments_are_named_by_their_base_offset_and_indexes_are_written_at_the_roll() -> None:
-    disk = sim()
-    log = opened(disk, segment_bytes="400")
-    for _ in range(6):
-        append(log, batch(2))
-    names = disk.listdir(FOLDER)
-    for segment in log.segments:
-        assert f"{segment.base_offset:020d}.log" in names
-    assert f"{0:020d}.index" in names and f"{0:020d}.timeindex" in names
-
-
-def test_a_segment_is_rolled_by_record_timestamps() -> None:
-    log = opened(segment_ms="1000")
-    append(log, batch(timestamp=5_000))
-    append(log, batch(timestamp=6_000))
-    assert len(log.segments) == 1
-    append(log, batch(timestamp=6_001))
-    assert [s.base_offset for s in log.segments] == [0, 2]
-
-
-def test_segment_jitter_rolls_earlier_and_deterministically() -> None:
-    ends = set()
-    for _ in range(2):
-        log = opened(segment_ms="1000", segment_jitter_ms="900")
-        step = 0
-        while len(log.segments) == 1:
-            append(log, batch(timestamp=step))
-            step += 10
-        ends.add(step)
-    assert len(ends) == 1 and ends.pop() <= 1_020
-
-
-def test_a_full_index_rolls_the_segment() -> None:
-    log = opened(index_interval_bytes="0", segment_index_bytes="32")
-    for _ in range(9):
-        append(log)
-    assert [s.base_offset for s in log.segments] == [0, 4, 8]
 
 
 def test_a_closed_unread_segment_has_no_open_file_and_no_index_in_memory() -> None:
@@ -301,117 +251,9 @@ def test_a_file_region_in_flight_stays_readable_after_the_deletion_of_its_segmen
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------
-def test_retention_by_size_keeps_at_least_the_configured_size() -> None:
-    log = opened(segment_bytes="400", retention_bytes="1000")
-    for _ in range(20):
-        append(log, batch(2))
-    log.retain(NOW, log.end_offset)
-    assert 1_000 <= log.size_bytes < 1_400
-    assert log.start_offset == log.segments[0].base_offset > 0
-
-
-def test_retention_never_passes_the_high_watermark() -> None:
-    log = opened(segment_bytes="400", retention_ms="1")
-    for _ in range(10):
-        append(log, batch(2))
-    late = Now(0, 10_000_000)
-    log.retain(late, 9)
-    assert log.start_offset <= 9 < log.segments[1].base_offset
-    log.retain(late, 20)
-    assert (log.start_offset, log.size_bytes) == (20, 0)
-    assert log.last_epoch == 0, "the epoch outlives its records"
-
-
-def test_retention_by_time_uses_the_newest_record_of_a_segment() -> None:
-    log = opened(segment_bytes="400", retention_ms="1000")
-    for t in (100, 2_000, 100, 100, 100, 100, 100, 5_000):
-        append(log, batch(3, timestamp=t))
-    log.retain(Now(0, 3_001), log.end_offset)
-    assert log.start_offset == log.segments[0].base_offset > 3
-    assert all(s.max_timestamp >= 2_001 or s is not log.segments[0] for s in log.segments)
-
-
-def test_a_wrong_time_index_causes_no_deletion() -> None:
-    disk = sim()
-    log = opened(disk, segment_bytes="400")
-    for _ in range(4):
-        append(log, batch(3))
-    log.close()
-    index = disk.names[FOLDER / f"{0:020d}.timeindex"]
-    index.live[:] = bytes(len(index.live))
-    again = opened(disk, segment_bytes="400", retention_ms="1000")
-    again.retain(Now(0, 1_000_500), again.end_offset)
-    assert again.start_offset == 0
-
-
-def test_records_deleted_by_another_replica_are_deleted_within_a_segment_if_old_enough() -> None:
-    log = opened(retention_ms="1000")
-    for t in (100, 900, 100, 5_000, 100):
-        append(log, batch(3, timestamp=t))
-    now = Now(0, 2_000)
-    log.retain(now, log.end_offset)
-    assert log.start_offset == 0, "its one segment has a young record"
-    assert not log.retain_as(12, now, log.end_offset), "the recent record has a lower offset"
-    assert not log.retain_as(9, Now(0, 1_900), log.end_offset), "not old enough yet"
-    assert not log.retain_as(9, now, 8), "not committed"
-    assert log.retain_as(9, now, log.end_offset) and log.start_offset == 9
-    assert not log.retain_as(6, now, log.end_offset), "it has gone already"
-
-
-def test_records_deleted_by_another_replica_are_deleted_by_size_if_enough_remain() -> None:
-    log = opened(segment_bytes="400", retention_bytes="600")
-    for _ in range(6):
-        append(log, batch(2))
-    size = log.segments[0].size // 2
-    stays = [log.segments[0].base_offset + 2 * i for i in range(6) if (6 - i) * size >= 600]
-    assert not log.retain_as(stays[-1] + 2, NOW, log.end_offset)
-    assert log.retain_as(stays[-1], NOW, log.end_offset) and log.start_offset == stays[-1]
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{}, {"cleanup_policy": "compact", "retention_ms": "1"}, {"cleanup_policy": "", "retention_ms": "1"}],
-    ids=["kept for ever", "compacted", "no policy"],
-)
-def test_records_deleted_by_another_replica_are_kept_without_retention(more: dict[str, str]) -> None:
-    log = opened(**{"retention_ms": "-1", **more})
-    append(log, batch(3, timestamp=1))
-    append(log, batch(3, timestamp=1))
-    assert not log.retain_as(3, Now(0, 10_000_000), log.end_offset)
-
-
-def test_without_a_cleanup_policy_nothing_is_deleted_or_compacted() -> None:
-    log = opened(
-        cleanup_policy="", retention_ms="1", retention_bytes="1", segment_bytes="200", max_compaction_lag_ms="1"
-    )
-    for _ in range(6):
-        append(log, batch(3, timestamp=1))
-    assert not (log.config.deletes or log.config.compacts)
-    assert log.retain(Now(0, 10_000_000), log.end_offset) == []
-    assert log.start_offset == 0 and len(log.segments) > 1
 
 
 # -- timestamps --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("codec", [NONE, LZ4])
-def test_the_first_record_at_or_after_a_time_is_found(codec: int) -> None:
-    log = opened(segment_bytes="900", index_interval_bytes="200")
-    times = [10, 30, 20, 20, 50, 40, 60, 60, 55, 90, 70, 80, 100, 95, 97, 120]
-    for i in range(0, len(times), 2):
-        data = records.build([Record(j, times[i + j], None, bytes(60)) for j in range(2)], compression=codec)
-        append(log, bytearray(data), epoch=i)
-    for wanted in range(130):
-        expected = next(((i, t) for i, t in enumerate(times) if t >= wanted), None)
-        found = run_now(log.offset_for_timestamp(wanted, EVERYTHING))
-        assert (found and found[:2]) == expected
-        if found:
-            assert found[2] == found[0] // 2 * 2
-    assert run_now(log.max_timestamp()) == (15, 120)
-    assert run_now(log.offset_for_timestamp(100, 12)) is None
-
-
-def test_an_empty_log_has_no_offset_for_a_timestamp() -> None:
-    log = opened()
-    assert run_now(log.max_timestamp()) is None and run_now(log.offset_for_timestamp(0, EVERYTHING)) is None
 
 
 # -- disk failures -----------------------------------------------------------------------------------------------------
@@ -520,43 +362,3 @@ def test_cached_batch_positions_are_dropped_by_a_truncation() -> None:
     for at in range(9):
         assert offsets(log, at, upto=9)[0] <= at
     assert [offsets(log, at)[0] for at in range(4, 9)] == [4] * 5
-
-
-def test_of_equal_timestamps_the_first_record_is_found() -> None:
-    log = opened(index_interval_bytes="0")
-    for timestamp in (5, 9, 9, 9, 9):
-        append(log, batch(timestamp=timestamp))
-    assert run_now(log.offset_for_timestamp(9, EVERYTHING)) == (1, 9, 0)
-    assert run_now(log.max_timestamp()) == (1, 9)
-
-
-def test_a_look_up_in_a_batch_that_cannot_be_decompressed_returns_its_first_offset() -> None:
-    """The producer sent a batch with a correct CRC. It must not prevent lookups in the batches around it."""
-    log = opened()
-    append(log, batch(2, timestamp=10))
-    bad = batch(3, timestamp=20)
-    bad[records.HEADER_BYTES :] = b"\xff" * (len(bad) - records.HEADER_BYTES)
-    struct.pack_into(">I", bad, records.CRC_AT, crc32c(bytes(bad[records.CRC_FROM :])))
-    append(log, bad)
-    append(log, batch(2, timestamp=30))
-    assert [run_now(log.offset_for_timestamp(t, EVERYTHING)) for t in (5, 15, 25)] == [
-        (0, 10, 0),
-        (2, 20, 0),
-        (5, 30, 0),
-    ]
-    struct.pack_into(">q", bad, 35, 40)  # the newest record of all, according to its header
-    struct.pack_into(">I", bad, records.CRC_AT, crc32c(bytes(bad[records.CRC_FROM :])))
-    append(log, bad)
-    assert run_now(log.max_timestamp()) == (7, 40)
-
-
-def test_look_ups_by_time_have_a_memory_limit_per_request_and_return_an_earlier_offset_above_it() -> None:
-    log = opened()
-    append(log, bytearray(records.build([Record(i, 10 + i, b"k", b"v") for i in range(4)])))
-    room = records.UnpackBudget(records_max=5)
-    assert run_now(log.offset_for_timestamp(12, EVERYTHING, room)) == (2, 12, 0)
-    assert run_now(log.offset_for_timestamp(12, EVERYTHING, room)) == (0, 13, 0), (
-        "of its batch the first: nothing is missed"
-    )
-    assert run_now(log.max_timestamp(room)) == (0, 13)
-    assert run_now(log.offset_for_timestamp(12, EVERYTHING, records.UnpackBudget())) == (2, 12, 0)

@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from brokerd.cluster.image import Image
-from brokerd.cluster.metadata import FeatureFinalised, ReplicaReset, TopicReady
+from brokerd.cluster.metadata import ReplicaReset, TopicReady
 from brokerd.cluster.model import BrokerState, TopicState
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller import database, request_persistence
@@ -27,10 +27,10 @@ from controlplane.controller.events import (
 )
 from controlplane.controller.pending_requests import PendingRequests
 from controlplane.controller.reconcile_pass import ReconcilePass
-from controlplane.models import Change, Cluster, HandledRequest, MovePartition, ReplicaRecovery, Topic
+from controlplane.models import Change, Cluster, MovePartition, ReplicaRecovery, Topic
 from controlplane.selectors import moves as selectors
 from controlplane.selectors import recoveries
-from controlplane.services import features, move_worker, moves, recovery, topics
+from controlplane.services import move_worker, moves, recovery, topics
 from controlplane.services.common import AlreadyExists, Rejected
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
@@ -65,27 +65,6 @@ def new(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "partitions": 2, "replication_factor": 1, "assignment": None, "configs": {}, **more}
 
 
-def test_client_requests_and_operator_acts_write_the_same_rows(world: World) -> None:
-    answer = CoreHarness().request("create_topics", new("flights", configs={"retention.ms": "5", "segment.ms": None}))
-    row = Topic.objects.get()
-    assert (row.partitions, row.configs, row.request_id) == (2, {"retention.ms": "5"}, "r1")
-    assert [(t.topic_id, t.request_id) for t in answer.topics] == [(row.id, "r1")]
-    assert Change.objects.get().actor == "client at broker 1", "a broker of before does not say who asked"
-
-
-def test_a_change_row_has_the_principal_and_the_broker_of_the_request(world: World) -> None:
-    core_harness = CoreHarness()
-    core_harness.request("create_topics", new("t"), principal="User:ann")
-    core_harness.request("delete_topics", {"name": "t"}, request_id="r2", principal="User:bob")
-    quota = {"name": '{"user":"ann"}', "kind": "quota", "value": {"producer_byte_rate": 1.0}}
-    core_harness.request("alter_access", quota, request_id="r3", principal="User:root")
-    assert [(c.verb, c.actor) for c in Change.objects.order_by("id")] == [
-        ("topic.create", "User:ann at broker 1"),
-        ("topic.delete", "User:bob at broker 1"),
-        ("quota.set", "User:root at broker 1"),
-    ]
-
-
 def test_a_change_without_the_database_gets_its_row_when_the_database_is_available(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,50 +94,6 @@ def test_a_change_without_the_database_gets_its_row_when_the_database_is_availab
     assert row.finished_at is not None
 
 
-def test_a_repeated_request_is_written_once_and_answered_each_time(world: World) -> None:
-    core_harness = CoreHarness()
-    first = core_harness.request("create_topics", new("a"), new("b"))
-    again = core_harness.request("create_topics", new("a"), new("b"))
-    assert {t.topic_id for t in first.topics} == {t.topic_id for t in again.topics}
-    assert (Topic.objects.count(), HandledRequest.objects.count()) == (2, 1)
-
-
-def test_a_request_is_written_atomically(world: World) -> None:
-    core_harness = CoreHarness()
-    topics.create_topic("taken", actor="alice")
-    answer = core_harness.request("create_topics", new("free"), new("taken"))
-    assert isinstance(answer, DesiredFailed)
-    assert answer.error == 36
-    assert not Topic.objects.filter(name="free").exists()
-    assert not HandledRequest.objects.exists()
-
-
-def test_create_partitions_alter_and_delete_write_new_generations(world: World) -> None:
-    core_harness = CoreHarness()
-    core_harness.request("create_topics", new("t", configs={"segment.ms": "5"}))
-    grown = core_harness.request(
-        "create_partitions", {"name": "t", "partitions": 4, "assignment": [[1], [2]]}, request_id="r2"
-    )
-    assert (grown.topics[0].generation, grown.topics[0].assignment) == (2, {2: (1,), 3: (2,)})
-    operations = [
-        {"name": "retention.ms", "value": "9", "op": "set"},
-        {"name": "segment.ms", "value": None, "op": "delete"},
-    ]
-    altered = core_harness.request("alter_topic_configs", {"name": "t", "configs": operations}, request_id="r3")
-    assert altered.topics[0].configs == {"retention.ms": "9"}
-    row = Topic.objects.get()
-    gone = core_harness.request("delete_topics", {"id": str(row.id)}, request_id="r4")
-    assert (gone.topics[0].deleted, gone.topics[0].generation) == (True, 4)
-
-
-def test_an_alter_request_without_a_change_is_answered(world: World) -> None:
-    core_harness = CoreHarness()
-    core_harness.request("create_topics", new("t", configs={"retention.ms": "9"}))
-    same = {"name": "t", "configs": [{"name": "retention.ms", "value": "9", "op": "set"}]}
-    answer = core_harness.request("alter_topic_configs", same, request_id="r2")
-    assert [(t.generation, t.request_id) for t in answer.topics] == [(1, "r2")]
-
-
 def test_a_text_that_the_database_cannot_store_is_rejected_and_the_thread_continues(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,13 +104,6 @@ def test_a_text_that_the_database_cannot_store_is_rejected_and_the_thread_contin
         answer = core_harness.request("create_topics", new("a"))
     assert (type(answer), answer.error) == (DesiredFailed, 42)
     assert core_harness.request("create_topics", new("a"), request_id="r2").topics[0].name == "a"
-
-
-def test_a_change_to_a_topic_without_a_row_is_rejected(world: World) -> None:
-    topic_id = world.topic("ghost", (1,), row=False)
-    answer = CoreHarness().request("delete_topics", {"id": str(topic_id)})
-    assert isinstance(answer, DesiredFailed)
-    assert "adopt" in answer.message
 
 
 def test_desired_rows_are_sent_until_the_log_has_them(world: World) -> None:
@@ -401,32 +329,6 @@ def test_a_term_starts_with_the_cluster_id_of_the_rows(db: None, known: str) -> 
     (read,) = core_harness.poll()
     assert isinstance(read, DesiredRead) and (read.complete, read.cluster_id) == (True, known)
     assert core_harness.poll() == []
-
-
-def test_finalised_features_are_stored_for_a_recreated_log(db: None) -> None:
-    core_harness = CoreHarness()
-
-    def term(epoch: int) -> DesiredRead:
-        core_harness.thread._handle(TermStarted(epoch))
-        core_harness.posted.clear()
-        core_harness.thread._poll(epoch)
-        (read,) = core_harness.posted
-        assert isinstance(read, DesiredRead)
-        return read
-
-    assert term(6).features == {}
-    for level in (1, 2):
-        core_harness.thread.applied(
-            core_harness.thread.image or Image(), (FeatureFinalised("transaction.version", level),)
-        )
-        core_harness.thread._handle(core_harness.thread._commands.get())
-        core_harness.thread._poll(6)
-    assert term(7).features == {"transaction.version": 2}, "though this log says nothing of it"
-    assert core_harness.thread.image is not None
-    core_harness.thread.image.features["transaction.version"] = 0
-    assert term(8).features == {"transaction.version": 0}, "an older database follows the log"
-    features.remember("transaction.version", 2, 7)
-    assert features.remembered() == {"transaction.version": 0}, "a controller of an earlier epoch changes nothing"
 
 
 @pytest.mark.parametrize(

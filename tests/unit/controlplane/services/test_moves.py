@@ -1,23 +1,16 @@
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
-
 import pytest
 
 from controlplane.domain.move_types import PlacementBefore
-from controlplane.models import Change, Move, Replica
+from controlplane.models import Change, Move
 from controlplane.selectors import moves as selectors
 from controlplane.services import Rejected, move_worker, moves
 from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.services.test_move_worker import TO_23, advance
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
-TO_23 = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
-
-
-def advance(move: Move) -> str | None:
-    return move_worker.advance_move(move.pk)
 
 
 def test_a_move_runs_from_planned_to_done_by_observations(world: World) -> None:
@@ -64,37 +57,6 @@ def test_a_move_whose_partitions_changed_since_planning_does_not_start(world: Wo
     with pytest.raises(Rejected, match=r"reassigned since the move was planned \(generation 0, now 2"):
         moves.start_move(move.pk, actor="alice")
     assert Change.objects.first().outcome == "refused"  # type: ignore[union-attr]
-
-
-def test_two_concurrent_workers_do_one_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.topic("flights", (1, 2))
-    move = moves.plan_move(parse_scope(TO_23), actor="alice")
-    moves.start_move(move.pk, actor="alice")
-    real = move_worker.next_steps
-
-    def meanwhile(view: object, now: float) -> object:
-        steps = real(view, now)  # type: ignore[arg-type]
-        Move.objects.filter(pk=move.pk).update(version=99)  # the other worker was faster
-        return steps
-
-    monkeypatch.setattr(move_worker, "next_steps", meanwhile)
-    assert advance(move) is None
-    assert move_worker.ordered_parts() == []
-
-
-def test_a_pause_withdraws_orders_and_a_resume_continues(world: World) -> None:
-    world.topic("flights", (1, 2))
-    move = moves.plan_move(parse_scope(TO_23), actor="alice")
-    moves.start_move(move.pk, actor="alice")
-    advance(move)
-    assert len(move_worker.ordered_parts()) == 1
-    moves.pause_move(move.pk, actor="alice")
-    assert move_worker.ordered_parts() == []
-    advance(move)
-    assert move_worker.ordered_parts() == []
-    moves.resume_move(move.pk, actor="alice")
-    advance(move)
-    assert len(move_worker.ordered_parts()) == 1
 
 
 def test_cancelling_during_the_copy_restores_the_old_placement(world: World) -> None:
@@ -158,40 +120,6 @@ def test_acts_that_the_state_does_not_allow_are_rejected(world: World, act: obje
         act(999, actor="alice")  # type: ignore[operator]
 
 
-def test_a_plan_names_every_problem_at_once(world: World) -> None:
-    world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
-    world.down(3)
-    with pytest.raises(Rejected) as refused:
-        moves.plan_move(
-            parse_scope(
-                {
-                    "kind": "partitions",
-                    "partitions": [
-                        {"topic": "flights", "partition": 0, "replicas": [3]},
-                        {"topic": "nope", "partition": 0, "replicas": [1]},
-                    ],
-                }
-            ),
-            actor="alice",
-        )
-    assert "broker 3, which is not alive" in refused.value.reason
-    assert "fewer than its min.insync.replicas 2" in refused.value.reason
-    assert "Partition nope-0 does not exist" in refused.value.reason
-
-
-@pytest.mark.parametrize("scope", [{}, {"kind": "sideways"}, {"kind": "drain"}, {"kind": "drain", "broker": "x"}])
-def test_a_malformed_scope_is_rejected(world: World, scope: dict[str, object]) -> None:
-    with pytest.raises(Rejected):
-        moves.plan_move(parse_scope(scope), actor="alice")
-
-
-def test_the_preview_writes_nothing_and_shows_the_plan(world: World) -> None:
-    world.topic("flights", (1, 2))
-    preview = moves.preview_move(parse_scope(TO_23))
-    assert not Move.objects.exists()
-    assert (preview.parts[0].replicas_to, preview.bytes_to_copy, preview.problems) == ([2, 3], 1000, [])
-
-
 def test_every_state_transition_has_a_row_with_actor_and_reason(world: World) -> None:
     world.topic("flights", (1, 2))
     move = moves.plan_move(parse_scope(TO_23), actor="alice")
@@ -211,38 +139,3 @@ def test_every_state_transition_has_a_row_with_actor_and_reason(world: World) ->
         ("paused", "running", "bob", ""),
         ("running", "done", "worker", ""),
     ]
-
-
-def test_the_cost_of_a_poll_depends_on_the_partitions_in_flight(
-    world: World, django_assert_max_num_queries: object
-) -> None:
-    world.topic("flights", *[(1, 2)] * 200)
-    scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
-    move = moves.plan_move(parse_scope(scope), actor="alice", parts_in_flight_max=2, parts_per_broker_max=2)
-    moves.start_move(move.pk, actor="alice")
-    view = move_worker.view_of(Move.objects.get(pk=move.pk))
-    assert (len(view.parts), view.rest) == (8, {"waiting": 192})
-    with django_assert_max_num_queries(25):  # type: ignore[operator]
-        assert advance(move) == "running"
-    assert len(move_worker.ordered_parts()) == 2
-
-
-def test_speed_and_eta_are_computed_from_size_samples(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.topic("flights", (1, 2), size=1_000_000)
-    move = moves.plan_move(parse_scope(TO_23), actor="alice")
-    moves.start_move(move.pk, actor="alice")
-    advance(move)
-    world.begin_move("flights", 0, (2, 3))
-    advance(move)
-    now = time.time()
-    for seconds in (5, 10, 15):
-        world.sized("flights", 1_000_000, b3=20_000 * seconds)
-        Replica.objects.update(sampled_at=datetime.fromtimestamp(now + seconds, UTC))
-        monkeypatch.setattr(move_worker.time, "time", lambda at=now + seconds: at)
-        advance(move)
-    row = selectors.move_row(move.pk)
-    assert row is not None and row.eta_s is not None
-    assert row.bytes_per_s == pytest.approx(20_000, rel=0.1)
-    assert row.eta_s[0] < 35 < row.eta_s[1]
-    (part,) = selectors.move_parts(move.pk).rows
-    assert (part.bytes_done, part.bytes_total, part.cause) == (300_000, 1_000_000, "")

@@ -10,7 +10,6 @@ from rest_framework.test import APIClient
 
 from controlplane.domain.scope import to_json
 from controlplane.models import Change, Move, Plan
-from controlplane.selectors import plan_parts
 from controlplane.selectors import plans as selectors
 from controlplane.services import Rejected, moves, plans
 from controlplane.services.move_planning import parse_scope
@@ -104,30 +103,6 @@ def test_a_move_of_an_approved_plan_is_approved_and_says_by_whom(flights: World)
     moves.start_move(move.pk, actor="alice")
 
 
-def test_two_plans_are_compared_partition_by_partition(flights: World) -> None:
-    drain = save()
-    other = save(
-        {
-            "kind": "partitions",
-            "partitions": [
-                {"topic": "flights", "partition": 0, "replicas": [3, 2]},
-                {"topic": "flights", "partition": 1, "replicas": [2, 3]},
-                {"topic": "flights", "partition": 3, "replicas": [1, 3]},
-            ],
-        }
-    )
-    found = selectors.difference(drain.pk, other.pk)
-    assert (found.same, found.different, found.stale) == (1, 3, 0)
-    assert [(r.partition, r.replicas, r.other) for r in found.rows] == [
-        (1, [3, 2], [2, 3]),
-        (2, [3, 2], None),
-        (3, None, [1, 3]),
-    ]
-    back = selectors.difference(other.pk, drain.pk)
-    assert (back.same, back.different) == (1, 3)
-    assert selectors.difference(drain.pk, drain.pk).different == 0
-
-
 def test_a_plan_that_overrides_safety_becomes_a_move_that_two_people_start(world: World) -> None:
     world.topic("ledger", (1, 2), configs={"min.insync.replicas": "2"})
     to_3 = {"kind": "partitions", "partitions": [{"topic": "ledger", "partition": 0, "replicas": [3]}]}
@@ -139,23 +114,6 @@ def test_a_plan_that_overrides_safety_becomes_a_move_that_two_people_start(world
     assert move.state == "planned" and move.overrides
     with pytest.raises(Rejected, match="another operator approves"):
         moves.start_move(move.pk, actor="alice")
-
-
-def test_a_page_of_parts_reads_its_own_chunks(
-    world: World, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
-) -> None:
-    monkeypatch.setattr(plans, "CHUNK", 10)
-    monkeypatch.setattr(plan_parts, "CHUNK", 10)
-    world.topic("flights", *[(1, 2)] * 95)
-    plan = save()
-    assert plan.chunks.count() == 10
-    for page in (1, 3, 4):
-        with django_assert_max_num_queries(2) as queries:
-            found = selectors.plan_parts(plan.pk, page=page, per_page=30)
-        assert [r.partition for r in found.rows] == list(range(30 * (page - 1), min(95, 30 * page)))
-        first, last = (page - 1) * 3, page * 3 - 1
-        assert f'"number" >= {first}' in queries[-1]["sql"] and f'"number" <= {last}' in queries[-1]["sql"]
-    assert (found.total, found.pages, selectors.plan_parts(plan.pk, page=99, per_page=30).page) == (95, 4, 4)
 
 
 def test_a_plan_exported_as_kafkas_json_is_imported_unchanged(flights: World, operator: APIClient) -> None:

@@ -13,10 +13,8 @@ from django.utils import timezone
 from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
-from controlplane.clients import kafka
-from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.models import Change, Move, Proposal
-from controlplane.services import Rejected, moves, overrides, proposals
+from controlplane.services import Rejected, moves, proposals
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
 
@@ -183,62 +181,6 @@ def test_an_impossible_proposal_is_rejected(risky: Move, kind: str, target: str,
 
 
 # -- unclean elections ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def headless(world: World) -> World:
-    world.topic("orders", (1, 2, 3))
-    world.offline("orders", 0)
-    world.down(1)
-    return world
-
-
-@pytest.mark.parametrize(
-    ("answer", "outcome", "state"),
-    [
-        (True, "confirmed", "done"),
-        (False, "unchanged", "done"),
-        (NoAnswer("gone"), "unknown", "failed"),
-        (Declined("no"), "refused", "failed"),
-    ],
-)
-def test_an_unclean_election_requested_by_two_people_reaches_the_controller(
-    headless: World, monkeypatch: pytest.MonkeyPatch, answer: Any, outcome: str, state: str
-) -> None:
-    asked = []
-
-    def elect(topic: str, partition: int) -> bool:
-        asked.append((topic, partition))
-        if isinstance(answer, Exception):
-            raise answer
-        return bool(answer)
-
-    monkeypatch.setattr(kafka, "elect_uncleanly", elect)
-    row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")
-    assert "in-sync replicas [1]" in row.shown["lines"][0] and row.shown["facts"]["alive"] == [2, 3]
-    assert asked == []
-    assert proposals.approve(row.pk, actor="bea").state == state
-    assert asked == [("orders", 0)]
-    assert Change.objects.get(verb="topic.elect").outcome == outcome
-    assert Change.objects.get(verb="proposal.propose").outcome == outcome
-
-
-def test_an_election_is_not_approved_if_a_clean_leader_is_available(
-    headless: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kafka, "elect_uncleanly", lambda *a: pytest.fail("elected"))
-    row = proposals.propose("election.unclean", "orders-0", actor="alice", comment="broker 1 burnt")
-    headless.down(2)
-    with pytest.raises(Rejected, match=r"alive was \[2, 3\], now \[3\]"):
-        proposals.approve(row.pk, actor="bea")
-    headless.put("orders", 0, isr=(3,), leader=3, leader_broker_epoch=103)
-    with pytest.raises(Rejected, match="has leader 3"):
-        proposals.approve(row.pk, actor="bea")
-
-
-def test_every_kind_of_proposal_can_be_shown_and_carried_out(risky: Move) -> None:
-    for name, kind in overrides.KINDS.items():
-        assert kind.label and callable(kind.show) and callable(kind.carry_out), name
 
 
 # -- over REST -----------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""Authorization of the offset APIs, with a real group coordinator. Topics `a` and `b` exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from tests.unit.apis.test_groups import GROUP, TOPIC, Groups, commit, errors
+from tests.unit.authz.scene import Broker
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (["read topic *"], {"b": GROUP, "a": GROUP}),
+        (["describe group g", "read topic *"], {"b": GROUP, "a": GROUP}),
+        (["read group g"], {"b": TOPIC, "a": TOPIC}),
+        (["read group g", "read topic a"], {"a": 0, "b": TOPIC}),
+        (["read group g", "describe topic b", "read topic a"], {"a": 0, "b": TOPIC}),
+        (["read group g", "read topic *"], {"b": 0, "a": 0}),
+    ],
+)
+def test_offsets_are_committed_with_read_on_the_group_and_on_each_topic(
+    rules: list[str], expected: dict[str, int]
+) -> None:
+    broker = Groups(*rules)
+    answer = broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("b", "a"))
+    assert list(errors(answer).items()) == list(expected.items())
+    assert broker.offsets == {t: 5 for t, error in expected.items() if not error}
+
+
+def fetched(broker: Broker, version: int, topics: list[str] | None) -> tuple[int, dict[str, tuple[int, int]]]:
+    """(error of the group, {topic: (error, offset)})."""
+    r = m.OffsetFetchRequest
+    if version >= 8:
+        named = None if topics is None else [r.OffsetFetchRequestTopics(name=t, partition_indexes=[0]) for t in topics]
+        body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=named)])
+        answer = broker.send_request(ApiKey.OFFSET_FETCH, version, body).groups[0]
+    else:
+        old = None if topics is None else [r.OffsetFetchRequestTopic(name=t, partition_indexes=[0]) for t in topics]
+        answer = broker.send_request(ApiKey.OFFSET_FETCH, version, r(group_id="g", topics=old))
+    return answer.error_code, {t.name: (p.error_code, p.committed_offset) for t in answer.topics for p in t.partitions}
+
+
+@pytest.mark.parametrize("version", [2, 7, 8, 9])
+def test_offsets_are_fetched_with_describe_on_the_group_and_on_each_topic(version: int) -> None:
+    broker = Groups()
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    error, topics = fetched(broker, version, ["b", "a"])
+    assert error == GROUP and topics == ({} if version >= 8 else {"b": (GROUP, -1), "a": (GROUP, -1)})
+    broker.allow("describe group g")
+    assert fetched(broker, version, ["b"]) == (0, {"b": (TOPIC, -1)})
+    assert fetched(broker, version, None) == (0, {}), "topics that the request does not name are omitted"
+    broker.allow("describe topic a")
+    assert fetched(broker, version, ["b", "a"]) == (0, {"b": (TOPIC, -1), "a": (0, 5)})
+    assert fetched(broker, version, None) == (0, {"a": (0, 5)})
+
+
+def test_offsets_of_a_group_that_is_named_two_times_are_those_of_the_last_and_no_topic_is_shown() -> None:
+    broker, r = Groups("describe group g"), m.OffsetFetchRequest
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    topics = [r.OffsetFetchRequestTopics(name="a", partition_indexes=[0])]
+    body = r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=t) for t in (topics, None)])
+    (group,) = broker.send_request(ApiKey.OFFSET_FETCH, 9, body).groups
+    assert group.topics == []
+
+
+def test_offsets_are_deleted_with_delete_on_the_group_and_read_on_each_topic() -> None:
+    r = m.OffsetDeleteRequest
+    part = r.OffsetDeleteRequestPartition(partition_index=0)
+    body = r(group_id="g", topics=[r.OffsetDeleteRequestTopic(name=t, partitions=[part]) for t in ("b", "a")])
+    broker = Groups("read topic *")
+    broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
+    refused = broker.send_request(ApiKey.OFFSET_DELETE, 0, body)
+    assert (refused.error_code, refused.topics) == (GROUP, []) and broker.offsets == {"a": 5, "b": 5}
+    broker.set_acl("read topic *", None)
+    broker.allow("delete group g", "read topic a")
+    assert list(errors(broker.send_request(ApiKey.OFFSET_DELETE, 0, body)).items()) == [("a", 0), ("b", TOPIC)]
+    assert broker.offsets == {"b": 5}

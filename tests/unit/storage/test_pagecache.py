@@ -1,0 +1,45 @@
+"""The kernel's page cache: resident bytes are counted without a read, cached names are opened without blocking, on older kernels too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brokerd.storage import pagecache
+from brokerd.storage.cold import NotInPageCache, not_waiting
+from brokerd.storage.disk import OsDisk
+from tests.unit.storage.test_cold import MB, drop
+
+
+def test_resident_bytes_are_counted_without_a_read(big: Path) -> None:
+    file = OsDisk().open(big)
+    assert file.resident(0, 4 * MB) == 4 * MB
+    assert file.resident(4 * MB - 10, 1000) == 1000, "bytes beyond the end are not missing"
+    drop(big)
+    assert file.resident(0, 1) == 0 and file.resident(5_000, MB) == 0, "to ask has read nothing"
+    file.load(0, MB)
+    assert MB <= file.resident(0, 4 * MB) < 4 * MB
+    assert file.resident(MB // 2, 100) == 100
+
+
+def test_a_cached_name_is_opened_without_blocking(big: Path) -> None:
+    disk = OsDisk()
+    with not_waiting():
+        assert disk.open(big).size() == 4 * MB
+        with pytest.raises(NotInPageCache) as unknown:
+            disk.read(big.with_name("absent"))
+        unknown.value.load()
+        assert disk.read(big.with_name("absent")) is None
+        assert len(disk.read(big) or b"") == 4 * MB
+
+
+def test_without_the_newer_system_call_the_result_is_the_same(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk().open(big)
+    monkeypatch.setattr(pagecache, "_NR_CACHESTAT", 100_000)
+    monkeypatch.setattr(pagecache, "_NR_OPENAT2", 100_000)
+    assert file.resident(10, MB) == MB
+    with not_waiting():
+        assert OsDisk().open(big).size() == 4 * MB
+    drop(big)
+    assert file.resident(10, MB) == 0
