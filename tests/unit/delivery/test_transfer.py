@@ -10,12 +10,9 @@ import pytest
 from brokerd.delivery import transfer as t
 from brokerd.delivery.journal import (
     Confirmation,
-    InvalidEntry,
     JournalEntry,
     ProducerIdentity,
     TransferEntry,
-    decode,
-    encode,
     replay,
 )
 from brokerd.wire.errors import ErrorCode as E
@@ -241,11 +238,6 @@ def test_a_deleted_record_proves_that_its_entry_was_acknowledged() -> None:
     assert (state.unconfirmed, state.next_sequence, state.transferred) == ((), 4, frozenset(range(4)))
 
 
-def test_bytes_of_an_entry_are_read_back() -> None:
-    for entry in (TransferEntry(ProducerIdentity(2**40, 3), 2**31 - 1, (5, 2**50)), Confirmation(PRODUCER, 9)):
-        assert decode(encode(entry)) == entry
-
-
 def test_one_entry_is_sent_at_a_time() -> None:
     world = World(7)
     for _ in range(3):
@@ -255,18 +247,3 @@ def test_one_entry_is_sent_at_a_time() -> None:
     world.deliver()
     world.answer()
     assert len(world.requests) == 1
-
-
-def test_entries_of_a_new_producer_epoch_replace_the_lost_ones() -> None:
-    later = ProducerIdentity(PRODUCER.producer_id, 1)
-    lost = [TransferEntry(PRODUCER, 4, (1, 2)), TransferEntry(PRODUCER, 6, (3,))]
-    repeated = [TransferEntry(later, 0, (1, 2)), TransferEntry(later, 2, (3,))]
-    state = replay([*lost, *repeated], 0, 5)
-    assert state.unconfirmed == tuple(repeated)
-    assert (state.producer, state.next_sequence) == (later, 3)
-
-
-@pytest.mark.parametrize("data", [b"", b"\0" * 20, encode(Confirmation(PRODUCER, 1)) + b"\0", b"\0\1" + b"\0" * 19])
-def test_other_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(InvalidEntry):
-        decode(data)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brokerd.security import scram
-from brokerd.security.sasl_client import parse_login
 from controlplane.services.access import acl_key
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -105,18 +104,6 @@ def test_stored_credentials_have_no_password_and_read_back() -> None:
     assert "pencil" not in str(kept) + repr(known())
     assert scram.password_fits("SCRAM-SHA-256", "pencil", known())
     assert not scram.password_fits("SCRAM-SHA-256", "Pencil", known())
-
-
-def test_a_jaas_login_is_parsed_as_in_kafka_and_never_shown() -> None:
-    login = parse_login(
-        'org.apache.kafka.common.security.plain.PlainLoginModule required username="bob" password="s\\"ecret";'
-    )
-    assert (login.user, login.password) == ("bob", 's"ecret')
-    assert "ecret" not in repr(login) + str(login)
-    for text in ("", 'x required username="bob";', 'x required username="b" password="c" user_b="c";'):
-        with pytest.raises(ValueError) as e:
-            parse_login(text)
-        assert '"c"' not in str(e.value)
 
 
 def test_two_acls_have_two_keys() -> None:

@@ -250,12 +250,6 @@ def test_a_file_region_in_flight_stays_readable_after_the_deletion_of_its_segmen
     assert [r.offset for r in records.iterate(os.pread(region.fd, region.length, region.position))][:2] == [0, 1]
 
 
-# -- retention ---------------------------------------------------------------------------------------------------------
-
-
-# -- timestamps --------------------------------------------------------------------------------------------------------
-
-
 # -- disk failures -----------------------------------------------------------------------------------------------------
 def test_an_append_on_a_full_disk_is_undone_and_the_log_continues() -> None:
     disk = sim()

@@ -3,42 +3,18 @@ build is not used."""
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import shutil
-import sys
-import sysconfig
-from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
-from brokerd.wire import record_columns, record_walk, record_walk_build, record_walks, records
+from brokerd.wire import record_columns, record_walk, records
 from brokerd.wire.record_walk import LONG_MAX, LONG_MIN
 from brokerd.wire.records import HEADER_BYTES, BatchHeader
-from tests.unit.storage.test_batch_validation import GARBAGE, NOW, Raw, batch
+from tests.unit.storage.test_batch_validation import GARBAGE, NOW, Raw
 
 RULES = ((False, LONG_MIN, LONG_MAX), (True, LONG_MIN, LONG_MAX), (True, NOW - 10, NOW + 400))
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """The compiled module that brokers of this directory use, else a build for this test."""
-    found = record_walks.compiled()
-    if found is None:
-        compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-        if shutil.which(compiler) is None:
-            pytest.skip(f"no C compiler ({compiler}): there is no compiled record walk to compare")
-        path = record_walk_build.build(tmp_path_factory.mktemp("compiled"))
-        spec = importlib.util.spec_from_file_location(record_walks.COMPILED_NAME, path)
-        assert spec is not None and spec.loader is not None
-        found = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
-    assert found.__file__ is not None and found.__file__.endswith(".so")
-    assert record_walks.source_digest() == found.SOURCE_DIGEST
-    return found
 
 
 def framed(data: bytes, count: int, newest: int, *, base: int = NOW, attributes: int = 0) -> bytes:
@@ -145,50 +121,6 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize("count", [1, 2, 15, 64, 65])
-def test_records_of_one_shape_have_the_same_result(compiled: ModuleType, count: int) -> None:
-    """Each byte except those of keys and values is changed. Counts of up to 64 have a separate path in the Python source."""
-    rng = random.Random(46 + count)
-    for shape in ALIKE if count <= 2 else rng.sample(ALIKE, 25):
-        raw = [replace(shape, timestamp_delta=shape.timestamp_delta + rng.choice((0, 0, 1))) for _ in range(count)]
-        data = b"".join(r.encode(i) for i, r in enumerate(raw))
-        assert same(compiled, data, count)
-        places = [i for i, byte in enumerate(data) if byte not in b"kv"]
-        for at in places if len(places) < 30 else rng.sample(places, 10):
-            wrong = bytearray(data)
-            wrong[at] = rng.choice((0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF, wrong[at] ^ 1, wrong[at] ^ 2, wrong[at] ^ 0x80))
-            same(compiled, bytes(wrong), count)
-        same(compiled, data[:-1], count)
-        same(compiled, data + b"\0", count)
-        same(compiled, data, count + 1)
-
-
-def test_a_varint_of_three_bytes_is_not_read_as_one_of_two() -> None:
-    """Without the third byte, the two lengths would fit the batch."""
-    for size in (8_192, 8_200, 12_000):
-        record = bytearray(b"\0\0\0\1" + bytes(3) + b"v" * (size - 8) + b"\0")
-        value = size - 8
-        record[4:7] = value << 1 & 0x7F | 0x80, value >> 6 & 0x7F | 0x80, value >> 13
-        good = bytes((size << 1 & 0x7F | 0x80, size >> 6 & 0x7F | 0x80, size >> 13)) + record
-        hidden = good[:2] + b"\0" + record
-        for data, accepted in ((good, True), (hidden, False)):
-            for module in (record_walk, record_columns):
-                assert module.batch_is_valid(framed(data, 1, NOW), False, LONG_MIN, LONG_MAX) == accepted
-
-
-@pytest.mark.parametrize("count", [1, 2, 15, 64])
-def test_usual_batches_are_checked_without_a_walk_in_python(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_columns, "walk", lambda *_: pytest.fail("walked"))
-    for value in (b"v" * 3, b"v" * 64, b"v" * 1_024):
-        raw = [Raw(value=value, timestamp_delta=i // 3) for i in range(count)]
-        data = framed(b"".join(r.encode(i) for i, r in enumerate(raw)), count, NOW + (count - 1) // 3)
-        assert record_columns.batch_is_valid(data, False, LONG_MIN, LONG_MAX)
-        assert record_columns.batch_is_valid(data, False, NOW - 64, NOW + 64)
-    if count == 1:
-        monkeypatch.setattr(record_columns, "_alike", lambda *_: pytest.fail("parsed"))
-        assert record_columns.batch_is_valid(data, False, NOW, NOW)
-
-
 def test_only_whole_uncompressed_batches_with_timestamps_of_their_producer_are_accepted(compiled: ModuleType) -> None:
     data = Raw().encode(0)
     for module in (record_walk, record_columns, compiled):
@@ -263,19 +195,3 @@ def test_both_walks_agree_on_random_bytes(compiled: ModuleType) -> None:
     for size in (0, 1, 6, 7, 8, 20, 200):
         for _ in range(60):
             same(compiled, bytes(rng.choice((0, 2, 14, 0x80, 0xFF, rng.randrange(256))) for _ in range(size)), 3)
-
-
-def test_the_compiled_walk_is_used_for_batches_where_it_was_built() -> None:
-    assert (record_walks.walk is not record_walk.walk) == record_walks.COMPILED
-    assert (record_walks.compiled() is not None) == record_walks.COMPILED
-    assert (record_walks.RUNS is None) == record_walks.COMPILED
-    ((_, header),) = records.check(batch(Raw()))
-    assert header.record_count == 1
-
-
-def test_a_compiled_walk_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = f"{record_walks.__package__}.{record_walks.COMPILED_NAME}"
-    mine = SimpleNamespace(SOURCE_DIGEST=record_walks.source_digest())
-    for found, used in ((mine, mine), (SimpleNamespace(SOURCE_DIGEST="0" * 64), None), (None, None)):
-        monkeypatch.setitem(sys.modules, name, found)  # type: ignore[arg-type]
-        assert record_walks.compiled() is used

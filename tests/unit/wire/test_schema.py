@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from brokerd.wire import framing
 from brokerd.wire.apis import APIS, Api
 from brokerd.wire.framing import ELEMENTS_MAX, MalformedRequest, decode_request, encode_response
 from brokerd.wire.messages import FetchResponse, HeartbeatResponse, JoinGroupResponse, OffsetFetchRequest
-from brokerd.wire.primitives import STRING_BYTES_MAX, Malformed, get_uvarint, put_uvarint
+from brokerd.wire.primitives import Malformed, put_uvarint
 from brokerd.wire.schema import Struct, array, f, packer, unpacker
 
 
@@ -139,24 +136,6 @@ def test_a_tag_with_its_default_is_omitted() -> None:
     assert packed(Sample(inners=[], tagged_default=0), 1).endswith(b"\1\1\4\0\0\0\0")
 
 
-@pytest.mark.parametrize(
-    "tags",
-    [
-        b"\1\1\3\0\0\0",
-        b"\1\1\5\0\0\0\0\0",
-        b"\1\1\4\0\0",
-        b"\1\0\5\3\0\0\0\x09",
-        b"\2\1\4\0\0\0\1",
-        b"\x80\x80\x04",
-        b"\1\1\xff\xff\xff\xff\x0f",
-    ],
-    ids=["too short", "too long", "cut off", "count beyond it", "one of two", "count of 65536", "4 GiB long"],
-)
-def test_inconsistent_tags_are_malformed(tags: bytes) -> None:
-    with pytest.raises((Malformed, IndexError, struct.error)):
-        unpacked(BEFORE_TAGS + tags, 1)
-
-
 # -- lengths -------------------------------------------------------------------------------------------------------------
 WRONG_LENGTHS = [-2, -(2**31), 1, 100, 2**31 - 1]
 
@@ -171,35 +150,6 @@ def test_an_array_longer_than_its_bytes_is_malformed(length: int) -> None:
         put_uvarint(flexible, length + 1)
         with pytest.raises(Malformed):
             unpacked(bytes(flexible), 1)
-
-
-@pytest.mark.parametrize("data", [b"\x80" * 5 + b"\0", b"\xff" * 5, b"\xff\xff\xff\xff\x1f", b"\xff\xff\xff\xff\x7f"])
-def test_a_varint_beyond_32_bits_is_malformed(data: bytes) -> None:
-    with pytest.raises(Malformed):
-        get_uvarint(data, 0)
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_a_varint_reads_back(n: int) -> None:
-    out = bytearray()
-    put_uvarint(out, n)
-    assert get_uvarint(out, 0) == (n, len(out))
-    assert len(out) == max(1, -(-n.bit_length() // 7))
-
-
-def test_a_string_has_kafkas_limit_in_every_version() -> None:
-    """A compact length permits longer strings, which would not fit the formats that store them."""
-    longest = "x" * STRING_BYTES_MAX
-    for version in (0, 1):
-        assert unpacked(packed(Sample(longest, inners=[]), version), version).name == longest
-        with pytest.raises(ValueError, match="32768"):
-            packed(Sample(longest + "x", inners=[]), version)
-        with pytest.raises(ValueError, match="32768"):
-            packed(Sample("ü" * 16_384, inners=[]), version)
-    head = bytearray()
-    put_uvarint(head, STRING_BYTES_MAX + 2)
-    with pytest.raises(Malformed, match="32768"):
-        unpacked(bytes(head) + b"x" * (STRING_BYTES_MAX + 1) + b"\0\1\0\1\1\0", 1)
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80"])

@@ -341,20 +341,3 @@ def test_decisions_are_final_and_epochs_never_decrease() -> None:
                 assert (after.state is TransactionMachineState.COMPLETE_COMMIT) <= (
                     before.state is TransactionMachineState.PREPARE_COMMIT
                 )
-
-
-# -- the record in the log -------------------------------------------------------------------------------------------------
-def test_transaction_records_have_kafkas_format() -> None:
-    assert formats.key("id") == b"\0\0\0\2id"
-    ongoing = TransactionMetadata(7, 1, 10_000, TransactionMachineState.ONGOING, frozenset({("t", 3)}), 5, 6)
-    assert formats.value(ongoing).hex() == (
-        "000000000000000000070001000027100100000001000174000000010000000300000000000000060000000000000005"
-    )
-    assert formats.read_value(formats.value(ongoing)) == ongoing
-    second = replace(ongoing, version=2, previous_producer_id=3, next_producer_id=4)
-    assert formats.value(second)[:2] == b"\0\1" and formats.read_value(formats.value(second)) == second
-    for bad in (b"", b"\0\7", formats.value(ongoing)[:-1]):
-        with pytest.raises(ValueError):
-            formats.read_value(bad)
-    with pytest.raises(ValueError):
-        formats.read_key(b"\0\0\0\7id")
