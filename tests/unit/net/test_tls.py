@@ -10,22 +10,18 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from brokerd.cluster.model import Now
 from brokerd.config.broker import BrokerConfig
 from brokerd.net import listener as listeners
 from brokerd.net.admission import Admission
-from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
 from brokerd.security.certificates import Certificates
-from brokerd.server.dispatch import Dispatch
 from brokerd.wire.framing import FileRegion
 from tests.pki import Authority
 
@@ -233,36 +229,6 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
     finally:
         served.close()
     assert len(names) == 1
-
-
-@pytest.mark.parametrize(("name", "received"), [("CN=alice,O=a", True), ("CN=alice,O=b", False), (None, True)])
-def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str | None, received: bool) -> None:
-    config = BrokerConfig.parse(
-        {
-            "broker.id": "1",
-            "log.dirs": "/x",
-            "listeners": "SSL://127.0.0.1:0",
-            "ssl.principal.mapping.rules": "RULE:^CN=(.*),O=a$/$1/",
-        }
-    )
-    dispatch = Dispatch(config, lambda: Now(0, 0))
-    principals: list[str] = []
-    dispatch.handlers = {18: lambda request: principals.append(request.principal)}
-    ended: list[bool] = []
-    caller: Any = SimpleNamespace(
-        session=None,
-        owner="h",
-        distinguished_name=name,
-        peer="h:1",
-        traffic=ClientTraffic(0),
-        open_slot=lambda: 1,
-        close=lambda: ended.append(True),
-    )
-    dispatch.frame_handler(config.listeners[0])(caller, memoryview(bytes.fromhex("00120000000000050000")))
-    assert (principals, ended) == (
-        [f"User:{'alice' if name else 'ANONYMOUS'}"] if received else [],
-        [] if received else [True],
-    )
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------------
