@@ -1,7 +1,8 @@
 """The share partitions that this broker leads: loaded from the share coordinator, read from the log, written back (Kafka: SharePartitionManager).
 
-Invariants: a share partition is used only in the leader epoch in which it was loaded. An answer to an acknowledgement waits until the state is
-durable. A share partition whose write is fenced is loaded again. Does not contain: the rules of delivery (`sharing`), requests.
+Invariants: a share partition is used only in the leader epoch in which it was loaded, and only while this broker is certainly the leader: a deposed
+leader would deliver records that its successor has finished. An answer to an acknowledgement waits until the state is durable. A share partition
+whose write is fenced is loaded again. Does not contain: the rules of delivery (`sharing`), requests.
 """
 
 from __future__ import annotations
@@ -80,9 +81,11 @@ class SharePartitions:
         config_of: Callable[[str], ShareGroupConfig],
         clock: Callable[[], Now],
         warming: Warming | None,
+        leadership_confirmed: Callable[[Replica], bool],
     ) -> None:
+        """`leadership_confirmed`: whether no other broker can be the leader of a replica's partition now."""
         self._partitions, self._persister, self._config_of = partitions, persister, config_of
-        self._clock, self._warming = clock, warming
+        self._clock, self._warming, self._leadership_confirmed = clock, warming, leadership_confirmed
         self._shared: dict[SharePartitionKey, Shared] = {}
 
     def __iter__(self) -> Iterator[Shared]:
@@ -92,7 +95,7 @@ class SharePartitions:
     def find(self, group_id: str, tp: TopicPartition) -> Shared | ErrorCode:
         """The share partition, which is loaded if necessary. An error: this broker does not lead the partition."""
         replica = self._partitions.hosted.get(tp)
-        if replica is None or not replica.leads or self._partitions.frozen:
+        if replica is None or not replica.leads or not self._leadership_confirmed(replica):
             if tp.topic_id not in self._partitions.image.topics:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -163,7 +166,7 @@ class SharePartitions:
     def acquire(self, shared: Shared, member: str, limits: FetchLimits) -> Fetched | None:
         """Records for a member, or None: there are none now, or they are not in the page cache yet."""
         core, replica = shared.core, shared.replica
-        if core is None or not self._current(shared):
+        if core is None or not self._current(shared) or not self._leadership_confirmed(replica):
             return None
         config = self._config_of(shared.place.group_id)
         core.lock_ms, core.deliveries_max, core.locks_max = config.lock_ms, config.deliveries_max, config.locks_max

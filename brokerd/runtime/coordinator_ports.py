@@ -103,6 +103,16 @@ class ImageTopics:
         return (t.name for t in self._image().topics.values() if t.ready and not t.internal)
 
 
+def leadership_confirmed(partitions: ReplicaManager, replica: Replica | None, now: Now) -> bool:
+    """Whether this broker is certainly still the leader. After a stall, or without both ZooKeeper and followers, another broker may be the leader.
+    Then state in memory may be outdated: committed offsets, transaction states, delivery states of share groups."""
+    if partitions.frozen:
+        return False
+    return partitions.hooks.image_is_current() or (
+        replica is not None and not replica.core.unresponsive_followers(now, FOLLOWER_SILENCE_MS_MAX)
+    )
+
+
 class InternalLog:
     """The partitions of an internal topic, for its coordinator."""
 
@@ -135,15 +145,8 @@ class InternalLog:
         return replica.core.leader_epoch if replica is not None and replica.leads else None
 
     def leadership_confirmed(self, partition: int) -> bool:
-        """Whether this broker is certainly still the leader. After a stall, or without both ZooKeeper and followers, another broker may be the leader.
-        Then committed offsets and transaction states in memory may be outdated."""
-        partitions = self._partitions
-        if partitions.frozen:
-            return False
-        replica = partitions.named(self._topic, partition)
-        return partitions.hooks.image_is_current() or (
-            replica is not None and not replica.core.unresponsive_followers(self._now(), FOLLOWER_SILENCE_MS_MAX)
-        )
+        replica = self._partitions.named(self._topic, partition)
+        return leadership_confirmed(self._partitions, replica, self._now())
 
     def all_followers_caught_up_to_epoch(self, partition: int) -> bool:
         return self._replica(partition).core.all_followers_caught_up_to_epoch

@@ -26,7 +26,7 @@ from brokerd.coordinator.transactions.manager import TransactionCoordinator
 from brokerd.coordinator.transactions.markers import TransactionMarkerChannelManager
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.runtime.coordinator_ports import ImageTopics, InternalLog, coordinator_of
+from brokerd.runtime.coordinator_ports import ImageTopics, InternalLog, coordinator_of, leadership_confirmed
 from brokerd.storage.warming import Warming
 from brokerd.wire.apis import ApiKey
 
@@ -57,7 +57,14 @@ class Coordinators:
             lambda key: coordinator_of(partitions.image, SHARE_STATE_TOPIC, key),
             call_later,
         )
-        self.share_partitions = SharePartitions(partitions, self.persister, self.share_config, clock, warming)
+        self.share_partitions = SharePartitions(
+            partitions,
+            self.persister,
+            self.share_config,
+            clock,
+            warming,
+            lambda replica: leadership_confirmed(partitions, replica, clock()),
+        )
         self.share_states = ShareCoordinator(
             InternalLog(SHARE_STATE_TOPIC, partitions, produce, clock, warming),
             clock,

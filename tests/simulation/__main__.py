@@ -121,6 +121,7 @@ def main() -> int:
     worlds.add_argument("--delays", action="store_true", help="worlds of delayed messages")
     worlds.add_argument("--halves", action="store_true", help="worlds of half messages")
     worlds.add_argument("--routes", action="store_true", help="worlds of routes")
+    worlds.add_argument("--shares", action="store_true", help="worlds of a share group")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -129,7 +130,7 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation import delays, exactly_once, halves, keys, rolling, routes, tails
+    from tests.simulation import delays, exactly_once, halves, keys, rolling, routes, shares, tails
     from tests.simulation.run import run
 
     lives: dict[str, Live] = {
@@ -143,6 +144,7 @@ def main() -> int:
         "--delays": delays.live,
         "--halves": halves.live,
         "--routes": routes.live,
+        "--shares": shares.live,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

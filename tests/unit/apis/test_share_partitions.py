@@ -80,7 +80,15 @@ class Scene:
         self.now = Now(1_000_000, 1_000_000)
         persister: Any = SimpleNamespace(read=self.read, write=self.write)
         self.config = config or ShareGroupConfig()
-        self.shared = SharePartitions(self.partitions, persister, lambda group: self.config, lambda: self.now, None)
+        self.confirmed = True
+        self.shared = SharePartitions(
+            self.partitions,
+            persister,
+            lambda group: self.config,
+            lambda: self.now,
+            None,
+            lambda replica: self.confirmed,
+        )
 
     def read(self, place: Any, epoch: int, done: Any) -> None:
         done(self.read_error, None if self.read_error else self.state)
@@ -220,3 +228,14 @@ def test_an_unused_share_partition_is_forgotten() -> None:
     scene.find()
     scene.pass_ms(IDLE_MS + 1)
     assert list(scene.shared) == []
+
+
+def test_a_broker_that_may_be_deposed_delivers_nothing() -> None:
+    scene = Scene()
+    scene.log.write(3)
+    found = scene.find()
+    scene.confirmed = False
+    assert scene.shared.acquire(found, "a", LIMITS) is None
+    assert scene.shared.find("g", TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    scene.confirmed = True
+    assert scene.acquire() == [Acquired(0, 2, 1)]

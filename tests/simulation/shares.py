@@ -1,0 +1,119 @@
+"""Worlds of a share group (KIP-932): more members than partitions deliver and acknowledge records under the faults of `run`.
+`python -m tests.simulation --shares`. Locks, sessions and the intervals of snapshots are short.
+
+The rules are in `share_checker`. In addition, at the end the delivery of every record has ended: the start offsets that the share coordinator has are
+the ends of the partitions. Does not check transactions, deleted records and changed offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from brokerd.apis import share_partitions
+from brokerd.cluster.metadata import AccessKind
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from brokerd.coordinator.share_state import coordinator
+from brokerd.coordinator.share_state.records import SharePartitionKey
+from controlplane.controller.events import DesiredAccess
+from tests.simulation.checkers import History, Violation, Watch, logs_agree
+from tests.simulation.clients import Producer
+from tests.simulation.cluster import COLD, Cluster
+from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.share_checker import ShareChecker, watched
+from tests.simulation.share_members import ShareMember
+from tests.simulation.world import S, World
+
+GROUP, TOPIC = "workers", "tasks"
+PARTITIONS, MEMBERS = 2, 5
+LOCK_MS, DELIVERIES_MAX = 1_500, 3
+SETTINGS = {
+    "group.share.session.timeout.ms": "3000",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.heartbeat.interval.ms": "400",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.delivery.count.limit": str(DELIVERIES_MAX),
+    "share.coordinator.snapshot.update.records.per.snapshot": "7",
+}
+PRUNE_INTERVAL_MS, IDLE_MS = 3_000, 2_000
+EARLIEST = {"share.auto.offset.reset": "earliest"}
+
+
+@contextmanager
+def short_times() -> Iterator[None]:
+    """The rules of the product with shorter times: a world has seconds, not minutes."""
+    before = coordinator.PRUNE_INTERVAL_MS, share_partitions.IDLE_MS
+    coordinator.PRUNE_INTERVAL_MS, share_partitions.IDLE_MS = PRUNE_INTERVAL_MS, IDLE_MS
+    try:
+        yield
+    finally:
+        coordinator.PRUNE_INTERVAL_MS, share_partitions.IDLE_MS = before
+
+
+def configure(cluster: Cluster) -> None:
+    """The group starts at the first record. Repeated until the metadata log has the config: a new controller does not know the row."""
+    row = DesiredAccess(AccessKind.GROUP, GROUP, 1, dict(EARLIEST))
+    deadline_us = cluster.world.now_us + RECOVERY_S_MAX * S
+    while cluster.image.access_to(AccessKind.GROUP, GROUP)[1] != EARLIEST:
+        if cluster.world.now_us > deadline_us:
+            raise Violation("the config of the group does not reach the metadata log")
+        if cluster.acting is not None:
+            cluster.want(row)
+        cluster.world.run(cluster.world.now_us + S // 5)
+
+
+def stored_start(cluster: Cluster, partition: int) -> int | None:
+    """The start offset that the share coordinator has. None: no broker has loaded it."""
+    topic = cluster.image.topic_named(TOPIC)
+    assert topic is not None
+    place = SharePartitionKey(GROUP, topic.topic_id, partition)
+    for node in cluster.brokers.values():
+        state, _ = node.broker.coordinators.share_states.summary(place)
+        if state is not None:
+            return state.start
+    return None
+
+
+def ends(cluster: Cluster) -> dict[int, int]:
+    return {p: led(cluster, TOPIC, p).core.high_watermark for p in range(PARTITIONS)}
+
+
+def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+    fault_kinds = FaultKinds.draw(world)
+    world.deliver(f"fault kinds: {fault_kinds}")
+    checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX)
+    with short_times(), watched(checker):
+        cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+        Watch(cluster)
+        small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
+        cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
+        cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1", **small)
+        topic_id = cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2", **small)
+        cluster.until(cluster.settled, 30, "the cluster's beginning")
+        configure(cluster)
+        producers = [Producer(cluster, history, f"p{p}", TOPIC, p, 400) for p in range(PARTITIONS)]
+        members = [ShareMember(cluster, history, checker, f"m{n}", GROUP, TOPIC, topic_id) for n in range(MEMBERS)]
+        world.run(world.now_us + 1 * S)
+        injector = FaultInjector(cluster, history, fault_kinds, faults_max)
+        world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
+        if injector.exhausted:
+            world.run(world.now_us + AFTERMATH_S * S)
+        injector.stop_faults()
+        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+        for producer in producers:
+            producer.stopped = True
+        for member in members:
+            member.calm = True
+        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        finished = lambda: all(stored_start(cluster, p) == end for p, end in ends(cluster).items())  # noqa: E731
+        cluster.until(finished, RECOVERY_S_MAX, "the end of all deliveries")
+        for member in members:
+            member.stopped = True
+        cluster.until(cluster.level, 20, "equal high watermarks")
+        logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
+        checker.judge(ends(cluster))
+        world.reached["records of the share group"] += sum(ends(cluster).values())
