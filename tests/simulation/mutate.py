@@ -73,7 +73,7 @@ TARGETS = {
         (
             "tests/unit/cluster/test_election.py",
             "tests/unit/controlplane/controller/test_elections.py",
-            "tests/unit/controlplane/controller/test_isr_refusals.py",
+            "tests/unit/controlplane/controller/test_proposals.py",
         ),
         (CLASSIC, SAFETY),
     ),

@@ -7,8 +7,8 @@ from typing import Any
 from brokerd.replication.purgatory import WaitingFetches
 from brokerd.wire.messages import FetchRequest, FetchResponse
 from tests.unit.apis.requests import FakeRequest
+from tests.unit.apis.test_fetch import size
 from tests.unit.apis.test_fetch_sessions import FOLLOWER, Client, M
-from tests.unit.apis.test_throttled_fetch import size
 
 
 class Scene(Client):

@@ -14,7 +14,6 @@ from brokerd.cluster.model import Endpoint, PartitionState, ReplicaIncarnation, 
 from brokerd.cluster.znodes import Registration
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.listeners import parse_listeners, show_listeners
-from brokerd.runtime.listeners import Listeners
 from tests.unit.apis.test_metadata import reported
 
 INSIDE, OUTSIDE = Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "broker.example.org", 19092, "SASL_SSL")
@@ -91,14 +90,3 @@ class Sockets:
 
     def listen(self, host: str, port: int, on_frame: Any, **limits: Any) -> Any:
         return type("Listening", (), {"port": port})()
-
-
-def test_the_single_address_for_old_programs_is_the_plaintext_endpoint() -> None:
-    given = {
-        **GIVEN,
-        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
-        "inter.broker.listener.name": "outside",
-    }
-    listeners = Listeners(BrokerConfig.parse(given), lambda listener: lambda c, f: None, cast("Any", Sockets()))
-    assert listeners.inter_broker.listener == "OUTSIDE"
-    assert listeners.clear.listener == "INSIDE"

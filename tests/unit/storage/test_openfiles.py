@@ -6,7 +6,6 @@ import os
 import random
 from pathlib import Path
 
-from brokerd.environment import Environment
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.log import Log
 from brokerd.storage.openfiles import OpenFiles
@@ -84,9 +83,3 @@ def test_used_files_stay_open_and_unused_ones_are_closed() -> None:
         busy.used = True
         files.opened(FakeFile())
     assert busy.open and not idle.open and len(files) == 3
-
-
-def test_the_soft_limit_of_file_descriptors_is_raised_to_the_hard_limit() -> None:
-    import resource
-
-    assert Environment().descriptors_max == resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -13,7 +13,7 @@ from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 from brokerd.cluster.znodes import ResetProposal
 from controlplane.controller.events import BrokersSeen, IsrProposed
 from controlplane.services.recovery import NAMED_BY_CONTENT
-from tests.unit.controlplane.controller.test_isr_refusals import TOPIC, TP, CoreHarness, registration
+from tests.unit.controlplane.controller.test_proposals import TOPIC, TP, CoreHarness, registration
 
 
 class Late(CoreHarness):

@@ -9,8 +9,7 @@ import pytest
 from brokerd.cluster.model import NO_LEADER
 from console import cells
 from console.fragments import chips
-from controlplane.clients.broker_samples import BrokerSample
-from controlplane.models import Broker, ObservedTopic, Partition, ReplicaDamageReport
+from controlplane.models import ObservedTopic
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference
 from controlplane.monitoring.publisher import LivePublisher
@@ -20,63 +19,6 @@ from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
 F0 = ("flights", 0)
-
-
-@pytest.fixture
-def lagging(world: World) -> World:
-    """flights-0 on brokers 1, 2 and 3; 3 is out of sync."""
-    world.topic("flights", (1, 2, 3))
-    world.put("flights", 0, isr=(1, 2))
-    Broker.objects.update(answered=True)
-    return world
-
-
-def copy_on_3() -> partitions.ReplicaOf:
-    row = partitions.partition_row("flights", 0)
-    assert row is not None and [r.why_out for r in row.replica_rows[:2]] == ["", ""]
-    return row.replica_rows[2]
-
-
-@pytest.mark.parametrize(
-    ("reported", "words", "end", "behind"),
-    [
-        ((940, -1), "The replica lacks 60 records: check whether the number decreases", 940, 60),
-        ((-1, -1), "The replica has sent no fetch request to broker 1", None, None),
-        ((1000, 700), "its log start offset 700 is above the leader's 200", 1000, 0),
-        ((1000, -1), "it has stopped fetching", 1000, 0),
-    ],
-)
-def test_the_position_of_a_replica_is_the_one_that_the_leader_reports(
-    lagging: World, reported: tuple[int, int], words: str, end: int | None, behind: int | None
-) -> None:
-    """A disconnected replica reports no lag, because it knows only the last high watermark that it received."""
-    metrics = MetricsCache()
-    leader = BrokerSample(1, 5, {F0: (200, 1000)}, {F0: (700, 0)}, lagging={F0: {3: reported}})
-    follower = BrokerSample(3, 5, {}, {F0: (700, 0)}, lagging={F0: {2: (1, 1)}})
-    metrics.write(metrics.take([leader, follower], {}, lagging.image, 5), lagging.projection, lagging.image)
-    assert Partition.objects.get().lagging == {"3": list(reported)}, "a broker that does not lead has no say"
-    copy = copy_on_3()
-    assert words in copy.why_out and (copy.end_offset, copy.lag_records) == (end, behind)
-    again = metrics.take([leader], {}, lagging.image, 6)
-    assert not again.lagging, "nothing is written where nothing changed"
-    whole = BrokerSample(1, 7, {F0: (200, 1000)}, {F0: (700, 0)})
-    metrics.write(metrics.take([whole], {}, lagging.image, 7), lagging.projection, lagging.image)
-    assert Partition.objects.get().lagging == {}
-
-
-def test_the_closest_replica_is_listed_first(lagging: World) -> None:
-    assert copy_on_3().why_out == "The leader has not reported the replica's log end offset yet."
-    Partition.objects.update(lagging={"3": [940, -1]}, end_offset=1000)
-    lagging.put("flights", 0, adding=(3,))
-    assert copy_on_3().why_out.startswith("A move is copying the replica to this broker. The replica lacks 60 records")
-    lagging.put("flights", 0, adding=())
-    topic_id = lagging.image.topic_ids["flights"]
-    ReplicaDamageReport.objects.create(
-        topic_id=topic_id, topic_name="flights", partition=0, broker_id=3, kind="disk", detail="/b: EIO"
-    )
-    assert copy_on_3().why_out == "The log directory has failed: /b: EIO."
-    lagging.down(3)
-    assert copy_on_3().why_out == "The broker is down."
 
 
 def test_a_partition_without_a_live_replica_shows_its_unavailable_records(lagging: World) -> None:

@@ -20,7 +20,7 @@ from brokerd.cluster.znodes import (
 )
 from controlplane.controller import desired as wanted_module
 from controlplane.controller.events import BrokersSeen, DesiredAssignment, DesiredRead, IsrProposed, Report
-from tests.unit.controlplane.controller.test_isr_refusals import NOW, TOPIC, TP, CoreHarness, registration
+from tests.unit.controlplane.controller.test_proposals import NOW, TOPIC, TP, CoreHarness, registration
 
 NO_BROKER = -1
 

@@ -12,8 +12,8 @@ from brokerd.cluster.metadata import PartitionChanged, record_from_json, record_
 from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.cluster.znodes import IsrProposal, StartProposal
 from controlplane.controller.events import BrokersSeen, IsrProposed
-from tests.unit.controlplane.controller.test_isr_refusals import TOPIC, TP
-from tests.unit.controlplane.controller.test_tail_requests import NO_BROKER, Harness, observed
+from tests.unit.controlplane.controller.test_desired import NO_BROKER, Harness, observed
+from tests.unit.controlplane.controller.test_proposals import TOPIC, TP
 
 S = 500
 

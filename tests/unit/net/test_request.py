@@ -1,0 +1,85 @@
+"""One request: it is answered once, authorized before it is answered, and a failure closes its connection only."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerd.net.client_traffic import ClientTraffic
+from brokerd.net.request import Request, Session
+from brokerd.net.turns import BROKERS
+from brokerd.wire import framing
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+
+
+class Connection:
+    def __init__(self) -> None:
+        self.peer, self.owner, self.traffic = "10.0.0.1:5", "alice", ClientTraffic(0)
+        self.answers: list[Any] = []
+        self.closed = False
+
+    def answer(self, slot: int, parts: Any) -> None:
+        self.answers.append(parts)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def request(client_id: str | None = "c") -> tuple[Request, Connection]:
+    connection = Connection()
+    arguments: Any = (connection, 1, framing.RequestHeader(ApiKey.HEARTBEAT, 3, 7, client_id), None)
+    return Request(*arguments, Session("CLIENTS", "User:alice")), connection
+
+
+def test_the_client_of_a_request() -> None:
+    it, _ = request()
+    assert (it.principal, it.listener, it.client_host, it.client_id) == ("User:alice", "CLIENTS", "10.0.0.1", "c")
+    assert request(None)[0].client_id == ""
+
+
+def test_a_response_is_encoded_with_the_header_of_the_request() -> None:
+    it, connection = request()
+    it.reply(m.HeartbeatResponse(error_code=27))
+    (parts,) = connection.answers
+    data = memoryview(b"".join(map(bytes, parts)))[4:]
+    header, body = framing.decode_response(ApiKey.HEARTBEAT, 3, data)
+    assert (header, body.error_code) == (7, 27)
+
+
+def test_amendments_are_made_before_the_response_is_encoded_also_without_a_response() -> None:
+    it, connection = request()
+    seen: list[Any] = []
+    it.amends = [seen.append, lambda body: setattr(body, "error_code", 5) if body is not None else None]
+    it.reply(None)
+    assert connection.answers == [None] and seen == [None]
+    it.reply(m.HeartbeatResponse())
+    assert b"\0\5" in b"".join(map(bytes, connection.answers[1]))
+
+
+def test_an_unauthorized_response_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    it, connection = request()
+    it.authorization_pending = True
+    it.reply(m.HeartbeatResponse())
+    assert connection.closed and not connection.answers and "authorized nothing" in caplog.text
+
+
+def test_a_response_that_cannot_be_encoded_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    it, connection = request()
+    it.reply(SimpleNamespace())
+    assert connection.closed and not connection.answers and "cannot be written" in caplog.text
+
+
+def test_work_outside_the_handler_closes_the_connection_when_it_fails() -> None:
+    it, connection = request()
+    assert it.attempt(lambda: 5) == 5 and not connection.closed
+    assert it.attempt(lambda: 1 // 0) is None and connection.closed
+
+
+def test_a_request_of_a_broker_does_not_use_the_time_of_clients() -> None:
+    it, connection = request()
+    assert it.owner == "alice"
+    it.from_broker()
+    assert it.owner == connection.owner == BROKERS

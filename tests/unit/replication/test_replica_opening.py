@@ -1,0 +1,60 @@
+"""Opening of replicas: lost records are reported, and a deleted replica leaves no directory and no checkpoint."""
+
+from __future__ import annotations
+
+import random
+
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.znodes import LOST
+from brokerd.storage import checkpoints
+from tests.simulation.disk import SimDisk
+from tests.unit.replication.test_relocations import TP, A, Harness
+
+
+def committed() -> Harness:
+    """Ten flushed records, all below the checkpointed high watermark."""
+    harness = Harness(SimDisk())
+    harness.append(10)
+    harness.replica.log.flush()
+    harness.partitions.replica_opening.checkpoint()
+    return harness
+
+
+def test_the_high_watermark_is_the_checkpointed_one_and_at_most_the_log_end() -> None:
+    harness = committed()
+    again = Harness(harness.disk.power_cut(random.Random(1)))
+    assert again.replica.core.high_watermark == again.replica.log.end_offset == 10
+    assert not again.partitions.damage_reports.reports()
+
+
+def test_a_log_below_its_high_watermark_is_reported_as_lost() -> None:
+    harness = committed()
+    harness.replica.log.truncate_to(4)
+    harness.replica.log.flush()
+    lost: list[str] = []
+    again = Harness(harness.disk.killed(), lost=lost.append)
+    assert lost == ["the log of t-0 ends at 4, below its high watermark 10"]
+    (report,) = again.partitions.damage_reports.reports()
+    assert (report.tp, report.kind) == (TP, LOST) and again.replica.core.high_watermark == 4
+
+
+def test_a_directory_that_is_gone_is_reported_and_fetched_again() -> None:
+    harness = committed()
+    opening, partitions = harness.partitions.replica_opening, harness.partitions
+    harness.disk.rmtree(partitions.hosted.pop(TP).log.folder)
+    partitions.log_dirs.gone.add("t-0")
+    topic = harness.image.topics[TP.topic_id]
+    again = opening.open(TP, topic, TopicConfig.from_overrides(topic.configs), harness.now)
+    (report,) = partitions.damage_reports.reports()
+    assert report.kind == LOST and "folder missing" in report.text and not partitions.log_dirs.gone
+    assert (again.log.end_offset, again.core.high_watermark) == (0, 0), "not the checkpointed one"
+
+
+def test_a_deleted_replica_leaves_no_directory_and_no_checkpoint() -> None:
+    harness = committed()
+    opening, replica = harness.partitions.replica_opening, harness.replica
+    del harness.partitions.hosted[TP]
+    opening.pending_deletion.append(replica)
+    opening.delete_pending()
+    assert harness.folders() == [] and not opening.pending_deletion
+    assert ("t", 0) not in checkpoints.read_offsets(harness.disk, A / checkpoints.HIGH_WATERMARKS)

@@ -1,0 +1,76 @@
+"""The command `brokerd`: errors of its settings end the process with a message and status 78."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brokerd import __main__ as command
+from brokerd.storage.disk import DiskFailed
+
+SETTINGS = "broker.id=1\nlog.dirs={folder}\nzookeeper.connect=127.0.0.1:1\n"
+
+
+def started(monkeypatch: pytest.MonkeyPatch, file: Path) -> int:
+    monkeypatch.setattr(sys, "argv", ["brokerd", "--config", str(file)])
+    return command.main()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    file = tmp_path / "broker.properties"
+    file.write_text(SETTINGS.format(folder=tmp_path / "data"))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("line", "message"), [("broker.id=x", "broker.id"), ("zookeeper.set.acl=true", "zookeeper"), ("listeners=A", "A")]
+)
+def test_an_invalid_setting_is_named(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, message: str
+) -> None:
+    settings.write_text(settings.read_text() + line + "\n")
+    assert started(monkeypatch, settings) == 78
+    said = capsys.readouterr().err
+    assert "brokerd: " in said and message in said and "Traceback" not in said
+
+
+def test_a_missing_file_or_a_failed_disk_prevents_the_start(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert started(monkeypatch, settings.with_name("none")) == 78
+
+    def broken(*_: Any) -> None:
+        raise DiskFailed("EIO")
+
+    monkeypatch.setattr(command, "BrokerServer", broken)
+    assert started(monkeypatch, settings) == 78
+    assert "brokerd: cannot start: EIO" in capsys.readouterr().err
+
+
+def test_the_exit_status_is_that_of_the_broker_and_sigterm_stops_it(
+    settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers: dict[int, Any] = {}
+    calls: list[str] = []
+    loop = SimpleNamespace(call_later=lambda ms, callback: callback(None))
+
+    class Broker:
+        exit_status = 3
+
+        def __init__(self, config: Any, store: Any) -> None:
+            self.loop = loop
+
+        def run(self) -> None:
+            handlers[command.signal.SIGTERM](command.signal.SIGTERM, None)
+
+        def stop(self) -> None:
+            calls.append("stop")
+
+    monkeypatch.setattr(command, "BrokerServer", Broker)
+    monkeypatch.setattr(command.signal, "signal", handlers.__setitem__)
+    assert started(monkeypatch, settings) == 3 and calls == ["stop"]
