@@ -13,24 +13,6 @@ pytestmark = pytest.mark.django_db
 API = "/api/v1"
 
 
-def test_a_topic_is_created_altered_and_deleted_over_rest(world: World, operator: APIClient) -> None:
-    made = operator.post(f"{API}/topics", {"name": "flights", "partitions": 2, "comment": "demo"}, format="json")
-    assert made.status_code == 202
-    assert (made.json()["state"], made.json()["partitions"]) == ("creating", 2)
-    changed = operator.patch(
-        f"{API}/topics/flights", {"configs": {"retention.ms": "9"}, "partitions": 3}, format="json"
-    )
-    assert changed.status_code == 202
-    assert changed.json()["configs"] == {"retention.ms": "9"}
-    back = operator.patch(f"{API}/topics/flights", {"configs": {"retention.ms": None}}, format="json")
-    assert back.json()["configs"] == {}
-    assert operator.delete(f"{API}/topics/flights", {"comment": "over"}, format="json").status_code == 202
-    assert operator.get(f"{API}/topics/flights").status_code == 404
-    verbs = [c["verb"] for c in operator.get(f"{API}/changes").json()["rows"]]
-    assert verbs == ["topic.delete", "topic.alter", "topic.alter", "topic.create"]
-    assert Change.objects.filter(actor="alice").count() == 4
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "field"),
     [
@@ -115,26 +97,6 @@ def test_a_malformed_json_body_is_rejected(world: World, operator: APIClient) ->
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-def test_a_move_is_previewed_planned_started_and_refused_over_rest(world: World, operator: APIClient) -> None:
-    world.topic("flights", (1, 2), (2, 1))
-    scope = {"kind": "drain", "broker": 1}
-    dry = operator.post(f"{API}/moves", {"scope": scope, "dry": True}, format="json")
-    assert (dry.status_code, len(dry.json()["parts"]), dry.json()["bytes_to_copy"]) == (200, 2, 2000)
-    made = operator.post(f"{API}/moves", {"scope": scope, "comment": "disk"}, format="json")
-    assert (made.status_code, made.json()["title"], made.json()["can"]) == (
-        201,
-        "Drain broker 1",
-        ["approve", "start", "throttle", "schedule", "cancel"],
-    )
-    move_id = made.json()["id"]
-    assert operator.post(f"{API}/moves/{move_id}/approve", {}, format="json").json()["state"] == "approved"
-    assert operator.post(f"{API}/moves/{move_id}/start", {}, format="json").json()["state"] == "running"
-    again = operator.post(f"{API}/moves/{move_id}/start", {}, format="json")
-    assert (again.status_code, "is running" in again.json()["detail"]) == (409, True)
-    assert operator.post(f"{API}/moves/{move_id}/dance", {}, format="json").status_code == 404
-    assert operator.get(f"{API}/moves/{move_id}/parts").json()["total"] == 2
-
-
 def test_every_get_endpoint_responds(world: World, operator: APIClient) -> None:
     world.topic("flights", (1, 2))
     for path in (
@@ -181,50 +143,3 @@ def test_the_database_is_chosen_by_url() -> None:
         "p@ss",
         "5433",
     )
-
-
-def test_throttle_history_and_samples_of_a_move_over_rest(
-    world: World, operator: APIClient, viewer_client: APIClient
-) -> None:
-    world.topic("flights", (1, 2))
-    scope = {"kind": "topic", "topic": "flights", "brokers": [2, 3]}
-    dry = operator.post(
-        f"{API}/moves", {"scope": scope, "dry": True, "throttle_bytes_per_s": 10_000}, format="json"
-    ).json()
-    assert (dry["lasts_s"][0], [b["bytes_in"] for b in dry["brokers"]]) == (0.1, [0, 1000])
-    made = operator.post(
-        f"{API}/moves", {"scope": scope, "start": True, "throttle_bytes_per_s": 10_000, "comment": "x"}, format="json"
-    ).json()
-    assert (made["throttle_bytes_per_s"], made["parts_per_broker_max"], made["origin"]) == (10_000, 4, "operator")
-    here = f"{API}/moves/{made['id']}"
-    faster = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 20_000, "comment": "night"}, format="json")
-    assert (faster.status_code, faster.json()["throttle_bytes_per_s"]) == (200, 20_000)
-    refused = operator.post(f"{here}/throttle", {"throttle_bytes_per_s": 1}, format="json")
-    assert (refused.status_code, refused.json()["field"]) == (400, "throttle_bytes_per_s")
-    assert operator.post(f"{here}/throttle", {}, format="json").status_code == 400  # null must be given explicitly
-    assert (
-        operator.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").json()["throttle_bytes_per_s"]
-        is None
-    )
-    assert [(t["state_from"], t["state_to"]) for t in operator.get(f"{here}/history").json()] == [
-        ("planned", "running")
-    ]
-    assert operator.get(f"{here}/samples").json() == []
-    assert viewer_client.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").status_code == 403
-    assert operator.get(f"{API}/moves/999/history").status_code == 404
-
-
-def test_the_plan_of_a_move_is_exported_and_imported_as_kafkas_json(world: World, operator: APIClient) -> None:
-    world.topic("flights", (1, 2), (2, 1))
-    file = {
-        "version": 1,
-        "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3], "log_dirs": ["any", "any"]}],
-    }
-    made = operator.post(f"{API}/moves", {"scope": file, "comment": "x"}, format="json")
-    assert (made.status_code, made.json()["title"]) == (201, "flights-0")
-    plans = operator.get(f"{API}/moves/{made.json()['id']}/plan").json()
-    assert plans["wanted"] == {"version": 1, "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
-    assert plans["previous"]["partitions"] == [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]
-    file["partitions"][0]["log_dirs"] = ["/data/1", "any"]  # type: ignore[index]
-    refused = operator.post(f"{API}/moves", {"scope": file, "dry": True}, format="json")
-    assert (refused.status_code, "log_dirs" in refused.json()["detail"]) == (400, True)

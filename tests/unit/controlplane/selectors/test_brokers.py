@@ -1,0 +1,83 @@
+"""Rows of brokers: skew, possible acts, the conditions of a drain, and whether a restart is safe."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from controlplane.domain.scope import DrainScope, FillScope
+from controlplane.models import Broker
+from controlplane.selectors import brokers
+from controlplane.services import brokers as services
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def row(broker_id: int) -> brokers.BrokerRow:
+    found = brokers.broker(broker_id)
+    assert found is not None
+    return found
+
+
+def test_skews_are_deviations_from_the_mean_of_live_brokers(world: World) -> None:
+    world.topic("flights", (1, 2), (1, 2), (1, 2), (2, 1))
+    world.down(3)
+    assert [(b.broker_id, b.leaders, b.leaders_skew_pct) for b in brokers.broker_list()] == [
+        (1, 3, 50.0),
+        (2, 1, -50.0),
+        (3, 0, None),
+    ]
+    assert brokers.broker(9) is None
+
+
+def test_the_acts_of_a_broker_follow_its_state(world: World) -> None:
+    assert row(1).can == ["cordon", "demote", "fill"]
+    world.topic("flights", (1, 2))
+    assert row(1).can == ["cordon", "demote", "drain", "fill"]
+    services.cordon(1, actor="alice")
+    services.demote(1, actor="alice")
+    world.apply_rows()
+    assert row(1).can == ["uncordon", "restore_leadership", "restore", "drain"]
+    assert (row(1).cordoned, row(1).leads) == (True, False)
+    assert [b.broker_id for b in brokers.out_of_service(DrainScope(broker=1))] == [1]
+    assert brokers.out_of_service(FillScope(broker=1)) == []
+
+
+def test_replicas_of_a_broker_have_a_role(world: World) -> None:
+    world.topic("flights", (1, 2, 3), (2, 1, 3), (2, 1, 3))
+    world.put("flights", 2, isr=(2, 3))
+    assert [(r.index, r.role) for r in brokers.broker_replicas(1).rows] == [
+        (0, "leader"),
+        (1, "follower"),
+        (2, "out_of_sync"),
+    ]
+    assert brokers.broker_replicas(1, query="none").total == 0
+
+
+def test_a_restart_is_safe_when_no_partition_needs_the_broker(world: World) -> None:
+    world.topic("flights", (1, 2), configs={"min.insync.replicas": "2"})
+    verdict = brokers.safe_to_restart(1)
+    assert not verdict.safe and "flights-0" in verdict.blockers[0] and verdict.leaders == 1
+    assert brokers.safe_to_restart(3).safe
+    world.aged(60)
+    old = brokers.safe_to_restart(3)
+    assert not old.safe and "older than 15 s" in old.blockers[0]
+
+
+def test_a_broker_is_empty_when_every_condition_is_met(world: World) -> None:
+    assert brokers.drain_state(9) is None
+    world.topic("flights", (1, 2))
+    first = brokers.drain_state(1)
+    assert first is not None and not first.empty and [s.done for s in first.steps] == [False] * 4
+    services.cordon(3, actor="alice")
+    services.demote(3, actor="alice")
+    world.apply_rows()
+    Broker.objects.update(replicas_on_disk=0, sampled_at=timezone.now())
+    empty = brokers.drain_state(3)
+    assert empty is not None and empty.empty and empty.move_id is None
+    Broker.objects.update(sampled_at=timezone.now() - timedelta(minutes=5))
+    late = brokers.drain_state(3)
+    assert late is not None and not late.empty, "its report about its directories is too old"

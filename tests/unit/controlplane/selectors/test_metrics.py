@@ -1,0 +1,50 @@
+"""Figures for Prometheus: from rows, without a sample for an unknown figure, topics on request."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from controlplane.models import Broker, ObservedTopic
+from controlplane.selectors import metrics
+from tests.unit.console.seed import group
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def samples(*, topics: bool = False) -> dict[str, dict[tuple[str, ...], float]]:
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(metrics.exposition(topics=topics).decode()):
+        for s in family.samples:
+            found.setdefault(s.name, {})[tuple(s.labels.values())] = s.value
+    return found
+
+
+def test_figures_of_the_cluster_its_brokers_and_groups(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    world.put("flights", 0, isr=(1,))
+    world.down(3)
+    group("billing", {("flights", 0): (10, 15)}, "stalled")
+    Broker.objects.filter(broker_id=1).update(free_bytes=5)
+    found = samples()
+    assert found["weir_partitions"][()] == 2 and found["weir_partitions_under_replicated"][()] == 1
+    assert found["weir_broker_alive"] == {("1",): 1, ("2",): 1, ("3",): 0}
+    assert found["weir_group_lag_records"] == {("billing",): 5}
+    assert found["weir_group_lag_seconds"] == {("billing",): 0.005}, "in seconds"
+    assert found["weir_group_status"] == {("billing", "stalled"): 1}
+
+
+def test_an_unknown_figure_has_no_sample(world: World) -> None:
+    Broker.objects.update(free_bytes=None)
+    group("nightly", {("flights", 0): (None, 9)}, "unknown", members=0)
+    found = samples()
+    assert "weir_broker_disk_free_bytes" not in found and "weir_group_lag_records" not in found
+    assert found["weir_group_status"] == {("nightly", "unknown"): 1}
+
+
+def test_figures_of_topics_are_optional(world: World) -> None:
+    world.topic("flights", (1, 2))
+    ObservedTopic.objects.update(size_bytes=7, records_per_s=1.5)
+    assert not any(name.startswith("weir_topic_") for name in samples())
+    assert samples(topics=True)["weir_topic_size_bytes"] == {("flights",): 7}

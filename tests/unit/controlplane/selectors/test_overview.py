@@ -1,0 +1,63 @@
+"""The health state of the cluster: the gravest condition, with its reason."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from controlplane.models import Cluster
+from controlplane.selectors.overview import health, overview
+from controlplane.services import alerts
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def test_before_the_first_report_the_state_is_unknown(db: None) -> None:
+    assert (health().word, overview().age_s) == ("unknown", None)
+
+
+def test_conditions_are_reported_by_severity(world: World) -> None:
+    world.topic("flights", (1, 2, 3), (2, 1, 3), configs={"min.insync.replicas": "2"})
+    assert health().word == "healthy"
+    world.put("flights", 0, isr=(1, 2))
+    assert (health().word, health().reason) == ("degraded", "1 partition has a replica out of sync.")
+    world.down(3)
+    assert health().reason == "1 of 3 brokers is down; 1 partition lacks a replica."
+    world.put("flights", 0, isr=(1,))
+    assert health().word == "at_risk" and "fewer in-sync replicas than min.insync.replicas" in health().reason
+    world.offline("flights", 1)
+    assert (health().word, health().reason) == ("at_risk", "1 partition has no leader.")
+
+
+@pytest.mark.parametrize(("age_s", "word"), [(5, "healthy"), (20, "degraded"), (70, "unknown")])
+def test_old_data_is_no_health(world: World, age_s: int, word: str) -> None:
+    world.aged(age_s)
+    Cluster.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=age_s))
+    assert health().word == word
+
+
+def test_without_zookeeper_the_data_stays_valid_and_elections_are_missing(world: World) -> None:
+    world.aged(300)
+    Cluster.objects.update(zookeeper_connected=False, heartbeat_at=timezone.now())
+    assert (health().word, health().reason) == (
+        "degraded",
+        "ZooKeeper does not respond: no leader elections until it does.",
+    )
+
+
+def test_the_state_is_never_better_than_the_gravest_open_alert(world: World) -> None:
+    world.topic("flights", (1, 2))
+    world.offline("flights", 0)
+    alerts.evaluate()
+    world.put("flights", 0, isr=(1, 2), leader=1, leader_broker_epoch=101, last_isr=())
+    assert overview().offline == 0 and health().word == "at_risk", "the alert is still open"
+
+
+def test_counts_are_over_all_topics(world: World) -> None:
+    world.topic("flights", (1, 2), (2, 3))
+    world.topic("__consumer_offsets", (3, 1))
+    found = overview()
+    assert (found.topics, found.partitions, found.brokers_alive, found.brokers_total) == (2, 3, 3, 3)
