@@ -11,7 +11,6 @@ from django.db import DatabaseError
 from django.test import Client
 
 from console import cells
-from console.fragments import duration_text, megabytes
 from controlplane.models import ArchiveJob, Broker, Move, MovePartition, MoveTransition, ObservedTopic, Partition
 from controlplane.monitoring import live_events
 from controlplane.monitoring.hub import Hub
@@ -214,19 +213,6 @@ def test_a_move_that_was_rolled_back_has_no_full_bar(world: World) -> None:
     row = moves.move_row(pk)
     assert row is not None and row.percent == 50, "what stays where it was moved to"
     assert "bar-grey" in cells.move(as_dict(row))["bar"]
-
-
-def test_sizes_around_a_megabyte_have_the_same_format() -> None:
-
-    assert [megabytes(n) for n in (900_000, 999_400, 999_999, 1_000_001)] == ["0.900", "0.999", "1.0", "1.0"]
-    assert [duration_text(s) for s in (59, 60, 62, 3600, 3660, 7 * 86400)] == [
-        "59 s",
-        "1 min",
-        "1 min 2 s",
-        "1 h",
-        "1 h 1 min",
-        "7 d",
-    ]
 
 
 def kinds_said(hub: Hub, kind: str) -> list[dict[str, Any]]:

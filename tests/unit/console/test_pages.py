@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from controlplane.models import Broker, Change, Topic
+from controlplane.models import Change
 
 PAGES = [
     "/",
@@ -207,17 +207,6 @@ def test_the_row_of_an_empty_table_spans_all_columns(db: None, operator: Client,
     assert spans and all(found == [str(columns)] for columns, found in spans), spans
 
 
-@pytest.mark.parametrize("address", ["/", "/topics/x/", "/moves/new/"])
-def test_an_anonymous_request_is_redirected_to_the_login(db: None, client: Client, address: str) -> None:
-    answer = client.get(address)
-    assert answer.status_code == 302 and answer.headers["Location"].startswith("/login/?next=")
-
-
-def test_an_anonymous_htmx_request_redirects_the_browser_to_the_login(db: None, client: Client) -> None:
-    answer = client.get("/topics/", headers={"HX-Request": "true"})
-    assert answer.status_code == 204 and answer.headers["HX-Redirect"].startswith("/login/")
-
-
 def test_a_login_succeeds_or_fails(db: None, client: Client) -> None:
 
     get_user_model().objects.create_user("carol", password="a long password")
@@ -226,57 +215,6 @@ def test_a_login_succeeds_or_fails(db: None, client: Client) -> None:
         "/login/?next=/topics/", {"username": "carol", "password": "a long password", "next": "/topics/"}
     )
     assert answer.headers["Location"] == "/topics/"
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "/topics/nope/",
-        "/topics/orders/99/",
-        "/brokers/77/",
-        "/brokers/77/configs/",
-        "/brokers/77/log-directories/",
-        "/groups/nope/",
-        "/users/nope/",
-        "/quotas/99/",
-        "/routes/nope/",
-        "/moves/99/",
-        "/plans/99/",
-        "/plans/1/difference/?other=99",
-        "/proposals/99/",
-        "/pipeline/99/",
-        "/audit/999/",
-    ],
-)
-def test_a_missing_object_has_a_404_page_with_a_link_to_its_list(
-    seeded: dict[str, Any], operator: Client, address: str
-) -> None:
-    answer = operator.get(address)
-    assert answer.status_code == 404 and "Back to the list" in answer.content.decode()
-
-
-def test_a_viewer_sees_disabled_buttons_with_the_missing_permission(seeded: dict[str, Any], viewer: Client) -> None:
-    text = viewer.get("/topics/orders/").content.decode()
-    assert 'aria-disabled="true" title="Your account is a viewer.' in text
-    assert 'href="/topics/orders/delete/"' not in text
-
-
-@pytest.mark.parametrize(
-    "address", ["/new/topic/", "/topics/orders/delete/", "/moves/1/pause/", "/acls/new/", "/pipeline/1/stop/"]
-)
-def test_a_viewer_cannot_change_anything(seeded: dict[str, Any], viewer: Client, address: str) -> None:
-    before = Change.objects.count()
-    answer = viewer.post(address, {"name": "x", "confirm_name": "orders", "comment": "no"})
-    assert answer.status_code == 403 and Change.objects.count() == before
-
-
-def test_every_post_needs_a_csrf_token(seeded: dict[str, Any]) -> None:
-
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(get_user_model().objects.create_user("eve", is_staff=True))
-    answer = strict.post("/new/topic/", {"name": "forged", "partitions": "1"})
-    assert answer.status_code == 403 and "expired" in answer.content.decode()
-    assert not Topic.objects.filter(name="forged").exists()
 
 
 def test_a_list_keeps_its_filter_order_and_page_in_its_links(seeded: dict[str, Any], operator: Client) -> None:
@@ -311,45 +249,3 @@ def test_a_costly_act_requires_a_reason(seeded: dict[str, Any], operator: Client
     answer = operator.post(address, {"confirm_name": "orders", "comment": " "})
     assert "Give a reason; it is recorded in the audit log." in answer.content.decode()
     assert Change.objects.count() == before
-
-
-def test_an_error_page_shows_path_and_time_and_reads_no_database(
-    operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from controlplane.selectors import moves
-
-    def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(moves, "move_list", broken)
-    operator.raise_request_exception = False
-    answer = operator.get("/moves/")
-    text = answer.content.decode()
-    assert answer.status_code == 500 and "<code>/moves/</code>" in text and re.search(r"\d\d:\d\d:\d\d UTC", text)
-    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
-
-
-def test_a_refused_data_directory_is_explained_on_the_broker_s_page_and_in_rest(operator: Client, seeded: Any) -> None:
-    assert 'id="tail-doubt"' not in operator.get("/brokers/1/").content.decode()
-    Broker.objects.filter(broker_id=1).update(tail_doubt="directory-older")
-    page = operator.get("/brokers/1/").content.decode()
-    assert "directory-older" in page and "is an older copy" in page and "restore that directory" in page
-    row = operator.get("/api/v1/brokers/1").json()
-    assert (
-        row["tail_doubt"] == "directory-older" and "older copy" in row["tail_doubt_reason"] and row["tail_doubt_action"]
-    )
-
-
-def test_an_immediate_action_reports_its_effect_and_offers_its_undo(seeded: dict[str, Any], operator: Client) -> None:
-    for verb, message, undo in (
-        ("cordon", "Broker 2 cordoned", "uncordon"),
-        ("uncordon", "Broker 2 uncordoned", "cordon"),
-        ("demote", "Broker 2 demoted", "restore_leadership"),
-        ("restore_leadership", "Leadership of broker 2 restored", "demote"),
-    ):
-        page = operator.post(f"/brokers/2/{verb}/", follow=True).content.decode()
-        assert message in page and f'action="/brokers/2/{undo}/" class="undo"' in page
-    page = operator.post(f"/moves/{seeded['move']}/pause/", follow=True).content.decode()
-    assert "Move 1 paused" in page and 'action="/moves/1/resume/" class="undo"' in page
-    page = operator.post("/moves/1/approve/", follow=True)
-    assert page.status_code == 409 and "Rejected" in page.content.decode()

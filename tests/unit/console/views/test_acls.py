@@ -1,0 +1,46 @@
+"""The pages of ACLs: create with the refusal beside its field, delete with a reason."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from controlplane.models import Acl, Change
+
+FORM = {
+    "resource_type": "topic",
+    "pattern_type": "literal",
+    "resource_name": "orders",
+    "principal": "User:ann",
+    "host": "*",
+    "operation": "read",
+    "permission": "allow",
+}
+
+
+@pytest.fixture
+def acl(operator: Client) -> int:
+    operator.post("/acls/new/", FORM)
+    return int(Acl.objects.get().pk)
+
+
+def test_an_acl_is_created_listed_and_found(operator: Client, acl: int) -> None:
+    page = operator.get("/acls/?q=ANN").content.decode()
+    assert "ACL created: allow read on topic orders for User:ann." in page and "orders" in page
+    assert f"/acls/{acl}/delete/" not in operator.get("/acls/?q=none").content.decode()
+
+
+def test_a_refusal_is_beside_its_field(operator: Client) -> None:
+    answer = operator.post("/acls/new/", {**FORM, "principal": "ann"})
+    assert answer.status_code == 400 and not Acl.objects.exists()
+    assert Change.objects.get().outcome == "refused" and 'id="id_principal"' in answer.content.decode()
+
+
+def test_a_deletion_shows_the_acl_and_needs_a_reason(operator: Client, acl: int) -> None:
+    page = operator.get(f"/acls/{acl}/delete/").content.decode()
+    assert "allow read on topic orders (literal) for User:ann from *." in page
+    operator.post(f"/acls/{acl}/delete/", {"comment": ""})
+    assert Acl.objects.exists()
+    done = operator.post(f"/acls/{acl}/delete/", {"comment": "left"}, follow=True)
+    assert f"ACL {acl} deleted." in done.content.decode() and not Acl.objects.exists()
+    assert operator.get(f"/acls/{acl}/delete/").status_code == 404

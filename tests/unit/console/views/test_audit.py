@@ -1,0 +1,61 @@
+"""The audit log: filters, the export, and the difference that a change made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from console.views.audit import difference
+from controlplane.models import Change
+from controlplane.models.change import Outcome
+from controlplane.services.common import record
+
+
+@pytest.fixture(autouse=True)
+def two(db: None) -> None:
+    record("ann", "topic.create", "topic", "orders", after={"configs": {"a": "1"}}, outcome=Outcome.CONFIRMED)
+    record("bob", "acl.create", "acl", "7", outcome=Outcome.REFUSED, detail="no such user")
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", {"orders", "acl.create"}),
+        ("outcome=refused", {"acl.create"}),
+        ("kind=topic", {"orders"}),
+        ("actor=ann", {"orders"}),
+        ("q=orders", {"orders"}),
+        ("outcome=nonsense&kind=nonsense", {"orders", "acl.create"}),
+    ],
+)
+def test_changes_are_filtered(operator: Client, query: str, shown: set[str]) -> None:
+    body = operator.get(f"/audit/?{query}").content.decode().partition("<tbody")[2]
+    assert {word for word in ("orders", "acl.create") if word in body} == shown
+
+
+def test_the_filtered_changes_are_exported(operator: Client) -> None:
+    answer = operator.get("/audit/?format=csv&outcome=refused")
+    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()  # type: ignore[attr-defined]
+    assert "acl.create" in text and "topic.create" not in text
+
+
+def test_one_change_is_shown_with_its_difference(operator: Client) -> None:
+    pk = Change.objects.get(actor="ann").pk
+    assert "configs.a" in operator.get(f"/audit/{pk}/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, [("b", 2, 3)]),
+        (None, {"x": {"y": 1}}, [("x.y", None, 1)]),
+        ({"x": {"y": 1}}, None, [("x.y", 1, None)]),
+        ({"x": {}}, {"x": {"y": 1}}, [("x", {}, None), ("x.y", None, 1)]),
+        (3, 4, [("value", 3, 4)]),
+        (None, None, []),
+    ],
+)
+def test_the_difference_names_nested_values(before: Any, after: Any, rows: list[Any]) -> None:
+    assert difference(before, after) == rows

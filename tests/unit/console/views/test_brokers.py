@@ -1,0 +1,45 @@
+"""Brokers: a data directory in doubt, operations, and the review of a drain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.test import Client
+
+from controlplane.models import Broker, Change, Move
+from tests.unit.controlplane.world import World
+
+
+def test_a_refused_data_directory_is_explained_on_the_broker_s_page_and_in_rest(operator: Client, seeded: Any) -> None:
+    assert 'id="tail-doubt"' not in operator.get("/brokers/1/").content.decode()
+    Broker.objects.filter(broker_id=1).update(tail_doubt="directory-older")
+    page = operator.get("/brokers/1/").content.decode()
+    assert "directory-older" in page and "is an older copy" in page and "restore that directory" in page
+    row = operator.get("/api/v1/brokers/1").json()
+    assert (
+        row["tail_doubt"] == "directory-older" and "older copy" in row["tail_doubt_reason"] and row["tail_doubt_action"]
+    )
+
+
+def test_a_drain_is_reviewed_with_its_bytes_and_becomes_a_move(world: World, operator: Client) -> None:
+    world.topic("flights", (1, 2), (2, 1), size=3_000_000)
+    page = operator.get("/brokers/1/drain/").content.decode()
+    assert "Drain: move 2 replicas, 6.0 MB" in page
+    refused = operator.post("/brokers/1/drain/", {"throttle_bytes_per_s": "2"})
+    assert refused.status_code == 409 and not Move.objects.exists(), "a reason is required"
+    done = operator.post("/brokers/1/drain/", {"throttle_bytes_per_s": "2", "comment": "old disk"}, follow=True)
+    move = Move.objects.get()
+    assert done.redirect_chain == [(f"/moves/{move.pk}/", 302)] and move.throttle_bytes_per_s == 2_000_000
+    assert f"Broker 1 is draining: move {move.pk}." in done.content.decode()
+
+
+def test_a_broker_without_replicas_is_only_cordoned_and_demoted(world: World, operator: Client) -> None:
+    assert "Cordon and demote" in operator.get("/brokers/3/drain/").content.decode()
+    page = operator.post("/brokers/3/drain/", {"comment": "old disk"}, follow=True).content.decode()
+    assert "Broker 3 has no replicas. It is cordoned and demoted." in page and not Move.objects.exists()
+
+
+def test_unknown_brokers_and_operations_are_not_found_and_a_get_changes_nothing(world: World, operator: Client) -> None:
+    assert operator.post("/brokers/9/cordon/").status_code == operator.post("/brokers/1/explode/").status_code == 404
+    answer = operator.get("/brokers/1/cordon/")
+    assert answer.headers["Location"] == "/brokers/1/" and not Change.objects.exists()

@@ -1,0 +1,49 @@
+"""The pages of consumer groups: list, export, and the deletion of an empty group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.clients import kafka
+from controlplane.clients.connection import NoAnswer
+from tests.unit.console.seed import group
+
+
+@pytest.fixture(autouse=True)
+def groups(db: None) -> None:
+    group("billing", {("orders", 0): (10, 15)}, "healthy")
+    group("nightly", {("payments", 0): (1, 9)}, "stopped", members=0)
+
+
+def test_groups_are_listed_by_topic_and_exported(operator: Client) -> None:
+    page = operator.get("/groups/?topic=orders").content.decode()
+    assert "billing" in page and "nightly" not in page
+    answer: Any = operator.get("/groups/?format=csv&q=night")
+    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()
+    assert "nightly" in text and "billing" not in text
+
+
+def test_a_group_is_deleted_with_its_name_and_a_reason(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted: list[str] = []
+    monkeypatch.setattr(kafka, "delete_group", deleted.append)
+    for form in ({"confirm_name": "night", "comment": "x"}, {"confirm_name": "nightly"}):
+        assert operator.post("/delete/group/nightly/", form).status_code == 400
+    form = {"confirm_name": "nightly", "comment": "unused"}
+    page = operator.post("/delete/group/nightly/", form, follow=True).content.decode()
+    assert "Group nightly deleted." in page and deleted == ["nightly"]
+    assert operator.get("/delete/group/none/").status_code == 404
+
+
+def test_a_refusal_and_an_unknown_outcome_are_shown(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = operator.post("/delete/group/billing/", {"confirm_name": "billing", "comment": "x"})
+    assert refused.status_code == 400 and "has 2 members" in refused.content.decode()
+
+    def silent(group_id: str) -> None:
+        raise NoAnswer("late")
+
+    monkeypatch.setattr(kafka, "delete_group", silent)
+    form = {"confirm_name": "nightly", "comment": "unused"}
+    assert "Group nightly: unknown." in operator.post("/delete/group/nightly/", form, follow=True).content.decode()

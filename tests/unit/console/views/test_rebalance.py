@@ -1,0 +1,41 @@
+"""The rebalance proposal: goals in the order of their priority, and each broker before and after."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from console.views import rebalance
+from controlplane.services import Rejected
+from controlplane.services.rebalance import GOALS, Load
+from tests.unit.controlplane.world import World
+
+
+def test_the_review_of_the_move_has_the_chosen_goals(world: World, operator: Client) -> None:
+    world.topic("flights", *[(1, 2)] * 6)
+    page = operator.get("/brokers/rebalance/?goal=leaders&goal=replicas&tolerance=0.05").content.decode()
+    assert "kind=rebalance&amp;step=review&amp;goal=leaders&amp;goal=replicas&amp;tolerance=0.05" in page
+    assert "Review (" in page
+
+
+@pytest.mark.parametrize("query", ["goal=beauty", "tolerance=much", "tolerance=-1"])
+def test_an_invalid_choice_is_explained(world: World, operator: Client, query: str) -> None:
+    assert operator.get(f"/brokers/rebalance/?{query}").status_code == 400
+
+
+def test_the_selected_goals_are_first() -> None:
+    assert rebalance._ordered(["traffic", "disk", "traffic", "x"])[:2] == ["traffic", "disk"]
+    assert sorted(rebalance._ordered(["traffic"])) == sorted(GOALS)
+    assert rebalance._number("") is None and rebalance._number("0.1") == 0.1
+    with pytest.raises(Rejected, match=r"Enter 0\.1 for 10 %"):
+        rebalance._number("10 %")
+
+
+def test_figures_are_compared_with_the_mean_before_and_after() -> None:
+    def load(broker: int, replicas: int) -> Load:
+        return Load(broker_id=broker, replicas=replicas, leaders=0, bytes=0, records_per_s=0)
+
+    (one, columns), _ = rebalance._rows([load(1, 9), load(2, 3)], [load(1, 6), load(2, 6)])
+    figure = dict(columns)["replicas"]
+    assert (one, figure.before, figure.after, figure.skew_before, figure.skew_after) == (1, 9, 6, 50.0, 0.0)
+    assert dict(columns)["leaders"].skew_before is None, "no deviation from a mean of zero"

@@ -1,0 +1,135 @@
+"""The frame of all pages: logins, roles, missing objects, errors, security headers, options of lists."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import OperationalError
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from console.views import shell
+from controlplane.models import Change, Topic
+from controlplane.selectors import acls
+
+
+@pytest.mark.parametrize("address", ["/", "/topics/x/", "/moves/new/"])
+def test_an_anonymous_request_is_redirected_to_the_login(db: None, client: Client, address: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 302 and answer.headers["Location"].startswith("/login/?next=")
+
+
+def test_an_anonymous_htmx_request_redirects_the_browser_to_the_login(db: None, client: Client) -> None:
+    answer = client.get("/topics/", headers={"HX-Request": "true"})
+    assert answer.status_code == 204 and answer.headers["HX-Redirect"].startswith("/login/")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/topics/nope/",
+        "/topics/orders/99/",
+        "/brokers/77/",
+        "/brokers/77/configs/",
+        "/brokers/77/log-directories/",
+        "/groups/nope/",
+        "/users/nope/",
+        "/quotas/99/",
+        "/routes/nope/",
+        "/moves/99/",
+        "/plans/99/",
+        "/plans/1/difference/?other=99",
+        "/proposals/99/",
+        "/pipeline/99/",
+        "/audit/999/",
+    ],
+)
+def test_a_missing_object_has_a_404_page_with_a_link_to_its_list(
+    seeded: dict[str, Any], operator: Client, address: str
+) -> None:
+    answer = operator.get(address)
+    assert answer.status_code == 404 and "Back to the list" in answer.content.decode()
+
+
+def test_a_viewer_sees_disabled_buttons_with_the_missing_permission(seeded: dict[str, Any], viewer: Client) -> None:
+    text = viewer.get("/topics/orders/").content.decode()
+    assert 'aria-disabled="true" title="Your account is a viewer.' in text
+    assert 'href="/topics/orders/delete/"' not in text
+
+
+@pytest.mark.parametrize(
+    "address", ["/new/topic/", "/topics/orders/delete/", "/moves/1/pause/", "/acls/new/", "/pipeline/1/stop/"]
+)
+def test_a_viewer_cannot_change_anything(seeded: dict[str, Any], viewer: Client, address: str) -> None:
+    before = Change.objects.count()
+    answer = viewer.post(address, {"name": "x", "confirm_name": "orders", "comment": "no"})
+    assert answer.status_code == 403 and Change.objects.count() == before
+
+
+def test_every_post_needs_a_csrf_token(seeded: dict[str, Any]) -> None:
+
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(get_user_model().objects.create_user("eve", is_staff=True))
+    answer = strict.post("/new/topic/", {"name": "forged", "partitions": "1"})
+    assert answer.status_code == 403 and "expired" in answer.content.decode()
+    assert not Topic.objects.filter(name="forged").exists()
+
+
+def test_an_error_page_shows_path_and_time_and_reads_no_database(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from controlplane.selectors import moves
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(moves, "move_list", broken)
+    operator.raise_request_exception = False
+    answer = operator.get("/moves/")
+    text = answer.content.decode()
+    assert answer.status_code == 500 and "<code>/moves/</code>" in text and re.search(r"\d\d:\d\d:\d\d UTC", text)
+    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("", {"sort": "-id", "page": 1, "per_page": 50}),
+        ("sort=name&page=3&per_page=20", {"sort": "name", "page": 3, "per_page": 20}),
+        ("page=x&per_page=-1", {"sort": "-id", "page": 1, "per_page": 50}),
+        ("page=9999999999&per_page=0", {"sort": "-id", "page": 1, "per_page": 1}),
+        ("per_page=100000", {"sort": "-id", "page": 1, "per_page": 500}),
+    ],
+)
+def test_options_of_a_list_are_limited(query: str, options: dict[str, Any]) -> None:
+    assert shell.list_options(RequestFactory().get(f"/?{query}"), "-id") == options
+
+
+def test_an_unknown_theme_is_the_automatic_one() -> None:
+    request = RequestFactory().get("/")
+    request.COOKIES[shell.THEME_COOKIE] = "<script>"
+    assert shell.theme(request) == "auto"
+    request.COOKIES[shell.THEME_COOKIE] = "dark"
+    assert shell.theme(request) == "dark"
+
+
+def test_a_database_error_is_a_page_of_its_own(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(acls, "acl_list", broken)
+    answer = operator.get("/acls/")
+    assert answer.status_code == 503 and "database is locked" in answer.content.decode()
+    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+def test_a_redirect_has_its_query() -> None:
+    assert shell.redirect_to("topic", "orders", tab="configs").url == "/topics/orders/?tab=configs"
+
+
+def test_every_entry_of_the_navigation_has_a_page_and_a_key_of_its_own() -> None:
+    assert all(reverse(name) for name, _, _ in shell.NAV)
+    assert len({key for _, _, key in shell.NAV}) == len(shell.NAV)

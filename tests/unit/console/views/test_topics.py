@@ -1,0 +1,59 @@
+"""The pages of topics: filters, tabs, and configs that differ from another topic."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from django.test import Client
+
+from console.views import topics as views
+from tests.unit.controlplane.world import World
+
+
+@pytest.fixture
+def two(world: World) -> World:
+    world.topic("flights", (1, 2), configs={"retention.ms": "5"})
+    world.topic("orders", (1, 2), configs={"retention.ms": "7", "segment.ms": "9"})
+    return world
+
+
+def test_topics_are_filtered_and_exported(two: World, operator: Client) -> None:
+    two.offline("orders", 0)
+    page = operator.get("/topics/?only=problems").content.decode()
+    assert 'href="/topics/orders/"' in page and 'href="/topics/flights/"' not in page
+    assert 'href="/topics/flights/"' in operator.get("/topics/?only=nonsense").content.decode()
+    answer: Any = operator.get("/topics/?format=csv&q=fli")
+    text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()
+    assert "flights" in text and "orders" not in text
+
+
+def test_long_drift_is_cut_and_counted(two: World, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("x1", "x2", "x3"):
+        two.topic(name, (1, 2), row=False)
+    monkeypatch.setattr(views, "DRIFT_SHOWN_MAX", 1)
+    render = Mock(wraps=views.render_page)
+    monkeypatch.setattr(views, "render_page", render)
+    operator.get("/topics/?only=drift")
+    context = render.call_args.args[2]
+    assert (len(context["drift"]), context["drift_more"]) == (1, 2)
+
+
+@pytest.mark.parametrize("tab", ["partitions", "configs", "groups", "changes", "nonsense"])
+def test_each_tab_of_a_topic_opens(two: World, operator: Client, tab: str) -> None:
+    assert operator.get(f"/topics/flights/?tab={tab}").status_code == 200
+    assert operator.get("/topics/none/").status_code == 404
+
+
+def test_configs_are_compared_with_another_topic(two: World) -> None:
+    def names(other: str, only: str) -> list[str]:
+        return [c.name for c, _ in views.compared_configs("flights", other, only).rows]
+
+    assert names("", "changed") == ["retention.ms"]
+    assert names("orders", "different") == ["retention.ms", "segment.ms"]
+    found = views.compared_configs("flights", "orders", "")
+    assert (found.changed, found.different, found.problem) == (1, 2, "")
+    assert {c.name: v for c, v in found.rows}["retention.ms"] == "7"
+    missing = views.compared_configs("flights", "none", "different")
+    assert missing.problem == "There is no topic none." and missing.different == 0 and len(missing.rows) > 20
