@@ -12,5 +12,5 @@ setup(
         *PAGES,
     ],
     package_dir=PAGES,
-    package_data={"": ["py.typed", "*.pxd"], **{package: ["**/*"] for package in PAGES}},
+    package_data={"": ["py.typed", "*.pxd", "rest_operations.json"], **{package: ["**/*"] for package in PAGES}},
 )

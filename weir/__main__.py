@@ -1,4 +1,5 @@
-"""The command line of the control plane: `up`, `down`, `status`, `controller`, `monitor` and Django's own commands.
+"""The program `weir`: the command line over the REST API (`topics`, `moves`, ...: `weir.cli`), `up`, `down`, `status`, the processes of the control plane, and
+Django's own commands.
 
 `weir`, `python -m weir` and `python manage.py` are the same program.
 """
@@ -8,8 +9,36 @@ from __future__ import annotations
 import os
 import sys
 
+OPTIONS_WITH_VALUE = ("--server", "--token", "--data-dir", "-o", "--output")
+"""Options that may precede a command of the REST API."""
+
+
+def first_word(arguments: list[str]) -> str:
+    """The first argument that is neither an option of the command line over the REST API nor its value; "" if there is none."""
+    words = iter(arguments)
+    for word in words:
+        if word in OPTIONS_WITH_VALUE:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def runs_rest_command(word: str) -> bool:
+    """Run the command line over the REST API if the word is one of its commands."""
+    try:
+        from weir.cli import app
+    except ModuleNotFoundError:  # a node with brokers only: neither click nor requests
+        return False
+    if word not in app.COMMANDS:
+        return False
+    app.main(sys.argv[1:])
+    return True
+
 
 def main() -> None:
+    if runs_rest_command(first_word(sys.argv[1:])):
+        return
     # The settings read the data directory at import: the option that names it must be known before.
     for i, argument in enumerate(sys.argv):
         if argument == "--data-dir" and i + 1 < len(sys.argv):

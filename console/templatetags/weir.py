@@ -16,6 +16,7 @@ from console import cells, fragments, time_links
 from controlplane.domain.alert import brief
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
+from weir_common import rest_operations
 
 register = template.Library()
 
@@ -204,20 +205,26 @@ def pager(context: RequestContext, page: Any, what: str) -> dict[str, Any]:
 
 @register.inclusion_tag("console/parts/curl.html", takes_context=True)
 def curl(context: RequestContext, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """The REST call that corresponds to the form on the page."""
+    """The REST call that corresponds to the form on the page, by curl and by the command line."""
     request = context["request"]
+    body = body or None  # a page without a body
+    if method == "DELETE":
+        body = body or {"comment": "COMMENT"}  # most deletions need a reason
     return {
         "method": method,
         "url": request.build_absolute_uri(f"/api/v1/{path.lstrip('/')}"),
         "body": "" if body is None else json.dumps(body, ensure_ascii=False).replace("'", "'\\''"),
+        "command": rest_operations.shell_text(rest_operations.command_of(method, path, body)),
     }
 
 
 @register.inclusion_tag("console/parts/curl_acts.html", takes_context=True)
 def curl_acts(context: RequestContext, noun: str, number: int, verbs: list[str]) -> dict[str, Any]:
-    """The REST calls that correspond to the buttons on the page."""
+    """The REST calls that correspond to the buttons on the page, by curl and by the command line."""
     address = context["request"].build_absolute_uri(f"/api/v1/{noun}/{number}/")
-    return {"urls": [address + verb for verb in verbs]}
+    comment = {"comment": "COMMENT"}
+    commands = [rest_operations.command_of("POST", f"/{noun}/{number}/{verb}", comment) for verb in verbs]
+    return {"urls": [address + verb for verb in verbs], "commands": [rest_operations.shell_text(c) for c in commands]}
 
 
 @register.filter

@@ -21,6 +21,8 @@ TOPIC = serializers.shape(topics.TopicRow)
 
 
 class OverviewView(InputMixin):
+    """The cluster in one object: health, brokers, numbers of topics and partitions, and how old the figures are."""
+
     @extend_schema(responses=OVERVIEW)
     def get(self, request: Request) -> Response:
         return Response(OVERVIEW(overview.overview()).data)

@@ -1,0 +1,48 @@
+"""Text for a terminal."""
+
+from __future__ import annotations
+
+from weir.cli.output import lines
+
+
+def test_a_table_has_the_columns_that_fit_and_have_values() -> None:
+    rows = [
+        {"name": "flights", "state": "active", "note": "", "size": 1200, "tags": {"a": 1}},
+        {"name": "o", "state": "active", "note": None, "size": 5, "tags": {}},
+    ]
+    assert list(lines(rows, 80)) == ["NAME     STATE   SIZE", "flights  active  1200", "o        active     5"]
+    assert list(lines(rows, 16)) == ["NAME     STATE", "flights  active", "o        active"]
+
+
+def test_a_page_says_where_the_next_one_is() -> None:
+    page = {
+        "rows": [{"id": 1}],
+        "page": 1,
+        "pages": 3,
+        "total": 5,
+        "per_page": 2,
+        "sort": "",
+        "query": "",
+        "complete": False,
+    }
+    assert list(lines(page, 80)) == ["ID", " 1", "complete  no", "page 1 of 3, 5 in all; --page 2 is the next one"]
+
+
+def test_an_object_has_its_lists_as_tables() -> None:
+    data = {"name": "t", "age_s": 0.5, "ok": True, "none": None, "replicas": [{"broker": 1}], "configs": {"a": "b"}}
+    assert list(lines(data, 80)) == [
+        "name      t",
+        "age_s     0.5",
+        "ok        yes",
+        "none      -",
+        "replicas:",
+        "  BROKER",
+        "       1",
+        'configs   {"a": "b"}',
+    ]
+
+
+def test_an_empty_list_and_a_text() -> None:
+    assert list(lines([], 80)) == ["none"]
+    assert list(lines("a\nb\n", 80)) == ["a", "b"]
+    assert list(lines([1, 2], 80)) == ["[1, 2]"]

@@ -1,0 +1,97 @@
+"""Output of responses for a terminal: a table of rows, or names and values. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+GAP = "  "
+COLUMN_MAX = 60
+"""Characters of a value in a table; more are cut off with an ellipsis."""
+NONE = "-"
+PAGING = {"rows", "total", "page", "pages", "per_page", "sort", "query"}
+"""Names of a page of rows that are not shown: the last line of a table says what is needed of them."""
+
+
+def rows_of(data: Any) -> list[Mapping[str, Any]] | None:
+    """The rows of a list, with or without pages; None for an object."""
+    rows = data.get("rows") if isinstance(data, dict) else data
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        return rows
+    return None
+
+
+def lines(data: Any, width: int) -> Iterator[str]:
+    """A response as text, at most `width` columns wide where it is a table."""
+    rows = rows_of(data)
+    if rows is not None:
+        yield from table(rows, width)
+        if isinstance(data, dict):
+            yield from _object({name: value for name, value in data.items() if name not in PAGING}, width)
+        if isinstance(data, dict) and data.get("pages", 1) > 1:
+            yield f"page {data['page']} of {data['pages']}, {data['total']} in all; --page {data['page'] + 1} is the next one"
+    elif isinstance(data, dict):
+        yield from _object(data, width)
+    elif isinstance(data, str):
+        yield from data.rstrip("\n").split("\n")
+    else:
+        yield json.dumps(data, ensure_ascii=False)
+
+
+def table(rows: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+    """Columns in the order of the response, as many as fit. Columns with nested values, or without any value, are left out."""
+    if not rows:
+        yield "none"
+        return
+    names = [
+        name
+        for name in rows[0]
+        if not any(isinstance(row.get(name), dict | list) for row in rows)
+        and any(row.get(name) not in (None, "") for row in rows)
+    ]
+    columns: list[list[str]] = []
+    used = 0
+    for name in names:
+        texts = [_cut(_text(row.get(name)), COLUMN_MAX) for row in rows]
+        size = max(len(name), *map(len, texts))
+        used += size + (len(GAP) if columns else 0)
+        if columns and used > width:
+            break
+        number = all(
+            isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows
+        )
+        columns.append([_aligned(text, size, number) for text in (name.upper(), *texts)])
+    for line in zip(*columns, strict=True):
+        yield GAP.join(line).rstrip()
+
+
+def _object(data: Mapping[str, Any], width: int) -> Iterator[str]:
+    size = max(map(len, data), default=0)
+    for name, value in data.items():
+        if rows := rows_of(value) if isinstance(value, list) and value else None:
+            yield f"{name}:"
+            yield from (f"{GAP}{line}" for line in table(rows, width - len(GAP)))
+        else:
+            yield f"{name:<{size}}{GAP}{_text(value)}"
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None | "":
+            return NONE
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return value
+        case float():
+            return f"{value:.3f}".rstrip("0").rstrip(".")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"
+
+
+def _aligned(text: str, size: int, right: bool) -> str:
+    return text.rjust(size) if right else text.ljust(size)
