@@ -87,7 +87,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = json.loads((folder / "local-cluster.json").read_text())
         return facts
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from brokerd.config.kafka_client import ClientSettings, ClientSettingsError, librdkafka
-from pipeline.source import Settings
 from tests.pki import Authority
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="weir" password="not \\"this\\"";'
@@ -87,44 +86,6 @@ def test_a_missing_or_malformed_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "hush").write_text("security.protocol=SSL\nhush hush\n")
     with pytest.raises(ClientSettingsError, match=":2: expected name=value"):
         ClientSettings.load(tmp_path / "hush")
-
-
-@pytest.mark.parametrize(
-    ("options", "client"),
-    [
-        (
-            {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/ca.pem"},
-            {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem"},
-        ),
-        ({"kafka.ssl.truststore.certificates": "-----BEGIN A\\nx"}, {"ssl.ca.pem": "-----BEGIN A\nx"}),
-        (
-            {"kafka.sasl.jaas.config": JAAS, "kafka.sasl.mechanism": "PLAIN"},
-            {"sasl.username": "weir", "sasl.password": 'not "this"', "sasl.mechanism": "PLAIN"},
-        ),
-        (
-            {"kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.location": "/me.pem", "kafka.ssl.key.password": "p"},
-            {"ssl.certificate.location": "/me.pem", "ssl.key.location": "/me.pem", "ssl.key.password": "p"},
-        ),
-        (
-            {"kafka.ssl.keystore.location": "/me.p12", "kafka.ssl.keystore.password": "p"},
-            {"ssl.keystore.location": "/me.p12", "ssl.keystore.password": "p"},
-        ),
-        (
-            {"kafka.ssl.keystore.key": "K", "kafka.ssl.keystore.certificate.chain": "C"},
-            {"ssl.key.pem": "K", "ssl.certificate.pem": "C"},
-        ),
-        (
-            {"kafka.ssl.ca.location": "/ca.pem", "kafka.sasl.username": "u"},
-            {"ssl.ca.location": "/ca.pem", "sasl.username": "u"},
-        ),
-    ],
-)
-def test_source_options_accept_kafkas_names_and_librdkafkas_names(
-    options: dict[str, str], client: dict[str, str]
-) -> None:
-    found = Settings.parse({"kafka.bootstrap.servers": "h:1", "subscribe": "t", **options}, streaming=True)
-    assert found.client == {"bootstrap.servers": "h:1", **client}
-    assert "this" not in repr(found)
 
 
 def test_a_java_key_store_is_rejected() -> None:

@@ -6,14 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import pytest
-
-from controlplane import tasks
 from tests.cluster.local import ROOT
-from weir import celery
 
 FIRST_LOOK = """
 import sys
@@ -22,17 +16,6 @@ app.loader.init_worker()
 from controlplane.services import move_worker
 print(" ".join(sorted(sys.modules)))
 """
-
-
-def test_the_first_poll_is_sent_when_the_worker_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    monkeypatch.delenv("WEIR_BEAT", raising=False)
-    monkeypatch.setattr(celery, "EmbeddedService", lambda *a, **k: SimpleNamespace(start=lambda: done.append("beat")))
-    monkeypatch.setattr(celery.app, "send_task", lambda name, **k: done.append(name))
-    sender: Any = SimpleNamespace(controller=SimpleNamespace())
-    celery.start_beat(sender)
-    assert done == ["beat", "controlplane.advance_all"]
-    assert tasks.advance_all.name == done[1]
 
 
 def test_the_first_poll_of_moves_does_not_import_console_api_or_wire(tmp_path: Path) -> None:

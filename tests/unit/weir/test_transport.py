@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kombu import Connection
 
-from weir import celery, transport
+from weir import transport
 
 
 @pytest.fixture
@@ -28,11 +28,6 @@ def channel(folder: Path) -> Iterator[Any]:
     options = {"data_folder_in": queue, "data_folder_out": queue, "control_folder": control}
     with Connection(transport.URL, transport_options=options) as connection:
         yield connection.channel()
-
-
-def test_celery_uses_the_folder_transport() -> None:
-    with celery.app.connection_for_write() as connection:
-        assert isinstance(connection.transport, transport.Transport)
 
 
 def test_messages_are_delivered_once_in_order(channel: Any) -> None:

@@ -1,0 +1,49 @@
+"""The question for undecided half messages, and the answers that are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokerd.wire import messages as m
+from brokerd.wire import versioned
+from brokerd.wire.messages.half_messages import VERSION, HalfMessagesAnswer, HalfMessagesQuestion
+from controlplane.clients.connection import Declined, NoAnswer
+from controlplane.clients.half_messages import undecided
+
+
+class Broker:
+    host, port = "h", 9092
+
+    def __init__(self, **part: Any) -> None:
+        self.part, self.asked = part, list[Any]()
+
+    def call(self, key: int, version: int, body: Any, timeout_s: float) -> Any:
+        self.asked.append(body)
+        parts = [m.FetchResponse.PartitionData(partition_index=0, high_watermark=0, **self.part)]
+        return m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic="t.half", partitions=parts)])
+
+
+def ask(broker: Any) -> HalfMessagesAnswer:
+    return undecided(broker, "t.half", 0, 7, 500)
+
+
+def test_the_answer_is_read_back_and_no_records_are_requested() -> None:
+    answer = HalfMessagesAnswer(undecided=3, delivered=7)
+    broker = Broker(half_messages=versioned.encode(answer, VERSION))
+    assert ask(broker) == answer
+    (body,) = broker.asked
+    (part,) = body.topics[0].partitions
+    assert (body.max_bytes, part.partition_max_bytes) == (0, 0)
+    question = versioned.decode(HalfMessagesQuestion, part.half_messages, VERSION, 10)
+    assert (question.from_offset, question.messages_max) == (7, 500)
+
+
+def test_errors_and_older_brokers_decline_and_malformed_bytes_are_no_answer() -> None:
+    with pytest.raises(Declined, match="NOT_LEADER_OR_FOLLOWER"):
+        ask(Broker(error_code=6))
+    with pytest.raises(Declined, match="earlier version"):
+        ask(Broker(half_messages=b""))
+    with pytest.raises(NoAnswer, match="malformed"):
+        ask(Broker(half_messages=b"\xff\xff"))

@@ -1,0 +1,52 @@
+"""The watchdog of a controller: a loop that hangs ends the process, a suspended process does not."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from controlplane.controller import watchdog
+from controlplane.controller.watchdog import WAKE_SECONDS, WatchedController
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, turns: list[int], limit_s: float) -> list[int]:
+    """The exit statuses after these counts of turns, one per wake-up."""
+    controller: Any = object.__new__(WatchedController)
+    controller._stopping, controller.turns = False, 0
+    exits: list[int] = []
+    left = list(turns)
+
+    def sleep(seconds: float) -> None:
+        assert seconds == WAKE_SECONDS
+        controller.turns = left.pop(0)
+        controller._stopping = not left
+
+    def end(status: int) -> None:
+        exits.append(status)
+        controller._stopping = True
+
+    monkeypatch.setattr(watchdog.time, "sleep", sleep)
+    monkeypatch.setattr(watchdog.faulthandler, "dump_traceback", lambda **_: None)
+    monkeypatch.setattr(os, "_exit", end)
+    controller._watch(limit_s)
+    return exits
+
+
+@pytest.mark.parametrize(
+    ("turns", "exits"),
+    [([1, 1, 1, 1, 1], [70]), ([1, 1, 1, 1], []), ([1, 1, 1, 2, 2, 2, 2], []), ([1, 2, 3, 4, 5, 6], [])],
+)
+def test_a_loop_without_turns_for_the_limit_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, turns: list[int], exits: list[int]
+) -> None:
+    assert watched(monkeypatch, turns, 4 * WAKE_SECONDS) == exits
+
+
+def test_each_turn_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller: Any = object.__new__(WatchedController)
+    monkeypatch.setattr(watchdog.Controller, "turn", lambda self: None)
+    controller.turn()
+    controller.turn()
+    assert controller.turns == 2
