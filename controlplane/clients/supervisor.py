@@ -61,7 +61,7 @@ def read_state(folder: Path) -> SupervisorState:
     """The supervisor's last state, corrected by the processes that run now."""
     try:
         body: SupervisorState = json.loads((folder / "processes.json").read_text())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return {"supervisor": None, "processes": []}
     if body["supervisor"] is not None and not is_alive(body["supervisor"]):
         body["supervisor"]["pid"] = None
