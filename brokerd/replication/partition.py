@@ -195,7 +195,8 @@ class Partition:
         self.acknowledgeable_end = event.log_end if event.acknowledgeable_end is None else event.acknowledgeable_end
         if event.leads:
             if was_leader and was_epoch == new.leader_epoch:
-                if old is not None and old.partition_epoch != new.partition_epoch:
+                assert old is not None
+                if old.partition_epoch != new.partition_epoch:
                     self.proposal = None  # the partition epoch has changed, so the proposal is accepted or invalid
                 self._forget_removed_replicas()
                 # Update the high watermark first. A follower that has just left the ISR has reached the old high watermark, so it would be proposed again
@@ -245,7 +246,10 @@ class Partition:
             del self.followers[broker_id]
 
     def _follower_fetched(self, event: FollowerFetched, now: Now) -> list[Effect]:
-        if self.role is not Role.LEADER or self.state is None or event.isr_member.broker_id not in self.state.replicas:
+        if self.role is not Role.LEADER:
+            return []
+        assert self.state is not None
+        if event.isr_member.broker_id not in self.state.replicas:
             return []  # an observer has no state here: when it becomes a replica, a new epoch starts and it reports everything again
         follower = self.followers.get(event.isr_member.broker_id)
         if follower is None or follower.broker_epoch != event.isr_member.broker_epoch:
@@ -253,7 +257,7 @@ class Partition:
         follower.apply_session_liveness(self.log_end)
         if event.fetch_offset >= self.log_end:
             follower.caught_up_ms = now.mono_ms
-        elif follower.fetched_ms and event.fetch_offset >= follower.leader_end_at_fetch:
+        elif event.fetch_offset >= follower.leader_end_at_fetch:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         log_start_raised = event.log_start > follower.log_start
         follower.log_end, follower.log_start = event.fetch_offset, event.log_start
@@ -282,17 +286,12 @@ class Partition:
                     wanted.append(isr_member)
                 continue
             follower = self.followers.get(broker_id)
-            if isr_member is not None:
-                current = follower is not None and follower.broker_epoch == isr_member.broker_epoch
-                if current and follower is not None and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max:
+            if follower is None:
+                continue
+            if isr_member is not None and isr_member.broker_epoch == follower.broker_epoch:
+                if now.mono_ms - follower.caught_up_ms <= self.lag_ms_max:
                     wanted.append(isr_member)
-                elif (
-                    follower is not None
-                    and follower.broker_epoch != isr_member.broker_epoch
-                    and self._may_join_isr(broker_id, follower, now)
-                ):
-                    wanted.append(ReplicaIncarnation(broker_id, follower.broker_epoch))
-            elif follower is not None and self._may_join_isr(broker_id, follower, now):
+            elif self._may_join_isr(broker_id, follower, now):
                 wanted.append(ReplicaIncarnation(broker_id, follower.broker_epoch))
         return tuple(wanted)
 
@@ -371,13 +370,14 @@ class Partition:
         return [self.proposal]
 
     def _raise_high_watermark(self) -> list[Effect]:
-        if self.role is not Role.LEADER or self.state is None or len(self.state.isr) < self.min_insync:
+        assert self.state is not None
+        if len(self.state.isr) < self.min_insync:
             return []
         if self.state.elr:
             return []  # a replica outside the ISR may still be elected and would lack records that are committed without it
-        low = self.acknowledgeable_end
-        if low <= self.high_watermark:
+        if self.acknowledgeable_end <= self.high_watermark:
             return []
+        low = self.acknowledgeable_end
         for isr_member in self.maximal_isr() if self.proposal is not None else self.state.isr:
             if isr_member.broker_id == self.broker_id:
                 continue

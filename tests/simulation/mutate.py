@@ -18,13 +18,14 @@ import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 CPU_S_MAX = 240
-"""Time limit of one mutant: an endless loop counts as detected."""
+UNIT_CPU_S_MAX = 60
+"""Time limits of one mutant, and of its unit tests: an endless loop counts as detected."""
 MEMORY_BYTES_MAX = 4 << 30
 SEEDS = 3
 UNIT, SCENE, WORLD, SURVIVED, STOPPED, EQUIVALENT = 11, 12, 13, 14, 15, 16
@@ -80,22 +81,26 @@ TARGETS = {
     "partition": Target(
         "brokerd.replication.partition",
         ("Partition",),
-        ("tests/unit/replication/test_partition.py",),
+        ("tests/unit/replication/test_partition.py", "tests/unit/replication/test_partition_roles.py"),
         (CLASSIC, SAFETY),
     ),
     "group": Target(
         "brokerd.coordinator.classic.group",
         ("Group",),
         (
+            "tests/unit/coordinator/classic/test_group_requests.py",
+            "tests/unit/coordinator/classic/test_offsets.py",
             "tests/unit/coordinator/classic/test_group.py",
             "tests/unit/coordinator/consumer/test_mixed_group.py",
-            "tests/unit/coordinator/classic/test_offsets.py",
         ),
     ),
     "transaction": Target(
         "brokerd.coordinator.transactions.transaction",
         ("Transaction",),
-        ("tests/unit/coordinator/transactions/test_transaction.py",),
+        (
+            "tests/unit/coordinator/transactions/test_transaction.py",
+            "tests/unit/coordinator/transactions/test_transaction_refusals.py",
+        ),
         world="tests.simulation.exactly_once",
     ),
 }
@@ -221,10 +226,22 @@ def code_named(code: types.CodeType, name: str) -> types.CodeType:
 
 
 # -- detection -------------------------------------------------------------------------------------------------------
+UNIT_OPTIONS = ("-x", "-q", "-p", "timeout", "-p", "_hypothesis_pytestplugin", "--hypothesis-profile=mutant")
+
+
+def prepare_units() -> None:
+    """Settings of pytest for all mutants: only the plugins that the tests need. Hypothesis draws the same examples each time and shrinks none."""
+    import hypothesis
+
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    generate = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("mutant", deadline=None, derandomize=True, phases=generate, database=None)
+
+
 def units_notice(target: Target) -> bool:
     import pytest
 
-    return pytest.main(["-x", "-q", "-p", "no:django", "-p", "no:randomly", "-p", "no:xdist", *target.units]) != 0
+    return pytest.main([*UNIT_OPTIONS, *target.units]) != 0
 
 
 def scenes_notice(target: Target) -> bool:
@@ -245,25 +262,26 @@ def worlds_notice(target: Target, seeds: int) -> bool:
     return any(run(seed, life=life).violation is not None for seed in range(1, seeds + 1))
 
 
-def judged(target: Target, mutant: Mutant, seeds: int) -> int:
-    """Exit code of the mutant's process."""
+def judged(target: Target, mutant: Mutant, seeds: int, *, units_only: bool = False) -> int:
+    """Exit code of the mutant's process. `units_only`: the directed scenes and the worlds do not run."""
     pid = os.fork()
     if pid:
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
         return code if code in NAMES else STOPPED
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX))
+    resource.setrlimit(resource.RLIMIT_CPU, (UNIT_CPU_S_MAX, CPU_S_MAX))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     looks: list[tuple[int, Callable[[], bool]]] = [
         (UNIT, lambda: units_notice(target)),
-        (SCENE, lambda: scenes_notice(target)),
+        (SCENE, lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX)) or scenes_notice(target)),
         (WORLD, lambda: worlds_notice(target, seeds)),
     ]
+    prepare_units()
     apply(target, mutant)
-    os._exit(next((code for code, notices in looks if notices()), SURVIVED))
+    os._exit(next((code for code, notices in (looks[:1] if units_only else looks) if notices()), SURVIVED))
 
 
 def equivalent() -> frozenset[str]:
@@ -271,7 +289,15 @@ def equivalent() -> frozenset[str]:
     return frozenset(re.findall(r"^\| (\w+ [\w.]+: .+?) \|", DOCS.read_text(), re.M))
 
 
-def run_target(name: str, *, seeds: int = SEEDS, only: str = "", every: int = 1) -> tuple[Counter[int], list[str]]:
+def run_target(
+    name: str,
+    *,
+    seeds: int = SEEDS,
+    only: str = "",
+    every: int = 1,
+    again: Set[str] = frozenset(),
+    units_only: bool = False,
+) -> tuple[Counter[int], list[str]]:
     """(number of mutants per detecting stage, names of the unexplained survivors)."""
     target, known = TARGETS[name], equivalent()
     for module in ("pytest", "tests.simulation.run", *target.scenes):
@@ -283,10 +309,12 @@ def run_target(name: str, *, seeds: int = SEEDS, only: str = "", every: int = 1)
             continue
         began = time.monotonic()
         full = f"{name} {mutant.name}"
+        if again and full not in again:
+            continue
         if full in known:
             found[EQUIVALENT] += 1
             continue
-        code = judged(target, mutant, seeds)
+        code = judged(target, mutant, seeds, units_only=units_only)
         found[code] += 1
         if code == SURVIVED:
             survivors.append(full)
@@ -300,9 +328,18 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="worlds per mutant that no other stage detects")
     parser.add_argument("--only", default="", help="mutants whose name contains this")
     parser.add_argument("--every", type=int, default=1, help="only each n-th mutant")
+    parser.add_argument(
+        "--again", type=Path, help="only those that survived, according to this output of an earlier run"
+    )
+    parser.add_argument("--units", action="store_true", help="only the unit tests, no scenes and no worlds")
     parser.add_argument("--list", action="store_true", help="list the mutants without running them")
     arguments = parser.parse_args()
     left = False
+    again = (
+        frozenset(re.findall(r"^  survived: (.+)$", arguments.again.read_text(), re.M))
+        if arguments.again
+        else frozenset()
+    )
     for name in arguments.target or TARGETS:
         if arguments.list:
             print(
@@ -311,7 +348,14 @@ def main() -> int:
                 )
             )
             continue
-        found, survivors = run_target(name, seeds=arguments.seeds, only=arguments.only, every=arguments.every)
+        found, survivors = run_target(
+            name,
+            seeds=arguments.seeds,
+            only=arguments.only,
+            every=arguments.every,
+            again=again,
+            units_only=arguments.units,
+        )
         print(f"{name}: " + ", ".join(f"{found[code]} {NAMES[code]}" for code in NAMES if found[code]))
         print("".join(f"  survived: {s}\n" for s in survivors), end="", flush=True)
         left = left or bool(survivors)

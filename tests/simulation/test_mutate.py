@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from tests.simulation import mutate
-from tests.simulation.mutate import NAMES, TARGETS, judged, mutants_of
+from tests.simulation.mutate import NAMES, TARGETS, functions_of, judged, mutants_of, source_of
 
 
 def test_each_kind_of_change_is_made() -> None:
@@ -27,6 +31,16 @@ def test_each_kind_of_change_is_made() -> None:
 def test_what_the_documentation_calls_equivalent_is_made_by_the_mutator() -> None:
     made = {f"{name} {m.name}" for name, target in TARGETS.items() for m in mutants_of(target)}
     assert mutate.equivalent() <= made, "the code has changed: run `make mutants` for these again"
+
+
+@pytest.mark.parametrize("target", ["transaction", "partition"])
+def test_the_unit_tests_detect_no_change_where_there_is_none(target: str) -> None:
+    mutant = mutants_of(TARGETS[target])[0]
+    at: Any = dict(functions_of(ast.parse(source_of(TARGETS[target]).read_text()), TARGETS[target].functions))
+    node = at[mutant.function]
+    for step in mutant.path:
+        node = node[step] if isinstance(step, int) else getattr(node, step)
+    assert NAMES[judged(TARGETS[target], replace(mutant, replacement=node), seeds=1, units_only=True)] == "SURVIVED"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ class Group(GroupMembership):
             return no(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not self._supports_group_protocols(e):
             return no(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if e.instance_id is not None and e.instance_id in self.static:
+        if e.instance_id in self.static:
             return self._join_static(e, now)
         member = self.members.get(e.member_id)
         if e.member_id and member is None and e.member_id not in self.pending_members:
@@ -107,17 +107,18 @@ class Group(GroupMembership):
             if not e.member_id and e.require_known_member_id and e.instance_id is None:
                 self.pending_members[e.new_member_id] = now.mono_ms + e.session_ms
                 return no(ErrorCode.MEMBER_ID_REQUIRED, e.new_member_id)
-            self.new_member_added |= self.state is State.PREPARING and now.mono_ms < self.rebalance_not_before_ms
+            self.new_member_added |= now.mono_ms < self.rebalance_not_before_ms
             member = self._add(e.member_id or e.new_member_id, e)
             return self._rejoin(member, e, now)
-        if member.instance_id is not None and e.instance_id != member.instance_id:
+        if member.instance_id is not None:  # with its own instance id it would have joined above
             return no(ErrorCode.FENCED_INSTANCE_ID)
-        same = member.protocols == e.protocols
-        if self.state is State.COMPLETING and same:
-            # The response to the last JoinGroup was lost: send it again.
-            self._take(member, e, now)
-            return [Reply(e.token, self._joined(member))]
-        if self.state is State.STABLE and same and member.member_id != self.leader:
+        return self._join_again(member, e, now)
+
+    def _join_again(self, member: Member, e: Join, now: Now) -> list[Effect]:
+        """A member joins with its member id. The response to its last JoinGroup may be lost: it is sent again if nothing has changed. The leader of
+        a stable group starts a rebalance, because it may have new metadata of the topics."""
+        may_be_lost = self.state is State.COMPLETING or (self.state is State.STABLE and member.member_id != self.leader)
+        if may_be_lost and member.protocols == e.protocols:
             self._take(member, e, now)
             return [Reply(e.token, self._joined(member))]
         return self._rejoin(member, e, now)
@@ -128,10 +129,7 @@ class Group(GroupMembership):
         if e.member_id and e.member_id != old.member_id:
             return [Reply(e.token, Joined(ErrorCode.FENCED_INSTANCE_ID, member_id=e.member_id))]
         if e.member_id:
-            if self.state is State.STABLE and old.protocols == e.protocols and old.member_id != self.leader:
-                self._take(old, e, now)
-                return [Reply(e.token, self._joined(old))]
-            return self._rejoin(old, e, now)
+            return self._join_again(old, e, now)
         # The static member restarted: the new member id replaces the old one, which is fenced.
         effects: list[Effect] = []
         if old.join is not None:
@@ -202,12 +200,13 @@ class Group(GroupMembership):
                 self._remove(m)
         if not self.members:
             return self._become_empty(now)
+        joined = [m.member_id for m in self.members.values() if m.join is not None]
+        if not joined:
+            return []  # only static members that have not rejoined: the next member that joins completes the rebalance
+        if self.leader not in joined:
+            self.leader = joined[0]
         self.generation += 1
         self.protocol = self._select_protocol()
-        if self.leader not in self.members or self.members[self.leader].join is None:
-            self.leader = next((m.member_id for m in self.members.values() if m.join is not None), None)
-            if self.leader is None:
-                return []
         self.state = State.COMPLETING
         effects: list[Effect] = []
         for m in self.members.values():
@@ -259,15 +258,15 @@ class Group(GroupMembership):
         effects: list[Effect] = []
         gone = False
         for member_id, instance_id in e.members:
-            current_id = self.static.get(instance_id) if instance_id is not None else member_id
-            if instance_id is not None and current_id is not None and member_id and current_id != member_id:
+            current_id = self.static.get(instance_id, "") if instance_id is not None else member_id
+            if current_id and member_id and current_id != member_id:
                 errors.append(ErrorCode.FENCED_INSTANCE_ID)
                 continue
             if current_id in self.pending_members:
                 del self.pending_members[current_id]
                 errors.append(ErrorCode.NONE)
                 continue
-            member = self.members.get(current_id or "")
+            member = self.members.get(current_id)
             if member is None:
                 errors.append(ErrorCode.UNKNOWN_MEMBER_ID)
                 continue
@@ -279,7 +278,7 @@ class Group(GroupMembership):
 
     def _remove(self, member: Member) -> list[Effect]:
         del self.members[member.member_id]
-        if member.instance_id is not None and self.static.get(member.instance_id) == member.member_id:
+        if member.instance_id is not None:
             del self.static[member.instance_id]
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
@@ -291,8 +290,6 @@ class Group(GroupMembership):
         return effects
 
     def _rebalance_after_removal(self, now: Now) -> list[Effect]:
-        if not self.members and self.state is not State.PREPARING:
-            return [*self._prepare_rebalance(now), *self._become_empty(now)]
         return [*self._prepare_rebalance(now), *self._try_complete_join(now)]
 
     def _become_empty(self, now: Now) -> list[Effect]:

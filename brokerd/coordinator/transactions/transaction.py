@@ -64,7 +64,7 @@ class Transaction:
     transactional_id: str
     record: TransactionMetadata
     deadline_ms: int | None = None
-    """When an ongoing transaction times out (mono)."""
+    """When an ongoing transaction times out (mono). None in every other state."""
     pending: Pending | None = None
     sending: bool = False
     """Markers are being sent."""
@@ -129,11 +129,8 @@ class Transaction:
             return self._fence(now, e.token, TransactionAnswered(ErrorCode.CONCURRENT_TRANSACTIONS))
         if self.state in (TransactionMachineState.DEAD, TransactionMachineState.PREPARE_EPOCH_FENCE):
             return no(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if known and r.epoch != NO_EPOCH and e.producer_id == r.producer_id and e.epoch == r.last_epoch != r.epoch:
-            # The response was lost: send it again.
-            return [TransactionReply(e.token, TransactionAnswered(ErrorCode.NONE, r.producer_id, r.epoch))]
-        if known and e.producer_id != r.producer_id and r.epoch != NO_EPOCH:
-            # The response with the new producer id was lost: send it again.
+        if known and r.epoch != NO_EPOCH and (e.producer_id != r.producer_id or e.epoch == r.last_epoch != r.epoch):
+            # The response with the new epoch or the new producer id was lost: send it again.
             return [TransactionReply(e.token, TransactionAnswered(ErrorCode.NONE, r.producer_id, r.epoch))]
         fresh = replace(
             r,
@@ -333,11 +330,7 @@ class Transaction:
     def _tick(self, now: Now) -> list[Effect]:
         if self.pending is not None:
             return []
-        if (
-            self.state is TransactionMachineState.ONGOING
-            and self.deadline_ms is not None
-            and now.mono_ms >= self.deadline_ms
-        ):
+        if self.deadline_ms is not None and now.mono_ms >= self.deadline_ms:
             return self._fence(now, None, TransactionAnswered(ErrorCode.NONE))
         if self.state in PREPARED and not self.sending:
             return self._send()

@@ -234,6 +234,11 @@ def test_an_unfinished_move_is_published_however_many_moves_are_newer(world: Wor
         feed.periodic()
         last = kinds_said(hub, live_events.MOVES)[-1]["moves"]
         assert [(m["id"], m["state"]) for m in last] == [(old.pk, state)]
+    page = f"move:{old.pk}"
+    *_, update = [u for u in hub.since(hub.run, 0) or [] if u["kind"] == live_events.MOVES]
+    shown = cells.page_update(update, {page})
+    assert "rolled back" in shown.cells[page, "standing"] and "waits for" not in shown.cells[page, "standing"]
+    assert page in shown.refresh, "its panels are reloaded"
 
 
 @pytest.mark.django_db

@@ -12,6 +12,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from console.panels import RequestedPanels, lazy
+from controlplane.models import ObservedTopic, Topic
 
 PANELS = {
     "/": ["incidents", "brokers-strip", "problems", "lagging", "moves-now", "changes-now"],
@@ -46,6 +47,20 @@ def test_the_response_has_the_panels_and_no_frame(seeded: dict[str, Any], operat
     for element_id in PANELS[path]:
         assert panel(found, element_id) == panel(whole, element_id)
     assert any(panel(found, element_id) for element_id in PANELS[path])
+
+
+def test_a_pending_change_of_a_topic_is_reloaded_until_it_is_applied(seeded: dict[str, Any], operator: Client) -> None:
+    """No update names the panel of a change that is not applied yet: the page said "creating" for ever. static/weir/panels.js reloads every panel
+    with an unsettled part."""
+    both = {"Weir-Panels": "topic-state waiting"}
+    applied = ObservedTopic.objects.get(name="flights").generation
+    Topic.objects.filter(name="flights").update(generation=applied + 1)
+    pending = operator.get("/topics/flights/", headers=both).content.decode()
+    assert pending.count("data-unsettled") == pending.count('data-refresh="changes') == 2
+    assert f"desired generation {applied + 1}, applied generation {applied}" in panel(pending, "waiting")
+    Topic.objects.filter(name="flights").update(generation=applied)
+    settled = operator.get("/topics/flights/", headers=both).content.decode()
+    assert "data-unsettled" not in settled and 'data-f="health"' in settled and not panel(settled, "waiting")
 
 
 @pytest.mark.parametrize(

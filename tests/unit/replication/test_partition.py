@@ -152,6 +152,7 @@ ARCHIVE = 50
         (0, 3, 51, False),
         (0, 2, 0, True),
         (0, 2, 50, False),  # a history replica needs the same records as the leader
+        (0, 2, 10, False),
         (50, 2, 49, True),
         (50, 2, 50, False),  # also under a leader without them
         (50, 3, 50, True),
@@ -215,8 +216,8 @@ def put_out() -> Leader:
 
 def test_a_late_replica_is_reset_after_retention_had_time_to_run() -> None:
     leader = put_out()
-    assert late(leader, 3_000) == ()
-    assert late(leader, 200) == (ISR_MEMBERS[2],)
+    assert late(leader, 3_100) == (), "since 3,000 ms: the first fetch was after 100 ms"
+    assert late(leader, 100) == (ISR_MEMBERS[2],)
     leader.effects_of(
         PartitionStateChanged(PartitionState((1, 2, 3), ISR_MEMBERS[:2], 1, 11, 6, 9), True, 1, leader.end, 0)
     )
@@ -234,6 +235,8 @@ def test_a_replica_is_not_reset_after_retention_or_while_it_lags() -> None:
     leader.machine.handle(FollowerFetched(ISR_MEMBERS[2], 3, 5), Now(leader.ms, 0))
     leader.effects_of(PartitionTick())
     assert late(leader, 2_900) == (), "from when it was in step again"
+    leader = put_out()
+    assert late(leader, 10_000, start=0) == (), "it is complete, and the controller has not decided about it yet"
     leader = put_out()
     leader.accepted(ISR_MEMBERS)
     assert late(leader, 10_000) == (), "who is in the ISR may lead with the start that it has"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from brokerd.config.broker import BY_NAME
 from controlplane.devcluster import layout as layouts
-from controlplane.devcluster.layout import CannotStart, Layout
+from controlplane.devcluster.layout import SESSION_MS, CannotStart, Layout
 
 
 @pytest.fixture
@@ -83,3 +84,9 @@ def test_a_directory_has_one_supervisor(tmp_path: Path) -> None:
 
 def test_three_replicas_need_two_in_sync() -> None:
     assert [layouts.min_insync(n) for n in (1, 2, 3)] == [1, 1, 2]
+
+
+def test_sessions_of_a_local_cluster_outlast_the_pauses_of_a_busy_machine() -> None:
+    """Sessions of 3 s expired although every process was alive: event loops paused for up to 5.8 s. In production it is Kafka's default."""
+    longest_pause_ms = 5_800
+    assert longest_pause_ms < SESSION_MS <= BY_NAME["zookeeper.session.timeout.ms"].default == 18_000

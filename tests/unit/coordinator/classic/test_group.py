@@ -16,9 +16,9 @@ from brokerd.coordinator.classic import events as g
 from brokerd.coordinator.classic.events import State
 from brokerd.coordinator.classic.group import Group
 from brokerd.wire.errors import ErrorCode
+from tests.unit.coordinator.classic.harness import REBALANCE_MS, SESSION_MS, GroupHarness
 
 PARTITIONS = 6
-SESSION_MS, REBALANCE_MS = 10_000, 20_000
 
 
 @dataclass
@@ -201,64 +201,6 @@ TestMembers = Members.TestCase
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------------
-class GroupHarness:
-    """A group and helpers to send requests to it."""
-
-    def __init__(self) -> None:
-        self.group, self.now, self.serial = Group("g"), Now(0, 0), 0
-        self.answers: dict[int, Any] = {}
-        self.stored: list[Any] = []
-
-    def deliver(self, event: Any) -> Any:
-        for effect in self.group.handle(event, self.now):
-            if isinstance(effect, g.Reply):
-                self.answers[effect.token] = effect.answer
-            else:
-                self.stored.append(effect)
-        return self.answers.get(getattr(event, "token", None))
-
-    def next(self) -> int:
-        self.serial += 1
-        return self.serial
-
-    def join(
-        self,
-        member_id: str = "",
-        new_id: str = "",
-        instance: str | None = None,
-        require_known_member_id: bool = False,
-    ) -> Any:
-        token = self.next()
-        self.deliver(
-            g.Join(
-                token,
-                member_id,
-                new_id or f"m{token}",
-                instance,
-                "c",
-                "h",
-                SESSION_MS,
-                REBALANCE_MS,
-                "consumer",
-                (("range", b"x"),),
-                require_known_member_id,
-            )
-        )
-        return token
-
-    def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None) -> int:
-        token = self.next()
-        self.deliver(g.Sync(token, member_id, None, generation, None, None, assignments or {}))
-        return token
-
-    def stable_with_one(self) -> str:
-        joined = self.answers[self.join()]
-        self.sync(joined.member_id, joined.generation, {joined.member_id: b"all"})
-        self.deliver(g.Persisted(self.stored[-1].number))
-        assert self.group.state is State.STABLE
-        return str(joined.member_id)
-
-
 def test_a_new_member_gets_its_member_id_first() -> None:
     harness = GroupHarness()
     first = harness.answers[harness.join(require_known_member_id=True)]
