@@ -245,6 +245,7 @@ def units_notice(target: Target) -> bool:
 
 
 def scenes_notice(target: Target) -> bool:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX))
     for name in target.scenes:
         module = importlib.import_module(name)
         for test in [t for t in vars(module) if t.startswith("test_")]:
@@ -276,7 +277,7 @@ def judged(target: Target, mutant: Mutant, seeds: int, *, units_only: bool = Fal
     os.dup2(nowhere, 2)
     looks: list[tuple[int, Callable[[], bool]]] = [
         (UNIT, lambda: units_notice(target)),
-        (SCENE, lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX)) or scenes_notice(target)),
+        (SCENE, lambda: scenes_notice(target)),
         (WORLD, lambda: worlds_notice(target, seeds)),
     ]
     prepare_units()

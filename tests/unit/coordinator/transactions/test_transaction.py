@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from brokerd.cluster.model import Now
-from brokerd.coordinator.transactions import records as formats
 from brokerd.coordinator.transactions import transaction_events as core
 from brokerd.coordinator.transactions.transaction import (
     Transaction,
