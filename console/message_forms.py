@@ -43,7 +43,7 @@ FIELDS = {"timestamp_ms": "time", "from_ms": "time", "until_ms": "until", "parti
 """Field of the form by field of a refusal, where they differ."""
 
 
-def _text(label: str, placeholder: str, **options: object) -> forms.CharField:
+def text_field(label: str, placeholder: str, **options: object) -> forms.CharField:
     attrs = {"autocomplete": "off", "spellcheck": "false", "placeholder": placeholder}
     return forms.CharField(
         label=label,
@@ -54,7 +54,7 @@ def _text(label: str, placeholder: str, **options: object) -> forms.CharField:
     )
 
 
-def _time(label: str) -> forms.DateTimeField:
+def time_field(label: str) -> forms.DateTimeField:
     return forms.DateTimeField(
         required=False,
         label=label,
@@ -64,7 +64,7 @@ def _time(label: str) -> forms.DateTimeField:
     )
 
 
-def _ms(at: datetime | None) -> int | None:
+def unix_ms(at: datetime | None) -> int | None:
     return None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000)
 
 
@@ -78,17 +78,17 @@ class MessagesForm(WeirForm):
     start = forms.ChoiceField(choices=STARTS)
     minutes = forms.TypedChoiceField(choices=MINUTES, coerce=int, empty_value=None, required=False)
     offset = forms.IntegerField(min_value=0, required=False, widget=forms.NumberInput(attrs={"class": "short"}))
-    time = _time("Time (UTC)")
-    until = _time("Until (UTC)")
+    time = time_field("Time (UTC)")
+    until = time_field("Until (UTC)")
     limit = forms.IntegerField(min_value=1, max_value=LIMIT_MAX, widget=forms.NumberInput(attrs={"class": "short"}))
     key_format = forms.ChoiceField(choices=FORMATS, required=False)
     value_format = forms.ChoiceField(choices=FORMATS, required=False)
-    key = _text("Key equals", "order-4711")
+    key = text_field("Key equals", "order-4711")
     all_partitions = forms.BooleanField(required=False, label="In all partitions")
-    key_contains = _text("Key contains", "order-")
-    value_contains = _text("Value contains", "timeout")
-    json = _text("JSON path", '$.flight.carrier == "UA"')
-    header = _text("Header", "trace-id=4f2a")
+    key_contains = text_field("Key contains", "order-")
+    value_contains = text_field("Value contains", "timeout")
+    json = text_field("JSON path", '$.flight.carrier == "UA"')
+    header = text_field("Header", "trace-id=4f2a")
 
     @classmethod
     def of_address(cls, given: QueryDict) -> Self:
@@ -106,11 +106,11 @@ class MessagesForm(WeirForm):
 
     def clean_time(self) -> int | None:
         """Milliseconds since 1970."""
-        return _ms(self.cleaned_data["time"])
+        return unix_ms(self.cleaned_data["time"])
 
     def clean_until(self) -> int | None:
         """Milliseconds since 1970: the last one of that second."""
-        until_ms = _ms(self.cleaned_data["until"])
+        until_ms = unix_ms(self.cleaned_data["until"])
         return None if until_ms is None else until_ms + 999
 
     def refuse(self, error: Rejected) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
+from brokerd.apis.delayed_messages import DelayedMessagesServer
 from brokerd.apis.fetch_conditions import diverging, epoch_error
 from brokerd.apis.fetch_reader import FetchReader
 from brokerd.apis.fetch_response import (
@@ -34,7 +35,9 @@ from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.model import ReplicaIncarnation, TopicState
-from brokerd.delivery.half_fronts import HalfFronts
+from brokerd.delivery.delayed_front import DelayedFront
+from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.loop import Loop
 from brokerd.net.request import Request
 from brokerd.replication import partition_events as core
@@ -77,7 +80,8 @@ class FetchApi:
         history_reads: HistoryReads | None = None,
         by_rack: bool = False,
         warming: Warming | None = None,
-        half_fronts: HalfFronts | None = None,
+        half_fronts: LedFronts[HalfFront] | None = None,
+        delayed_fronts: LedFronts[DelayedFront] | None = None,
     ) -> None:
         """`by_rack`: consumers are redirected to a closer replica (KIP-392). `warming`: loads data that is not in the page cache. With None, the
         event loop reads the data and blocks."""
@@ -93,7 +97,8 @@ class FetchApi:
         )
         self._holder = HistoryReadServer(partitions, lambda: loop.now.wall_ms, diverging)
         self._key_lookups = KeyLookupServer(partitions, lambda: loop.now.mono_ms)
-        self._half_messages = HalfMessagesServer(half_fronts or HalfFronts())
+        self._half_messages = HalfMessagesServer(half_fronts or LedFronts())
+        self._delayed_messages = DelayedMessagesServer(delayed_fronts or LedFronts(), lambda: loop.now.mono_ms)
         self._loop, self._partitions = loop, partitions
         self.sessions, self._background_work, self._waiting = sessions, background_work, waiting
 
@@ -126,12 +131,7 @@ class FetchApi:
         if body.session_id != NO_SESSION:
             self.sessions.end(body.session_id)
         partition_requests = self._look_up(topics, body, version)
-        if follower is None and any(p.key_lookup for t in body.topics for p in t.partitions):
-            answer = self._key_lookups.answer(body, partition_requests.values(), unauthorized)
-            self._background_work.start(request, answer, request.reply)
-            return
-        if follower is None and any(p.half_messages for t in body.topics for p in t.partitions):
-            request.reply(self._half_messages.answer(partition_requests.values(), unauthorized))
+        if follower is None and self._answer_question(request, partition_requests.values(), unauthorized):
             return
         session_liveness = (
             SessionLiveness(self._loop.now.mono_ms)
@@ -166,6 +166,25 @@ class FetchApi:
             self._wait(
                 body, request, keys, lambda: partition_requests, follower, lambda expired: respond(), by_log=True
             )
+
+    def _answer_question(
+        self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics
+    ) -> bool:
+        """Answer a private question of the control plane. False: the request fetches records."""
+        body: FetchRequest = request.body
+        steps = None
+        for wanted in (p for t in body.topics for p in t.partitions):
+            if wanted.half_messages:
+                request.reply(self._half_messages.answer(partition_requests, unauthorized))
+                return True
+            if wanted.key_lookup:
+                steps = self._key_lookups.answer(body, partition_requests, unauthorized)
+            elif wanted.delayed_messages:
+                steps = self._delayed_messages.answer(partition_requests, unauthorized)
+            if steps is not None:
+                self._background_work.start(request, steps, request.reply)
+                return True
+        return False
 
     def _authorized_topics(self, request: Request) -> tuple[Topics, Topics]:
         """(authorized, unauthorized) topics that a consumer requests."""

@@ -12,7 +12,7 @@ from brokerd.apis.fetch_response import unauthorized_topics
 from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.half_front import HalfFront
-from brokerd.delivery.half_fronts import HalfFronts
+from brokerd.delivery.led_fronts import LedFronts
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
@@ -23,7 +23,7 @@ MESSAGES_MAX = 1_000
 
 
 class HalfMessagesServer:
-    def __init__(self, fronts: HalfFronts) -> None:
+    def __init__(self, fronts: LedFronts[HalfFront]) -> None:
         self._fronts = fronts
 
     def answer(

@@ -21,7 +21,8 @@ from brokerd.apis.produce_results import (
 )
 from brokerd.cluster.configs import TopicConfig
 from brokerd.delivery.front_log import FrontTarget, journal_key
-from brokerd.delivery.half_fronts import HalfFronts
+from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.led_fronts import LedFronts
 from brokerd.delivery.route_producer import NOTHING, last_source_offset
 from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
@@ -75,7 +76,7 @@ class RouteConflict(NamedTuple):
 class LocalAppender:
     def __init__(self, loop: Loop, partitions: ReplicaManager) -> None:
         self._loop, self._partitions = loop, partitions
-        self.half_fronts = HalfFronts()
+        self.half_fronts: LedFronts[HalfFront] = LedFronts()
 
     def append_problem(self, replica: Replica, acks: int) -> PartitionResult | None:
         """The error if nothing may be written to the partition now."""

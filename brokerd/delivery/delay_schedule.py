@@ -14,8 +14,9 @@ Does not contain: records, files, clocks.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 BUCKET_MS = 600_000
@@ -116,12 +117,24 @@ class LoadBucket:
 DelayEffect = Due | Cancelled | StoreInBucket | LoadBucket
 
 
+@dataclass(slots=True)
+class BucketFigures:
+    """The records of one later bucket, in memory and stored. `first_ms`: the earliest delivery time."""
+
+    records: int
+    first_ms: int
+
+
 class DelaySchedule:
     def __init__(self, stored: Iterable[int] = ()) -> None:
         """`stored`: the buckets that have files."""
         self._near: list[PendingRecord] = []
         self._near_until = 0
         """Records of lower buckets are in memory."""
+        self._near_seconds: Counter[int] = Counter()
+        """Records of `_near` by the second of their delivery time."""
+        self._figures: dict[int, BucketFigures] = {}
+        """Of the buckets in `_later` and `_stored`."""
         self._later: defaultdict[int, list[PendingRecord]] = defaultdict(list)
         self._later_count = 0
         self._stored = set(stored)
@@ -141,8 +154,7 @@ class DelaySchedule:
             return []
         if isinstance(event, BucketLoaded):
             self._loading.discard(event.bucket)
-            for record in event.records:
-                heapq.heappush(self._near, record)
+            self._push(event.records)
             return []
         return self._tick(event.room, now_ms)
 
@@ -150,6 +162,40 @@ class DelaySchedule:
     def in_memory(self) -> int:
         """The number of pending records in memory."""
         return len(self._near) + self._later_count
+
+    @property
+    def pending(self) -> int:
+        """The number of records that are not due yet, or have no room. Cancelled ones count until their time."""
+        return len(self._near) + sum(f.records for f in self._figures.values())
+
+    @property
+    def earliest_ms(self) -> int | None:
+        """The earliest delivery time of a pending record."""
+        times = [f.first_ms for f in self._figures.values()]
+        if self._near:
+            times.append(self._near[0].deliver_at_ms)
+        return min(times, default=None)
+
+    def counts(self, bounds_ms: Sequence[int]) -> list[int]:
+        """Pending records by delivery time: before the first bound, between each two, from the last on. `bounds_ms` are ascending. A record counts by
+        its whole second, in later buckets by the start of its bucket. So the work does not depend on the number of records."""
+        found = [0] * (len(bounds_ms) + 1)
+        for second, records in self._near_seconds.items():
+            found[bisect_right(bounds_ms, second * 1_000)] += records
+        for bucket, figures in self._figures.items():
+            found[bisect_right(bounds_ms, bucket * BUCKET_MS)] += figures.records
+        return found
+
+    def is_cancelled(self, record: PendingRecord) -> bool:
+        return self._cancelled.get(record.key_digest, -1) > record.offset
+
+    def near_records(self) -> tuple[PendingRecord, ...]:
+        """A copy of the records that are due soon, in no order."""
+        return tuple(self._near)
+
+    def later_records(self) -> dict[int, tuple[PendingRecord, ...]]:
+        """A copy of the records of later buckets that are not stored, by bucket. At most SPILL_RECORDS."""
+        return {bucket: tuple(records) for bucket, records in self._later.items()}
 
     def forget_tombstones(self, log_start: int) -> None:
         """The log starts at this offset: a tombstone below it has no pending records."""
@@ -165,11 +211,30 @@ class DelaySchedule:
     def _add(self, record: PendingRecord, now_ms: int) -> list[DelayEffect]:
         self._near_until = max(self._near_until, (now_ms + LOAD_AHEAD_MS) // BUCKET_MS + 1)
         if record.bucket < self._near_until:
-            heapq.heappush(self._near, record)
+            self._push((record,))
             return []
+        figures = self._figures.get(record.bucket)
+        if figures is None:
+            self._figures[record.bucket] = BucketFigures(1, record.deliver_at_ms)
+        else:
+            figures.records += 1
+            figures.first_ms = min(figures.first_ms, record.deliver_at_ms)
         self._later[record.bucket].append(record)
         self._later_count += 1
         return self._spill() if self._later_count >= SPILL_RECORDS else []
+
+    def _push(self, records: Iterable[PendingRecord]) -> None:
+        for record in records:
+            heapq.heappush(self._near, record)
+            self._near_seconds[record.deliver_at_ms // 1_000] += 1
+
+    def _pop(self) -> PendingRecord:
+        record = heapq.heappop(self._near)
+        second = record.deliver_at_ms // 1_000
+        self._near_seconds[second] -= 1
+        if not self._near_seconds[second]:
+            del self._near_seconds[second]
+        return record
 
     def _spill(self) -> list[DelayEffect]:
         effects: list[DelayEffect] = [
@@ -189,9 +254,8 @@ class DelaySchedule:
             # A bucket that is still read can have records that are due before this one.
             if first.offset >= self._high_watermark or any(bucket <= first.bucket for bucket in self._loading):
                 break
-            heapq.heappop(self._near)
-            alive = self._cancelled.get(first.key_digest, -1) <= first.offset
-            (due if alive else cancelled).append(first.offset)
+            self._pop()
+            (cancelled if self.is_cancelled(first) else due).append(first.offset)
         if cancelled:
             effects.append(Cancelled(tuple(cancelled)))
         if due:
@@ -202,10 +266,12 @@ class DelaySchedule:
         self._near_until = max(self._near_until, (now_ms + LOAD_AHEAD_MS) // BUCKET_MS + 1)
         for bucket in [b for b in self._later if b < self._near_until]:
             records = self._later.pop(bucket)
+            self._figures.pop(bucket, None)
             self._later_count -= len(records)
-            for record in records:
-                heapq.heappush(self._near, record)
+            self._push(records)
         near = sorted(b for b in self._stored if b < self._near_until)
         self._stored.difference_update(near)
         self._loading.update(near)
+        for bucket in near:
+            self._figures.pop(bucket, None)
         return [LoadBucket(bucket) for bucket in near]

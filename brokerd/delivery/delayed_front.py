@@ -6,19 +6,18 @@ Invariant: a record is due only after every tombstone was read that was stable a
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Callable, Sequence
 
 from brokerd.cluster.model import Now
 from brokerd.delivery import delay_schedule
+from brokerd.delivery.delay_lookup import PendingPage, PendingQuery, later_buckets, look_up, packed, unpacked
 from brokerd.delivery.delay_schedule import BucketLoaded, DelayedAppended, DelaySchedule, PendingRecord
 from brokerd.delivery.delayed_records import DelayProblem, delivered, delivery_time, key_digest
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.transfer_lane import DUE_RECORDS
 from brokerd.wire.records import Record
-
-_STORED = struct.Struct(">qq16s")
-NO_KEY = b"\0" * 16
+from brokerd.wire.steps import Steps
 
 
 class DelayedFront(FrontPartition):
@@ -32,6 +31,32 @@ class DelayedFront(FrontPartition):
     def next_due_ms(self, now: Now) -> int | None:
         return self._schedule.wake_at_ms(now.wall_ms) if self.waiting else None
 
+    # -- for people --------------------------------------------------------------------------------------------------------
+    @property
+    def pending(self) -> int:
+        """Records that are not due yet. Cancelled ones count until their time."""
+        return self._schedule.pending
+
+    @property
+    def earliest_ms(self) -> int | None:
+        """The earliest delivery time of a pending record."""
+        return self._schedule.earliest_ms
+
+    def counts(self, bounds_ms: Sequence[int]) -> list[int]:
+        """Pending records by delivery time; see `DelaySchedule.counts`."""
+        return self._schedule.counts(bounds_ms)
+
+    def look_up(self, query: PendingQuery, out_of_time: Callable[[], bool]) -> Steps[PendingPage]:
+        """Pending records in the order of their delivery."""
+        schedule = self._schedule
+        return look_up(
+            query, schedule.near_records(), later_buckets(schedule.later_records(), self._buckets), out_of_time
+        )
+
+    def is_cancelled(self, record: PendingRecord) -> bool:
+        return self._schedule.is_cancelled(record)
+
+    # -- delivery ----------------------------------------------------------------------------------------------------------
     def _read_until(self, offset: int, now: Now) -> None:
         self._schedule.handle(delay_schedule.DelayedReplicated(offset), now.wall_ms)
 
@@ -61,13 +86,9 @@ class DelayedFront(FrontPartition):
                 case delay_schedule.StoreInBucket():
                     stored = self._buckets.setdefault(effect.bucket, bytearray())
                     for r in effect.records:
-                        stored += _STORED.pack(r.deliver_at_ms, r.offset, r.key_digest or NO_KEY)
+                        stored += packed(r)
                 case delay_schedule.LoadBucket():
-                    data = self._buckets.pop(effect.bucket, b"")
-                    found = tuple(
-                        PendingRecord(at, offset, b"" if digest == NO_KEY else digest)
-                        for at, offset, digest in _STORED.iter_unpack(data)
-                    )
+                    found = unpacked(self._buckets.pop(effect.bucket, b""))
                     self._run_schedule(self._schedule.handle(BucketLoaded(effect.bucket, found), now.wall_ms), now)
 
     def _select(self, now: Now) -> None:

@@ -104,6 +104,11 @@ class FrontPartition:
         """The number of records that are not delivered yet."""
         return self._chunks.total()
 
+    @property
+    def ready(self) -> bool:
+        """Whether every record of the partition is known. Otherwise nothing may be appended to half messages."""
+        return self.state is FrontState.ACTIVE and not self.closed
+
     def _was_transferred(self, offset: int) -> bool:
         """Whether the record at this offset is in a journal that this leader found."""
         return any(offset in offsets for offsets in self._transferred.values())

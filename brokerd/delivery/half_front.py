@@ -15,7 +15,7 @@ from typing import ClassVar
 from brokerd.cluster.model import Now
 from brokerd.delivery import half_messages, half_records
 from brokerd.delivery.front_log import FrontTarget
-from brokerd.delivery.front_partition import FrontPartition, FrontState
+from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_checks import HalfChecks
 from brokerd.delivery.half_messages import ALREADY, HalfEffect, HalfMessages, HalfRefusal, Undecided
 from brokerd.delivery.half_records import ERRORS_MAX, REFUSALS, HalfProblem, HalfRecord, half_record
@@ -72,11 +72,6 @@ class HalfFront(FrontPartition):
         return self._checks.sent if self._checks is not None else 0
 
     # -- admission ---------------------------------------------------------------------------------------------------------
-    @property
-    def ready(self) -> bool:
-        """Whether every record of the partition is known. Otherwise nothing may be appended."""
-        return self.state is FrontState.ACTIVE and not self.closed
-
     def admit(
         self, batch: Iterable[Record], header: BatchHeader, *, keyed: bool
     ) -> NotAdmitted | tuple[HalfRecord, ...]:

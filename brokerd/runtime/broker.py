@@ -265,6 +265,7 @@ class BrokerServer:
             dispatch=self.dispatch,
             relocations=self.relocations,
             produce=self.produce,
+            delayed_fronts=self.front_delivery.delayed_fronts,
             groups=self.coordinators.groups,
             coordinators=self.coordinators,
             coordinator=self.coordinators.find,

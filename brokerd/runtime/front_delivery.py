@@ -18,6 +18,7 @@ from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
@@ -145,6 +146,7 @@ class FrontDelivery:
         self._client, self._draw_producer_id = client, draw_producer_id
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
+        self.delayed_fronts: LedFronts[DelayedFront] = LedFronts()
 
     def leads(self, topic: str, partition: int, epoch: int) -> None:
         """This broker leads a partition of a topic. Other topics than front topics are ignored."""
@@ -153,18 +155,22 @@ class FrontDelivery:
         if replica is None or not (replica.config.delay_topic or replica.config.half_topic):
             return
         front_log = ReplicaFrontLog(replica, epoch, self)
-        kind = HalfFront if replica.config.half_topic else DelayedFront
-        front = kind(front_log, self._draw_producer_id)
+        front: HalfFront | DelayedFront
+        if replica.config.half_topic:
+            front = HalfFront(front_log, self._draw_producer_id)
+            self.produce.appender.half_fronts.add(replica.tp, front, lambda: front_log.leads)
+        else:
+            front = DelayedFront(front_log, self._draw_producer_id)
+            self.delayed_fronts.add(replica.tp, front, lambda: front_log.leads)
         front_log.poke = lambda: self._tick(front, front_log, self.clock())
         self.fronts[topic, partition] = front, front_log
-        if isinstance(front, HalfFront):
-            self.produce.appender.half_fronts.add(replica.tp, front, lambda: front_log.leads)
 
     def resigned(self, topic: str, partition: int) -> None:
         found = self.fronts.pop((topic, partition), None)
         if found is not None:
             found[0].close()
             self.produce.appender.half_fronts.remove(found[1].tp)
+            self.delayed_fronts.remove(found[1].tp)
 
     def tick(self, now: Now) -> None:
         for front, front_log in list(self.fronts.values()):

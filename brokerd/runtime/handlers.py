@@ -39,6 +39,8 @@ from brokerd.config.broker import BrokerConfig
 from brokerd.config.groups import CONSUMER
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.transactions.manager import TransactionCoordinator
+from brokerd.delivery.delayed_front import DelayedFront
+from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.loop import Loop
 from brokerd.net.request import Handler
 from brokerd.replication.history_reads import HistoryReads
@@ -74,6 +76,7 @@ class Parts:
     dispatch: Dispatch
     relocations: Relocations
     produce: ProduceApi
+    delayed_fronts: LedFronts[DelayedFront]
     groups: GroupCoordinator
     coordinators: Coordinators
     coordinator: Callable[[str, str, str], tuple[int, str, int] | None]
@@ -107,6 +110,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         by_rack=bool(b.config["replica.selector.class"]),
         warming=b.warming,
         half_fronts=b.produce.appender.half_fronts,
+        delayed_fronts=b.delayed_fronts,
     )
     offsets = OffsetsApi(b.loop, b.partitions, b.history_reads, b.background_work, b.auth, b.remote_logs.request_start)
     metadata = MetadataApi(b.loop, b.config, b.listeners.endpoints, image, send_to_controller, b.auth)

@@ -147,7 +147,9 @@ class TopicMessageQuery(MessageQuery):
     partitions = serializers.CharField(default="", help_text="Partitions, for example 0,3,8-11. Default: all.")
 
 
-class KeyLookupQuery(serializers.Serializer[Any]):
+class OneKey(serializers.Serializer[Any]):
+    """A record key as text or as hexadecimal bytes."""
+
     key = serializers.CharField(
         default=None, allow_null=True, allow_blank=True, trim_whitespace=False, help_text="The key, as UTF-8 text."
     )
@@ -157,6 +159,14 @@ class KeyLookupQuery(serializers.Serializer[Any]):
         allow_null=True,
         help_text="The key, as hexadecimal bytes, instead of `key`.",
     )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["key"] is not None and attrs["key_hex"] is not None:
+            raise serializers.ValidationError({"key": ["Give one of key and key_hex."]})
+        return attrs
+
+
+class KeyLookupQuery(OneKey):
     header = serializers.CharField(
         default="", allow_blank=True, help_text="Search for records with `key` as a value of this record header."
     )
@@ -170,9 +180,9 @@ class KeyLookupQuery(serializers.Serializer[Any]):
     value_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if (attrs["key"] is None) == (attrs["key_hex"] is None):
+        if attrs["key"] is None and attrs["key_hex"] is None:
             raise serializers.ValidationError({"key": ["Give one of key and key_hex."]})
-        return attrs
+        return super().validate(attrs)
 
 
 class AclCreate(Comment):

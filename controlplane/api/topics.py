@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
+from controlplane.api.delayed_messages import NO_LIST, DelayedMessageViews
 from controlplane.api.produce import CopyBody, CopyRange, ProduceBody
 from controlplane.api.viewsets import RowViewSet
 from controlplane.domain.formats import Format
@@ -39,8 +40,6 @@ PARTITION = serializers.shape(partitions.PartitionRow)
 PRODUCED = serializers.shape(produce.ProduceResult)
 TOPIC = serializers.shape(selectors.TopicRow)
 
-NO_LIST: dict[str, Any] = {"pagination_class": None, "filterset_class": None}
-
 
 def _placed(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | None:
     """Converts the text keys of JSON to numbers. Raises Rejected for other keys."""
@@ -52,7 +51,7 @@ def _placed(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | N
         raise Rejected("The assignment's keys are partition numbers.", "assignment") from None
 
 
-class TopicViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
+class TopicViewSet(ListModelMixin, RetrieveModelMixin, DelayedMessageViews):
     queryset = ObservedTopic.objects.all()
     serializer_class: type[serializers.RowSerializer] = TOPIC
     filterset_class = selectors.TopicFilter

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 
 from brokerd.cluster.configs import HALF_TOPIC, half_topic_name
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages.half_messages import HalfMessagesAnswer
 from controlplane.clients import half_messages as client
-from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
-from controlplane.clients.connection import Declined, KafkaConnection
-from controlplane.models import Broker, Partition, Topic
+from controlplane.clients.connection import KafkaConnection
+from controlplane.selectors.front_leaders import MissingPartition, Unanswered, front_of, leader_answers, leaders_of
 
 ROWS_MAX = 500
 """Messages of one answer, the oldest of all partitions."""
@@ -38,14 +36,6 @@ class HalfMessageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingPartition:
-    """A partition whose half messages are unknown now, and the reason."""
-
-    partition: int
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
 class HalfMessageList:
     """`undecided`: the number in the partitions that answered. `delivered`, `expired`, `checks_sent`: by the present leaders, since they lead.
     `blocked`: partitions whose delivery is not accepted, with the error."""
@@ -63,8 +53,7 @@ class HalfMessageList:
 
 def front_topic(topic: str) -> str | None:
     """The front topic of half messages of this topic, if it has one."""
-    row = Topic.objects.filter(name=half_topic_name(topic), deleted_at__isnull=True).first()
-    return row.name if row is not None and row.configs.get(HALF_TOPIC) == topic else None
+    return front_of(topic, half_topic_name(topic), HALF_TOPIC)
 
 
 def undecided(topic: str, partition: int | None = None, from_offset: int = 0) -> HalfMessageList | None:
@@ -72,16 +61,16 @@ def undecided(topic: str, partition: int | None = None, from_offset: int = 0) ->
     front = front_topic(topic)
     if front is None:
         return None
-    rows = Partition.objects.filter(topic__name=front).order_by("index")
-    if partition is not None:
-        rows = rows.filter(index=partition)
-    leaders = dict(rows.values_list("index", "leader"))
+
+    def ask(connection: KafkaConnection, index: int) -> HalfMessagesAnswer:
+        return client.undecided(connection, front, index, from_offset, ROWS_MAX)
+
     found = HalfMessageList(topic, front)
     totals = dict.fromkeys(("undecided", "delivered", "expired", "checks_sent"), 0)
     now = datetime.now(UTC)
-    for index, answer in _answers(front, leaders, from_offset).items():
-        if isinstance(answer, str):
-            found.missing.append(MissingPartition(index, answer))
+    for index, answer in leader_answers(leaders_of(front, partition), ask).items():
+        if isinstance(answer, Unanswered):
+            found.missing.append(MissingPartition(index, answer.problem))
             continue
         for name in totals:
             totals[name] += getattr(answer, name)
@@ -105,26 +94,3 @@ def _row(topic: str, index: int, message: HalfMessagesAnswer.Message, now: datet
         expiring=message.expiring,
         target=f"{topic}-{index}@{message.offset}",
     )
-
-
-def _answers(front: str, leaders: dict[int, int | None], from_offset: int) -> dict[int, HalfMessagesAnswer | str]:
-    """The answer of each partition's leader, or why there is none."""
-    answers: dict[int, HalfMessagesAnswer | str] = dict.fromkeys(sorted(leaders), "The partition has no leader.")
-    for broker in Broker.objects.filter(broker_id__in={b for b in leaders.values() if b is not None}):
-        own = [i for i, leader in leaders.items() if leader == broker.broker_id]
-        address = BrokerAddress(broker.broker_id, broker.host, broker.port)
-        (answer,) = ask_brokers([address], partial(_ask, front, own, from_offset))
-        answers.update(answer.value if answer.value is not None else dict.fromkeys(own, answer.problem))
-    return answers
-
-
-def _ask(
-    front: str, partitions: list[int], from_offset: int, connection: KafkaConnection
-) -> dict[int, HalfMessagesAnswer | str]:
-    result: dict[int, HalfMessagesAnswer | str] = {}
-    for i in partitions:
-        try:
-            result[i] = client.undecided(connection, front, i, from_offset, ROWS_MAX)
-        except Declined as e:
-            result[i] = f"Its leader refused: {e}."
-    return result

@@ -86,10 +86,10 @@ def denied(user: User) -> str:
 
 def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, comment: str = "") -> ProduceResult:
     """Write one record `count` times. Raises PermissionDenied and Rejected. Brokers' refusals are in the result."""
-    asked = _described(topic, new, count)
-    with _permitted(user, "records.produce", topic, asked, comment):
-        check_record(new, _partitions_of(topic, new.partition), count)
-    return _send(user, "records.produce", topic, asked, comment, [new] * count)
+    asked = described(topic, new, count)
+    with permitted(user, "records.produce", topic, asked, comment):
+        check_record(new, check_target(topic, new.partition), count)
+    return send_audited(user, "records.produce", topic, asked, comment, [new] * count)
 
 
 def preview_copy(
@@ -97,7 +97,7 @@ def preview_copy(
 ) -> CopyPreview:
     """What `copy_records` would copy. Raises PermissionDenied and Rejected."""
     asked = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
-    with _permitted(user, "records.copy", topic, asked):
+    with permitted(user, "records.copy", topic, asked):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, None)
     offsets = [offset for offset, _ in found.records]
     return CopyPreview(
@@ -129,7 +129,7 @@ def copy_records(
     """Write the records of an offset range again, with key, value and headers, into `topic`. Raises PermissionDenied and Rejected."""
     asked = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
     asked |= {"partition": to_partition, "timestamp": timestamp.value}
-    with _permitted(user, "records.copy", topic, asked, comment):
+    with permitted(user, "records.copy", topic, asked, comment):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, to_partition)
         if not found.complete:
             raise Rejected(f"The range is too large: only {len(found.records)} records could be read. Copy less.")
@@ -139,7 +139,7 @@ def copy_records(
     copies = [
         NewRecord(r.key, r.value, r.headers, to_partition, r.timestamp_ms if keep else None) for _, r in found.records
     ]
-    return _send(user, "records.copy", topic, asked | {"records": len(copies)}, comment, copies)
+    return send_audited(user, "records.copy", topic, asked | {"records": len(copies)}, comment, copies)
 
 
 def _read_source(
@@ -149,7 +149,7 @@ def _read_source(
         raise PermissionDenied(reason)
     if masking.rules_for(user, source):
         raise PermissionDenied(MASKED_SOURCE)
-    check_record(NewRecord(partition=to_partition), _partitions_of(topic, to_partition))
+    check_record(NewRecord(partition=to_partition), check_target(topic, to_partition))
     check_range(first, last)
     if not Partition.objects.filter(topic__name=source, index=partition).exists():
         raise Rejected(f"Partition {source}-{partition} does not exist.", "source_partition")
@@ -159,8 +159,8 @@ def _read_source(
         raise Rejected(f"{source}-{partition} could not be read: {error}. Try again when it has a leader.") from None
 
 
-def _partitions_of(topic: str, partition: int | None) -> int:
-    """The number of partitions. Raises Rejected for a topic or partition that cannot be written."""
+def check_target(topic: str, partition: int | None) -> int:
+    """The number of partitions of the topic. Raises Rejected for a topic or partition that cannot be written."""
     if topic in INTERNAL_TOPICS:
         raise Rejected(f"{topic} is an internal topic. Only brokers write to it.", "topic")
     leaders = dict(Partition.objects.filter(topic__name=topic).values_list("index", "leader"))
@@ -174,7 +174,7 @@ def _partitions_of(topic: str, partition: int | None) -> int:
 
 
 @contextmanager
-def _permitted(user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str = "") -> Iterator[None]:
+def permitted(user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str = "") -> Iterator[None]:
     """Checks the permission. A refusal, of the permission or inside the block, is in the audit log."""
     try:
         if reason := denied(user):
@@ -186,7 +186,7 @@ def _permitted(user: User, verb: str, topic: str, asked: Mapping[str, Any], comm
         raise
 
 
-def _send(
+def send_audited(
     user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str, batch: Sequence[NewRecord]
 ) -> ProduceResult:
     """Write the records between the audit row and its outcome."""
@@ -209,7 +209,7 @@ def _detail(summary: ProduceSummary, written: Sequence[ProducedRecord]) -> str:
     return " ".join([f"{summary.written} written.", *(f"{place}." for place in places), *summary.problems])
 
 
-def _described(topic: str, new: NewRecord, count: int) -> dict[str, Any]:
+def described(topic: str, new: NewRecord, count: int) -> dict[str, Any]:
     """The audit row's facts of a new record: the key, sizes and names of headers. Never a value."""
     key = render(new.key).text if new.key is not None else None
     if key is not None:

@@ -12,6 +12,10 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.unit.controlplane.world import World
 
 USER, PASSWORD = "operator", "a long password"
 
@@ -31,10 +35,24 @@ def prepare() -> None:
         users.create_user("viewer", password=PASSWORD)
         from tests.unit.console.seed import seed
 
-        seed(extra_topics=60)
+        made = seed(extra_topics=60)
+        delayed_messages(made["world"])
         moves_in_every_state()
         long_names()
         health_and_past()
+
+
+def delayed_messages(world: World) -> None:
+    """Leaders of the topic payments.delay that describe waiting records, without brokers."""
+    import pytest
+
+    from tests.unit.controlplane.delayed_answers import HOUR_MS, NOW_MS, Waiting, answering
+
+    answers = answering(pytest.MonkeyPatch(), world, "payments")
+    for n in range(400):
+        at = NOW_MS + (n % 7 + 1) * (n * n * 977 + 40_000)
+        answers.waiting[n % 2].append(Waiting(100 + n, at, f"payment-{n % 50}".encode(), cancelled=n % 23 == 5))
+    answers.waiting[1].append(Waiting(600, NOW_MS + 24 * 90 * HOUR_MS, b"far"))
 
 
 def health_and_past() -> None:

@@ -39,6 +39,8 @@ PAGES = {
     "api-reference-noun": "/api/v1/docs/topics/",
     "topics": "/topics/?internal=1",
     "topic": "/topics/flights/",
+    "delayed-messages": "/topics/payments/delayed-messages/",
+    "delayed-message-cancel": "/topics/payments/delayed-messages/0/3/cancel/",
     "topic-configs": "/topics/orders/?tab=configs",
     "topic-groups": "/topics/orders/?tab=groups",
     "partition": "/topics/orders/1/",

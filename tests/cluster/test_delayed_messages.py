@@ -12,6 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
+from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
+from controlplane.clients.delayed_messages import pending
 from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -224,3 +227,36 @@ def test_delivered_records_leave_the_front_topic(cluster: LocalCluster) -> None:
         return bool(50 <= low == high)
 
     wait_for(start, "the log start offset of the front partition")
+
+
+def test_leaders_describe_and_look_up_pending_records(cluster: LocalCluster) -> None:
+    name = created(cluster)
+    written, hour_ms, now_ms = Scheduled(cluster, name), 3_600_000, int(time.time() * 1000)
+    for i in range(20):
+        written.add(f"r{i}", now_ms + (i + 1) * hour_ms, 1, key=f"k{i % 4}")
+    written.flush()
+    written.cancel("k3", 1)
+
+    def ask(**asked: Any) -> DelayedMessagesAnswer | None:
+        """None: the leader has not read the partition, or is not the one that the client knows."""
+        for broker_id, port in cluster.ports.items():
+            connection = KafkaConnection(cluster.address(broker_id), port)
+            try:
+                return pending(connection, f"{name}.delay", 1, DelayedMessagesQuestion(**asked))
+            except (Declined, NoAnswer):
+                continue
+            finally:
+                connection.close()
+        return None
+
+    def cancelled() -> DelayedMessagesAnswer | None:
+        found = ask(bounds_ms=[now_ms + 10 * hour_ms], records_max=100, duration_ms_max=5_000)
+        return found if found is not None and any(r.cancelled for r in found.records) else None
+
+    found = wait_for(cancelled, "the leader has read the records and the tombstone")
+    assert found.pending == 20 and sum(found.counts) == 20
+    offsets = [written.positions[f"r{i}"][1] for i in range(20)]
+    assert [r.offset for r in found.records] == offsets and found.next_ms == -1
+    assert [r.cancelled for r in found.records] == [i % 4 == 3 for i in range(20)]
+    one = ask(bounds_ms=[], records_max=2, key=b"k1", from_ms=now_ms + 3 * hour_ms, duration_ms_max=5_000)
+    assert one is not None and [r.offset for r in one.records] == [offsets[5], offsets[9]] and one.next_ms > 0

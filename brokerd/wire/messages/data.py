@@ -1,8 +1,8 @@
 """Messages for records: produce, fetch, offsets. Descriptions only; names, types and versions are from Kafka's message definitions (up to 4.3).
 
 Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `held` for
-history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), `half_messages` for its look at
-undecided half messages, and `route` for records of routes (`routes`). Other programs skip these fields.
+history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), `half_messages` and
+`delayed_messages` for its look at undecided half messages and at pending delayed messages, and `route` for records of routes (`routes`). Other programs skip these fields.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ HISTORY_READ_TAG = 10_002
 KEY_LOOKUP_TAG = 10_003
 ROUTE_TAG = 10_010
 HALF_MESSAGES_TAG = 10_020
+DELAYED_MESSAGES_TAG = 10_021
 
 
 @dataclass(slots=True)
@@ -112,6 +113,7 @@ class FetchRequest(Struct):
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
         half_messages: bytes = f("bytes", "12+", tag=HALF_MESSAGES_TAG, tagged="12+")
+        delayed_messages: bytes = f("bytes", "12+", tag=DELAYED_MESSAGES_TAG, tagged="12+")
 
     @dataclass(slots=True)
     class FetchTopic(Struct):
@@ -178,6 +180,7 @@ class FetchResponse(Struct):
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")
         half_messages: bytes = f("bytes", "12+", tag=HALF_MESSAGES_TAG, tagged="12+")
+        delayed_messages: bytes = f("bytes", "12+", tag=DELAYED_MESSAGES_TAG, tagged="12+")
         aborted_transactions: list[FetchResponse.AbortedTransaction] | None = f(
             array("AbortedTransaction"), "4+", nullable="4+"
         )

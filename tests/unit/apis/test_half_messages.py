@@ -8,7 +8,8 @@ from uuid import UUID
 
 from brokerd.apis.half_messages import HalfMessagesServer
 from brokerd.cluster.model import TopicPartition
-from brokerd.delivery.half_fronts import HalfFronts
+from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.led_fronts import LedFronts
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
@@ -27,7 +28,7 @@ def asked(question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
 
 
 def answer(bench: HalfBench | None, question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
-    fronts = HalfFronts()
+    fronts: LedFronts[HalfFront] = LedFronts()
     if bench is not None:
         fronts.add(TP, bench.front, lambda: True)
     return HalfMessagesServer(fronts).answer([asked(question, error)], ()).responses[0].partitions[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from controlplane.clients import half_messages as client
 from controlplane.clients.all_brokers import BrokerAnswer
 from controlplane.clients.connection import Declined
 from controlplane.models import Topic
-from controlplane.selectors import half_messages as selectors
+from controlplane.selectors import front_leaders
 from tests.unit.controlplane.world import World
 
 Message = HalfMessagesAnswer.Message
@@ -36,7 +37,7 @@ class HalfAnswers:
         return [
             BrokerAnswer(b.broker_id, None, "it is frozen")
             if b.broker_id in self.silent
-            else BrokerAnswer(b.broker_id, call(None))
+            else BrokerAnswer(b.broker_id, call(SimpleNamespace(host=b.host, port=b.port)))
             for b in brokers
         ]
 
@@ -56,6 +57,6 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World) -> HalfAnswers:
     world.look()
     Topic.objects.filter(name="orders.half").update(configs={"weir.half.topic": "orders"})
     answers = HalfAnswers({0: [message(3, b"a"), message(9, b"\xff", 4)], 1: [message(5, b"c", 15, expiring=True)]})
-    monkeypatch.setattr(selectors, "ask_brokers", answers.ask)
+    monkeypatch.setattr(front_leaders, "ask_brokers", answers.ask)
     monkeypatch.setattr(client, "undecided", answers.undecided)
     return answers

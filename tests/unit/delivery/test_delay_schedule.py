@@ -52,6 +52,16 @@ class Harness:
             bucket = self.loading.pop()
             self.run(d.BucketLoaded(bucket, tuple(self.buckets.pop(bucket, ()))))
 
+    def check_figures(self, added: list[PendingRecord]) -> None:
+        gone = {offset for _, offset in self.due} | set(self.cancelled)
+        loading = {offset for bucket in self.loading for offset in (r.offset for r in self.buckets.get(bucket, ()))}
+        pending = [r for r in added if r.offset not in gone | loading]
+        assert self.schedule.pending == len(pending)
+        assert self.schedule.earliest_ms == min((r.deliver_at_ms for r in pending), default=None)
+        bound = (self.now_ms // BUCKET_MS + 3) * BUCKET_MS
+        before = sum(r.deliver_at_ms < bound for r in pending)
+        assert self.schedule.counts([bound]) == [before, len(pending) - before]
+
     def tick(self, ms: int = 0, room: int = 100) -> None:
         self.now_ms += ms
         self.run(d.DelayTick(room))
@@ -138,6 +148,7 @@ def test_each_record_is_due_once_in_order_and_never_early(seed: int, monkeypatch
             harness.load()
         else:
             harness.tick(rng.choice((0, 100, 10_000, 10 * MINUTE)), rng.choice((0, 3, 1_000)))
+        harness.check_figures(records)
     harness.replicate()
     for _ in range(2_000):
         harness.tick(5 * MINUTE, 1_000)

@@ -11,7 +11,7 @@ from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontState
 from brokerd.delivery.half_front import HalfFront
-from brokerd.delivery.half_fronts import HalfFronts
+from brokerd.delivery.led_fronts import LedFronts
 from brokerd.runtime.front_delivery import FrontDelivery
 
 HALF_ID = UUID(int=5)
@@ -46,7 +46,7 @@ def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontD
         hosted={r.tp: r for r in replicas.values() if r.config.half_topic},
         frozen=False,
     )
-    unused: Any = SimpleNamespace(appender=SimpleNamespace(half_fronts=HalfFronts()))
+    unused: Any = SimpleNamespace(appender=SimpleNamespace(half_fronts=LedFronts()))
     return FrontDelivery(partitions, unused, lambda: Now(0, 0), unused, client or unused, lambda: 7)
 
 

@@ -1,4 +1,4 @@
-"""The front partitions of half messages that this broker leads, for those who append to them or describe them.
+"""The front partitions of one kind that this broker leads, for those who append to them or describe them.
 
 Invariant: a partition is found only while this broker leads it and knows all of its records. Does not contain: the partitions' work.
 """
@@ -6,22 +6,25 @@ Invariant: a partition is found only while this broker leads it and knows all of
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from brokerd.cluster.model import TopicPartition
-from brokerd.delivery.half_front import HalfFront
+from brokerd.delivery.front_partition import FrontPartition
+
+Front = TypeVar("Front", bound=FrontPartition)
 
 
-class HalfFronts:
+class LedFronts(Generic[Front]):
     def __init__(self) -> None:
-        self._led: dict[TopicPartition, tuple[HalfFront, Callable[[], bool]]] = {}
+        self._led: dict[TopicPartition, tuple[Front, Callable[[], bool]]] = {}
 
-    def add(self, tp: TopicPartition, front: HalfFront, leads: Callable[[], bool]) -> None:
+    def add(self, tp: TopicPartition, front: Front, leads: Callable[[], bool]) -> None:
         """`leads`: whether this broker still leads the partition in the epoch of `front`."""
         self._led[tp] = front, leads
 
     def remove(self, tp: TopicPartition) -> None:
         self._led.pop(tp, None)
 
-    def find(self, tp: TopicPartition) -> HalfFront | None:
+    def find(self, tp: TopicPartition) -> Front | None:
         front, leads = self._led.get(tp, (None, None))
         return front if front is not None and leads is not None and leads() and front.ready else None

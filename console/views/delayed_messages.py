@@ -1,0 +1,137 @@
+"""Delayed messages of a topic: how many are pending and when they are due, a look-up, and the cancellation of one with its preview."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from console.delayed_forms import PendingForm
+from console.forms import WhyForm
+from console.views.shell import (
+    flash,
+    not_found,
+    operator_required,
+    redirect_to,
+    rejected,
+    render_page,
+    viewer_required,
+)
+from controlplane.domain.delayed_messages import HistogramBar
+from controlplane.selectors import delayed_messages as selectors
+from controlplane.selectors.delayed_messages import PendingRow
+from controlplane.services import Rejected, produce
+from controlplane.services import delayed_messages as services
+from controlplane.services.delayed_messages import CancelState
+
+COUNTED = 1
+"""A tombstone cancels this record alone."""
+
+
+@viewer_required
+def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
+    found = selectors.delayed_messages(name)
+    if found is None:
+        return _no_topic(request, name)
+    form = PendingForm(request.GET)
+    context: dict[str, Any] = {
+        "found": found,
+        "form": form,
+        "bars": [(bar, _due_range(bar)) for bar in found.histogram],
+    }
+    if form.is_valid():
+        try:
+            listed = services.look_up(request.user, name, **form.asked())
+        except Rejected as error:
+            form.refuse(error)
+        except PermissionDenied as error:
+            context["denied_key"] = str(error)
+        else:
+            if listed is not None:
+                context |= {"list": listed, "rows": [(r, _record_url(listed.front_topic, r)) for r in listed.rows]}
+    status = 403 if "denied_key" in context else 400 if form.errors else 200
+    return render_page(request, "console/delayed_messages.html", context, nav="topics", status=status)
+
+
+@operator_required
+def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> HttpResponse:
+    """The preview with the number of records, then the tombstone."""
+    back = reverse("delayed-messages", args=[name])
+    form = WhyForm(request.POST or None)
+    try:
+        if request.method == "POST" and form.is_valid():
+            result = services.cancel(request.user, name, partition, offset, comment=form.cleaned_data["comment"])
+            if result is None:
+                return _no_topic(request, name)
+            if result.state == CancelState.REFUSED:
+                raise Rejected(result.detail)
+            flash(request, f"Tombstone written for offset {offset} of partition {partition}. {result.detail}")
+            return redirect_to("delayed-messages", name)
+        found = services.preview_cancel(request.user, name, partition, offset)
+    except PermissionDenied as error:
+        return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
+    except Rejected as error:
+        return rejected(request, error, back, nav="topics")
+    if found is None:
+        return _no_topic(request, name)
+    context = {
+        "title": f"Cancel a delayed message of {name}",
+        "form": form,
+        "lines": [*_lines(found), *filter(None, [produce.denied(request.user)])],
+        "button": "Write tombstone",
+        "back": back,
+        "method": "POST",
+        "path": f"topics/{name}/delayed-messages/cancel",
+        "body": {"partition": partition, "offset": offset, "comment": "COMMENT"},
+    }
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/confirm.html", context, nav="topics", status=status)
+
+
+def _due_range(bar: HistogramBar) -> str:
+    """The query of a look-up of the records of this bar."""
+    times = {"due_from": bar.from_ms, "due_until": bar.to_ms}
+    return urlencode({name: _utc(ms).strftime("%Y-%m-%dT%H:%M:%S") for name, ms in times.items() if ms is not None})
+
+
+def _record_url(front_topic: str, row: PendingRow) -> str:
+    """The record on the Messages page."""
+    query: dict[str, str | int] = {
+        "topic": front_topic,
+        "partitions": row.partition,
+        "start": "offset",
+        "offset": row.offset,
+        "limit": 1,
+    }
+    return f"{reverse('messages')}?{urlencode(query)}"
+
+
+def _utc(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _count(found: services.CancelPreview) -> str:
+    return f"{found.same_key} or more" if found.more else str(found.same_key)
+
+
+def _lines(found: services.CancelPreview) -> list[str]:
+    due = _utc(found.deliver_at_ms)
+    key = "Its key is hidden from you." if found.key is None else f"Its key is {found.key!r}."
+    lines = [
+        f"The record at offset {found.offset} of {found.front_topic}-{found.partition} is due {due:%Y-%m-%d %H:%M:%S} UTC. {key}",
+        f"A tombstone with its key is written to {found.front_topic}-{found.partition}. This cannot be undone.",
+    ]
+    if found.same_key > COUNTED or found.more:
+        lines.append(f"It cancels {_count(found)} pending records: those with the same key in this partition.")
+    lines.append(
+        f"The record is not delivered to {found.topic} if the tombstone is acknowledged before the delivery time."
+    )
+    return lines
+
+
+def _no_topic(request: HttpRequest, name: str) -> HttpResponse:
+    return not_found(request, f"topic with delayed messages “{name}”", "topics", nav="topics")

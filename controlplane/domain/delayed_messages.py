@@ -1,0 +1,111 @@
+"""Pending delayed messages of all partitions as one list and one histogram. Pure.
+
+Invariant: pages are in the order (delivery time, partition, offset), without a gap between the first and the last row. Does not contain: the questions
+to the leaders (`selectors.delayed_messages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from brokerd.delivery.delay_schedule import BUCKET_MS
+from controlplane.domain.errors import Rejected
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+SPANS: tuple[tuple[str, int], ...] = (
+    ("In 1 minute", MINUTE_MS),
+    ("In 10 minutes", 10 * MINUTE_MS),
+    ("In 1 hour", HOUR_MS),
+    ("In 6 hours", 6 * HOUR_MS),
+    ("In 1 day", DAY_MS),
+    ("In 7 days", 7 * DAY_MS),
+    ("In 30 days", 30 * DAY_MS),
+)
+OVERDUE, LATER = "Due now", "Later"
+OFFSET_MAX = 2**63 - 1
+"""Kafka's largest offset, and the largest time: they have 64 bits on the wire."""
+Place = tuple[int, int, int]
+"""(delivery time, partition, offset) of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramBar:
+    """Pending records with delivery times from `from_ms` to below `to_ms`. None: unbounded. `percent`: of the largest bar."""
+
+    label: str
+    from_ms: int | None
+    to_ms: int | None
+    records: int
+    percent: int = 0
+
+    @property
+    def until(self) -> datetime | None:
+        return None if self.to_ms is None else datetime.fromtimestamp(self.to_ms / 1000, UTC)
+
+
+def histogram_bounds(now_ms: int) -> list[int]:
+    """Ascending. The first ones are whole seconds, those after a minute whole steps of the leaders' counts."""
+    second = now_ms // 1000 * 1000
+    first, *later = (span for _, span in SPANS)
+    return [second, second + first, *(-(-(now_ms + span) // BUCKET_MS) * BUCKET_MS for span in later)]
+
+
+def histogram(bounds: Sequence[int], counts: Iterable[Sequence[int]]) -> list[HistogramBar]:
+    """`counts`: of each partition, one number more than bounds."""
+    totals = [sum(column) for column in zip(*counts, strict=True)] or [0] * (len(bounds) + 1)
+    most = max(totals)
+    labels = (OVERDUE, *(label for label, _ in SPANS), LATER)
+    edges: list[int | None] = [None, *bounds, None]
+    return [
+        HistogramBar(label, low, high, records, _percent(records, most))
+        for label, (low, high), records in zip(labels, pairwise(edges), totals, strict=True)
+    ]
+
+
+def _percent(records: int, most: int) -> int:
+    """At least 1 for a bar that is not empty."""
+    return max(1, records * 100 // most) if records else 0
+
+
+def token_of(place: Place | None) -> str:
+    return "" if place is None else ".".join(map(str, place))
+
+
+def place_of(token: str) -> Place | None:
+    """Raises Rejected for what `token_of` did not return."""
+    if not token:
+        return None
+    parts = token.split(".")
+    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts):
+        raise Rejected("The token is invalid; use the token of the previous answer.", "token")
+    at, partition, offset = map(int, parts)
+    if max(at, offset) > OFFSET_MAX:
+        raise Rejected("The token is invalid; use the token of the previous answer.", "token")
+    return at, partition, offset
+
+
+def continue_after(place: Place | None, partition: int) -> tuple[int, int]:
+    """The place in this partition after which its next rows are: (delivery time, offset)."""
+    if place is None:
+        return -1, -1
+    at, of, offset = place
+    if partition == of:
+        return at, offset
+    return (at, OFFSET_MAX) if partition < of else (at, -1)
+
+
+def page(
+    rows: Iterable[Place], following: Mapping[int, tuple[int, int]], limit: int
+) -> tuple[list[Place], Place | None]:
+    """The first rows of all partitions, and the place that continues; None at the end. `following`: of the partitions that have more, the place after
+    which their next rows are."""
+    ends = [(at, partition, offset) for partition, (at, offset) in following.items()]
+    bound = min(ends, default=None)
+    shown = sorted(r for r in rows if bound is None or r <= bound)
+    if len(shown) > limit:
+        shown = shown[:limit]
+        return shown, shown[-1]
+    return shown, bound

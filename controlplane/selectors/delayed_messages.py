@@ -1,0 +1,206 @@
+"""Pending delayed messages of a topic, read from the leaders of its front partitions: only they know them.
+
+Invariants: a read waits at most some seconds, and names the partitions that are missing. Rows have offsets and times, no keys or values: no permission
+to read records is needed. Does not contain: permissions for look-ups by key, cancellations (`services.delayed_messages`).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from brokerd.cluster.configs import DELAY_TOPIC, delay_topic_name
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
+from controlplane.clients import delayed_messages as client
+from controlplane.clients.connection import KafkaConnection
+from controlplane.domain import delayed_messages as domain
+from controlplane.domain.delayed_messages import HistogramBar
+from controlplane.domain.errors import Rejected
+from controlplane.selectors.front_leaders import (
+    MissingPartition,
+    Unanswered,
+    front_of,
+    leader_answers,
+    leaders_of,
+)
+
+ROWS_MAX = 500
+"""Rows of one look-up."""
+ROWS_FIRST = 50
+KEY_BYTES_MAX = 64 * 1024
+"""Bytes of a key in a question."""
+DURATION_MS = 2_000
+"""Time of one look-up in one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedPartition:
+    """`pending`: records that are not due yet; cancelled ones count until their time. `delivered`, `cancelled`, `discarded`: since the present leader
+    leads. `blocked`: the error of the last delivery, if it was not accepted."""
+
+    partition: int
+    pending: int
+    earliest_at: datetime | None
+    delivered: int
+    cancelled: int
+    discarded: int
+    blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedMessages:
+    """The figures of the partitions that answered. `histogram`: pending records by the time until their delivery; its times after the first minutes
+    are rounded to ten minutes."""
+
+    topic: str
+    front_topic: str
+    pending: int = 0
+    earliest_at: datetime | None = None
+    histogram: list[HistogramBar] = field(default_factory=list)
+    partitions: list[DelayedPartition] = field(default_factory=list)
+    missing: list[MissingPartition] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """A pending delayed record. `due_in_ms`: negative if it is overdue. `cancelled`: a tombstone cancels it; it is removed at its time."""
+
+    partition: int
+    offset: int
+    deliver_at_ms: int
+    deliver_at: datetime
+    due_in_ms: int
+    cancelled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PendingList:
+    """In the order of delivery. `token`: continues the look-up. `complete`: there are no more rows in the partitions that answered."""
+
+    topic: str
+    front_topic: str
+    rows: list[PendingRow] = field(default_factory=list)
+    complete: bool = True
+    token: str = ""
+    missing: list[MissingPartition] = field(default_factory=list)
+
+
+def front_topic(topic: str) -> str | None:
+    """The front topic of delayed messages of this topic, if it has one."""
+    return front_of(topic, delay_topic_name(topic), DELAY_TOPIC)
+
+
+def delayed_messages(topic: str) -> DelayedMessages | None:
+    """None: the topic has no front topic of delayed messages."""
+    front = front_topic(topic)
+    if front is None:
+        return None
+    bounds = domain.histogram_bounds(_now_ms())
+
+    def ask(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
+        return client.pending(connection, front, index, DelayedMessagesQuestion(bounds_ms=bounds))
+
+    parts: list[DelayedPartition] = []
+    counts: list[list[int]] = []
+    missing: list[MissingPartition] = []
+    for index, answer in leader_answers(leaders_of(front), ask).items():
+        if isinstance(answer, Unanswered):
+            missing.append(MissingPartition(index, answer.problem))
+            continue
+        counts.append(answer.counts)
+        parts.append(
+            DelayedPartition(
+                partition=index,
+                pending=answer.pending,
+                earliest_at=None if answer.earliest_ms < 0 else _time(answer.earliest_ms),
+                delivered=answer.delivered,
+                cancelled=answer.cancelled,
+                discarded=answer.discarded,
+                blocked=ErrorCode(answer.blocked).name if answer.blocked else "",
+            )
+        )
+    return DelayedMessages(
+        topic=topic,
+        front_topic=front,
+        pending=sum(p.pending for p in parts),
+        earliest_at=min((p.earliest_at for p in parts if p.earliest_at is not None), default=None),
+        histogram=domain.histogram(bounds, counts),
+        partitions=parts,
+        missing=missing,
+    )
+
+
+def look_up(
+    topic: str,
+    *,
+    key: bytes | None = None,
+    partition: int | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    limit: int = ROWS_FIRST,
+    token: str = "",
+) -> PendingList | None:
+    """Pending records with this key (None: each), delivery times from `from_ms` to below `to_ms`. None: the topic has no delayed messages. Raises
+    Rejected for invalid arguments."""
+    front = front_topic(topic)
+    if front is None:
+        return None
+    if not 1 <= limit <= ROWS_MAX:
+        raise Rejected(f"{limit} rows is out of range; use 1 to {ROWS_MAX}.", "limit")
+    if key is not None and len(key) > KEY_BYTES_MAX:
+        raise Rejected(f"The key has {len(key)} bytes; the maximum is {KEY_BYTES_MAX}.", "key")
+    if from_ms is not None and to_ms is not None and from_ms >= to_ms:
+        raise Rejected("The start of the time range is not before its end.", "from_ms")
+    place = domain.place_of(token)
+    leaders = leaders_of(front, partition)
+    if not leaders:
+        raise Rejected(f"Partition {front}-{partition} does not exist.", "partition")
+
+    def ask(connection: KafkaConnection, index: int) -> DelayedMessagesAnswer:
+        after_ms, after_offset = domain.continue_after(place, index)
+        question = DelayedMessagesQuestion(
+            bounds_ms=[],
+            records_max=limit,
+            key=key,
+            from_ms=-1 if from_ms is None else from_ms,
+            to_ms=-1 if to_ms is None else to_ms,
+            after_ms=after_ms,
+            after_offset=after_offset,
+            duration_ms_max=DURATION_MS,
+        )
+        return client.pending(connection, front, index, question)
+
+    cancelled: dict[domain.Place, bool] = {}
+    following: dict[int, tuple[int, int]] = {}
+    missing: list[MissingPartition] = []
+    for index, answer in leader_answers(leaders, ask).items():
+        if isinstance(answer, Unanswered):
+            missing.append(MissingPartition(index, answer.problem))
+            continue
+        cancelled |= {(r.deliver_at_ms, index, r.offset): r.cancelled for r in answer.records}
+        if answer.next_ms >= 0:
+            following[index] = answer.next_ms, answer.next_offset
+    shown, next_place = domain.page(cancelled, following, limit)
+    now_ms = _now_ms()
+    return PendingList(
+        topic=topic,
+        front_topic=front,
+        rows=[
+            PendingRow(index, offset, at, _time(at), at - now_ms, cancelled[at, index, offset])
+            for at, index, offset in shown
+        ],
+        complete=next_place is None,
+        token=domain.token_of(next_place),
+        missing=missing,
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _time(ms: int) -> datetime:
+    """A record may have any time in the past, and at most a year in the future."""
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,69 @@
+"""One question to the leaders of a front topic's partitions: only they know its waiting messages. Invariant: a read waits at most a few seconds, and a
+partition without an answer has its reason. Does not contain: the questions (`half_messages`, `delayed_messages`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.connection import Declined, KafkaConnection
+from controlplane.models import Broker, Partition, Topic
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPartition:
+    """A partition whose messages are unknown now, and the reason."""
+
+    partition: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The leader of a partition gave no answer."""
+
+    problem: str
+
+
+def front_of(topic: str, name: str, marker: str) -> str | None:
+    """The front topic `name` of this topic, if it has one. `marker`: the config that names its topic."""
+    row = Topic.objects.filter(name=name, deleted_at__isnull=True).first()
+    return row.name if row is not None and row.configs.get(marker) == topic else None
+
+
+def leaders_of(front: str, partition: int | None = None) -> dict[int, int | None]:
+    """{partition: broker, or None without a leader} of all partitions, or of this one."""
+    rows = Partition.objects.filter(topic__name=front).order_by("index")
+    if partition is not None:
+        rows = rows.filter(index=partition)
+    return dict(rows.values_list("index", "leader"))
+
+
+def leader_answers(
+    leaders: Mapping[int, int | None], ask: Callable[[KafkaConnection, int], T]
+) -> dict[int, T | Unanswered]:
+    """The answer of each partition's leader. `ask` gets a connection to the leader and the partition, and must not use the database."""
+    answers: dict[int, T | Unanswered] = dict.fromkeys(sorted(leaders), Unanswered("The partition has no leader."))
+    brokers = Broker.objects.filter(broker_id__in={b for b in leaders.values() if b is not None})
+    addresses = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers]
+    own = {(a.host, a.port): [i for i, leader in leaders.items() if leader == a.broker_id] for a in addresses}
+
+    def ask_each(connection: KafkaConnection) -> dict[int, T | Unanswered]:
+        found: dict[int, T | Unanswered] = {}
+        for index in own[connection.host, connection.port]:
+            try:
+                found[index] = ask(connection, index)
+            except Declined as e:
+                found[index] = Unanswered(f"Its leader refused: {e}.")
+        return found
+
+    for address, answer in zip(addresses, ask_brokers(addresses, ask_each), strict=True):
+        if answer.value is not None:
+            answers |= answer.value
+        else:
+            answers |= dict.fromkeys(own[address.host, address.port], Unanswered(answer.problem))
+    return answers

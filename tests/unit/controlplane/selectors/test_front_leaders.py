@@ -1,0 +1,51 @@
+"""One question to the leaders of a front topic, and the partitions without an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.clients.all_brokers import BrokerAnswer
+from controlplane.clients.connection import Declined
+from controlplane.selectors import front_leaders
+from controlplane.selectors.front_leaders import Unanswered, front_of, leader_answers, leaders_of
+from tests.unit.controlplane.delayed_answers import DelayAnswers
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_front_topic_names_its_topic(world: World) -> None:
+    world.topic("orders.delay", (1, 2), configs={"weir.delay.topic": "orders"})
+    assert front_of("orders", "orders.delay", "weir.delay.topic") == "orders.delay"
+    assert front_of("other", "orders.delay", "weir.delay.topic") is None
+    assert front_of("orders", "missing", "weir.delay.topic") is None
+
+
+def test_each_leader_is_asked_for_its_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("t", (1, 2), (2, 3), (1, 3), (3, 1))
+    assert leaders_of("t") == {0: 1, 1: 2, 2: 1, 3: 3} and leaders_of("t", 2) == {2: 1}
+    monkeypatch.setattr(front_leaders, "ask_brokers", DelayAnswers(silent={2}).ask)
+
+    def ask(connection: Any, partition: int) -> str:
+        if partition == 2:
+            raise Declined("NOT_LEADER_OR_FOLLOWER")
+        return f"{connection.port}/{partition}"
+
+    assert leader_answers({**leaders_of("t"), 4: None}, ask) == {
+        0: "9001/0",
+        1: Unanswered("it is frozen"),
+        2: Unanswered("Its leader refused: NOT_LEADER_OR_FOLLOWER."),
+        3: "9003/3",
+        4: Unanswered("The partition has no leader."),
+    }
+
+
+def test_a_broker_that_is_down_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
+        return [BrokerAnswer(b.broker_id, None, "down") for b in brokers]
+
+    world.topic("t", (1, 2))
+    monkeypatch.setattr(front_leaders, "ask_brokers", silent)
+    assert leader_answers(leaders_of("t"), lambda connection, partition: 0) == {0: Unanswered("down")}

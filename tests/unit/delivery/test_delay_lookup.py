@@ -1,0 +1,115 @@
+"""Look-ups of pending delayed records: a random schedule against a list, the limits, the time limit, appends meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from brokerd.delivery import delay_lookup
+from brokerd.delivery.delay_lookup import (
+    LaterBucket,
+    PendingPage,
+    PendingQuery,
+    later_buckets,
+    look_up,
+    packed,
+    unpacked,
+)
+from brokerd.delivery.delay_schedule import BUCKET_MS, PendingRecord
+from brokerd.wire.steps import Ended, next_step, run_now
+
+Parts = tuple[tuple[PendingRecord, ...], list[LaterBucket]]
+DIGESTS = [b"", *(bytes([i]) * 16 for i in range(1, 4))]
+
+
+def never() -> bool:
+    return False
+
+
+def parts_of(records: list[PendingRecord], rng: random.Random) -> Parts:
+    """The records spread over memory near, memory later and stored, as a schedule may have them."""
+    near: list[PendingRecord] = []
+    later: dict[int, tuple[PendingRecord, ...]] = {}
+    stored: dict[int, bytearray] = {}
+    for record in records:
+        where = rng.choice(("near", "later", "stored")) if record.bucket else "near"
+        if where == "near":
+            near.append(record)
+        elif where == "later":
+            later[record.bucket] = (*later.get(record.bucket, ()), record)
+        else:
+            stored.setdefault(record.bucket, bytearray()).extend(packed(record))
+    return tuple(near), later_buckets(later, stored)
+
+
+def pages(parts: Parts, query: PendingQuery, out_of_time: Callable[[], bool]) -> list[PendingRecord]:
+    found: list[PendingRecord] = []
+    after = query.after
+    for _ in range(1_000):
+        asked = PendingQuery(query.limit, query.key_digest, query.from_ms, query.to_ms, after)
+        page: PendingPage = run_now(look_up(asked, *parts, out_of_time))
+        assert len(page.records) <= query.limit
+        found += page.records
+        if page.following is None:
+            return found
+        assert page.following > after
+        after = page.following
+    raise AssertionError("no end")
+
+
+def test_the_pages_of_a_random_look_up_are_the_matches_in_order() -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        times = [rng.randrange(4 * BUCKET_MS) for _ in range(20)]
+        records = [PendingRecord(rng.choice(times), o, rng.choice(DIGESTS)) for o in range(rng.randrange(120))]
+        rng.shuffle(records)
+        query = PendingQuery(
+            limit=rng.randrange(1, 30),
+            key_digest=rng.choice([None, *DIGESTS[1:]]),
+            from_ms=rng.choice([0, rng.randrange(2 * BUCKET_MS)]),
+            to_ms=rng.choice([delay_lookup.MAX_MS, rng.randrange(4 * BUCKET_MS)]),
+        )
+        expected = sorted(
+            r
+            for r in records
+            if query.key_digest in (None, r.key_digest) and query.from_ms <= r.deliver_at_ms < query.to_ms
+        )
+        parts = parts_of(records, rng)
+        for out_of_time in (never, lambda: True):
+            assert pages(parts, query, out_of_time) == expected, seed
+
+
+def test_stored_records_of_several_jobs_are_searched() -> None:
+    count = 2 * delay_lookup.JOB_RECORDS + 3
+    records = [PendingRecord(5 * BUCKET_MS + o % 1_000, o, DIGESTS[1 + o % 2]) for o in range(count)]
+    data = bytearray(b"".join(map(packed, records)))
+    parts: Parts = (), [LaterBucket(5, (), data, len(data))]
+    assert pages(parts, PendingQuery(5, from_ms=5 * BUCKET_MS + 999), never)[:2] == [records[999], records[1_999]]
+    odd = PendingQuery(3, DIGESTS[2], after=(5 * BUCKET_MS + 997, count))
+    assert run_now(look_up(odd, *parts, never)).records == (records[999], records[1_999], records[2_999])
+
+
+def test_a_digest_across_two_records_does_not_match() -> None:
+    digest = b"\0" * 8 + b"\1" * 8
+    split = [PendingRecord(BUCKET_MS, 1, b"\2" * 8 + digest[:8]), PendingRecord(BUCKET_MS, 2, digest)]
+    data = bytearray(b"".join(map(packed, split)))
+    assert run_now(look_up(PendingQuery(9, digest), (), [LaterBucket(1, (), data, len(data))], never)).records == (
+        split[1],
+    )
+
+
+def test_records_that_are_stored_meanwhile_do_not_disturb() -> None:
+    record = PendingRecord(BUCKET_MS, 1, DIGESTS[1])
+    data = bytearray(packed(record))
+    steps = look_up(PendingQuery(9), (), later_buckets({}, {1: data}), never)
+    job = next_step(steps)
+    for _ in range(2):
+        assert job is not None and not isinstance(job, Ended)
+        data += packed(PendingRecord(BUCKET_MS, 2))
+        job = next_step(steps, job())
+    assert isinstance(job, Ended) and job.value.records == (record,)
+
+
+def test_packed_records_keep_the_absence_of_a_key() -> None:
+    records = (PendingRecord(1, 2), PendingRecord(3, 4, DIGESTS[1]))
+    assert unpacked(b"".join(map(packed, records))) == records
