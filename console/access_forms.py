@@ -1,4 +1,4 @@
-"""Forms of SCRAM users and API tokens. No page contains a password, except the page that creates a user or a password: it shows a generated password
+"""Forms of SCRAM users, API tokens and ACL templates. No page contains a password, except the page that creates a user or a password: it shows a generated password
 one time."""
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from django import forms
 
 from console.forms import WeirForm, comment_field
 from controlplane.domain import scram_users as rules
+from controlplane.domain.access import AclPattern
+from controlplane.domain.acl_templates import TEMPLATES, AclTemplate, TemplateField
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.services.api_tokens import NAME_CHARS_MAX
 
@@ -99,3 +101,51 @@ class TokenForm(WeirForm):
         super().__init__(*args, **kwargs)
         scopes: Any = self.fields["scope"]
         scopes.choices = [(scope.value, label) for scope, label in SCOPE_LABELS.items() if limit.permits(scope)]
+
+
+class AclTemplateForm(WeirForm):
+    """A template, its values, and for whom. Which values a template needs is checked by the service."""
+
+    template = forms.ChoiceField(
+        choices=[(t.value, t.replace("_", " ")) for t in AclTemplate], initial=AclTemplate.CONSUMER.value
+    )
+    principal = forms.CharField(
+        max_length=255,
+        help_text="With the type: User:alice.",
+        widget=forms.TextInput(attrs={"autofocus": True, "spellcheck": "false"}),
+    )
+    topic = forms.CharField(max_length=249, required=False)
+    group = forms.CharField(max_length=255, required=False)
+    transactional_id = forms.CharField(max_length=255, required=False, label="Transactional id")
+    application_id = forms.CharField(max_length=255, required=False, label="Application id")
+    pattern_type = forms.ChoiceField(
+        choices=[(p.value, p.value) for p in AclPattern],
+        initial=AclPattern.LITERAL.value,
+        help_text="Prefixed: the names above are beginnings of names.",
+    )
+    host = forms.CharField(max_length=255, initial="*")
+    comment = comment_field()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in TemplateField:
+            users = [info.template.replace("_", " ") for info in TEMPLATES.values() if field in info.fields]
+            self.fields[field.value].help_text = f"Templates: {', '.join(users)}."
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the services, after validation."""
+        v = self.cleaned_data
+        return {
+            "template": AclTemplate(v["template"]),
+            "values": {field: v[field.value] for field in TemplateField},
+            "principal": v["principal"],
+            "host": v["host"],
+            "pattern_type": AclPattern(v["pattern_type"]),
+        }
+
+    def body(self) -> dict[str, str]:
+        """The body of the REST call with what is in the fields now."""
+        template = AclTemplate(self["template"].value()) if self["template"].value() in set(AclTemplate) else None
+        needed = [f.value for f in TEMPLATES[template].fields] if template else []
+        names = ["principal", *needed, "pattern_type", "host"]
+        return {name: self[name].value() or name.upper() for name in names}

@@ -131,6 +131,7 @@ urlpatterns = [
     path("messages/download/", messages.download, name="messages-download"),
     path("acls/", acls.acl_list, name="acls"),
     path("acls/new/", acls.create, name="acl-new"),
+    path("acls/from-template/", acls.from_template, name="acls-from-template"),
     path("acls/<int:acl_id>/delete/", acls.delete, name="acl-delete"),
     path("permissions/", permissions.permission_page, name="permissions"),
     path("tokens/", tokens.token_list, name="tokens"),

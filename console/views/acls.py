@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from console.access_forms import AclTemplateForm
 from console.forms import AclForm, WhyForm
 from console.views.shell import (
     actor,
@@ -16,8 +17,9 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.selectors import acls
-from controlplane.services import Rejected
+from controlplane.services import Rejected, acl_templates
 from controlplane.services import acls as services
 
 
@@ -49,6 +51,32 @@ def create(request: HttpRequest) -> HttpResponse:
     return render_page(
         request, "console/acl_new.html", context, nav="acls", status=400 if form.is_bound and form.errors else 200
     )
+
+
+@operator_required
+def from_template(request: HttpRequest) -> HttpResponse:
+    """Choose a template and its values, see the ACLs, create them."""
+    form = AclTemplateForm(request.POST or None)
+    preview = None
+    if request.method == "POST" and form.is_valid():
+        given = form.arguments()
+        try:
+            if request.POST.get("step") == "review":
+                preview = acl_templates.preview_template(**given)
+            else:
+                found = acl_templates.apply_template(
+                    **given, actor=actor(request), comment=form.cleaned_data["comment"]
+                )
+                created = sum(not acl.exists for acl in found)
+                flash(request, f"{created} ACLs created for {given['principal']}, {len(found) - created} existed.")
+                return redirect_to("acls")
+        except Rejected as error:
+            form.refuse(error)
+            preview = None
+    context = {"form": form, "templates": TEMPLATES.values(), "preview": preview, "body": form.body()}
+    context["path"] = f"acl-templates/{form['template'].value() or form.fields['template'].initial}/apply"
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/acl_template.html", context, nav="acls", status=status)
 
 
 @operator_required

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from controlplane.api import (
+    acl_templates,
     alert_thresholds,
     alerts,
     api_tokens,
@@ -75,6 +76,8 @@ router.register("users", users.UserViewSet, "user")
 
 urlpatterns = [
     path("", index.IndexView.as_view(), name="index"),
+    path("acl-templates", acl_templates.AclTemplatesView.as_view(), name="acl-templates"),
+    path("acl-templates/<str:template>/apply", acl_templates.AclTemplateApplyView.as_view(), name="acl-template-apply"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
     path("overview", cluster.OverviewView.as_view(), name="overview"),
     path("cluster-history", cluster_history.KeptTimeView.as_view(), name="cluster-history"),

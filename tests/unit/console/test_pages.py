@@ -103,6 +103,7 @@ PAGES = [
     "/messages/",
     "/acls/",
     "/acls/new/",
+    "/acls/from-template/",
     "/acls/1/delete/",
     "/permissions/",
     "/permissions/?principal=User:billing",

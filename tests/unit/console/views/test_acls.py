@@ -44,3 +44,17 @@ def test_a_deletion_shows_the_acl_and_needs_a_reason(operator: Client, acl: int)
     done = operator.post(f"/acls/{acl}/delete/", {"comment": "left"}, follow=True)
     assert f"ACL {acl} deleted." in done.content.decode() and not Acl.objects.exists()
     assert operator.get(f"/acls/{acl}/delete/").status_code == 404
+
+
+def test_acls_of_a_template_are_shown_and_then_created(operator: Client) -> None:
+    form = {"template": "consumer", "principal": "User:ann", "topic": "orders", "host": "*", "pattern_type": "literal"}
+    page = operator.post("/acls/from-template/", {**form, "step": "review"})
+    assert page.status_code == 400 and "needs a group" in page.content.decode()
+    form["group"] = "billing"
+    page = operator.post("/acls/from-template/", {**form, "step": "review"})
+    text = page.content.decode()
+    assert page.status_code == 200 and "billing" in text and 'value="apply"' in text
+    assert not Acl.objects.exists()
+    created = operator.post("/acls/from-template/", {**form, "step": "apply"}, follow=True).content.decode()
+    assert "3 ACLs created for User:ann, 0 existed." in created
+    assert Acl.objects.count() == 3

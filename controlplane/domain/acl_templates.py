@@ -1,0 +1,154 @@
+"""ACL templates: the bindings that a usual client needs, by what it does.
+
+Source: the options `--producer`, `--idempotent`, `--transactional-id` and `--consumer` of Kafka's kafka-acls.sh, and the documented requirements of Kafka
+Streams. Pure. Does not contain: which bindings exist (`controlplane.services.acls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.domain.access import AclOperation, AclPattern, AclResource
+
+CLUSTER_NAME = "kafka-cluster"
+"""The name of the only resource of the type cluster."""
+ALL = "*"
+
+
+class AclTemplate(StrEnum):
+    PRODUCER = "producer"
+    TRANSACTIONAL_PRODUCER = "transactional_producer"
+    CONSUMER = "consumer"
+    STREAMS = "streams"
+    MONITORING = "monitoring"
+    TOPIC_OWNER = "topic_owner"
+
+
+class TemplateField(StrEnum):
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional_id"
+    APPLICATION_ID = "application_id"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateInfo:
+    """`doc`: what the client may do then. `fields`: the values that the template needs."""
+
+    template: AclTemplate
+    doc: str
+    fields: tuple[TemplateField, ...]
+
+
+TEMPLATES: Mapping[AclTemplate, TemplateInfo] = {
+    info.template: info
+    for info in (
+        TemplateInfo(
+            AclTemplate.PRODUCER, "Produce to the topic, also as an idempotent producer.", (TemplateField.TOPIC,)
+        ),
+        TemplateInfo(
+            AclTemplate.TRANSACTIONAL_PRODUCER,
+            "Produce to the topic in transactions of the transactional id.",
+            (TemplateField.TOPIC, TemplateField.TRANSACTIONAL_ID),
+        ),
+        TemplateInfo(
+            AclTemplate.CONSUMER,
+            "Consume the topic as a member of the group, and commit its offsets.",
+            (TemplateField.TOPIC, TemplateField.GROUP),
+        ),
+        TemplateInfo(
+            AclTemplate.STREAMS,
+            "Run a Kafka Streams application: its group, its internal topics and its transactions. Its input and output topics need a consumer's and a producer's ACLs.",
+            (TemplateField.APPLICATION_ID,),
+        ),
+        TemplateInfo(
+            AclTemplate.MONITORING,
+            "Describe the cluster, all topics with their configs, and all groups. No records.",
+            (),
+        ),
+        TemplateInfo(
+            AclTemplate.TOPIC_OWNER,
+            "Create, alter and delete the topic and its configs, delete its records.",
+            (TemplateField.TOPIC,),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AclBinding:
+    """One ACL that allows an operation."""
+
+    resource_type: AclResource
+    resource_name: str
+    pattern_type: AclPattern
+    operation: AclOperation
+
+
+class MissingValue(Exception):
+    """The template needs the value of `field`."""
+
+    def __init__(self, template: AclTemplate, field: TemplateField) -> None:
+        super().__init__(f"The template {template} needs a {field.replace('_', ' ')}.")
+        self.field = field
+
+
+def bindings(
+    template: AclTemplate, values: Mapping[TemplateField, str], pattern_type: AclPattern = AclPattern.LITERAL
+) -> list[AclBinding]:
+    """The bindings of a template. `pattern_type` applies to the given names. Raises MissingValue."""
+    for field in TEMPLATES[template].fields:
+        if not values.get(field):
+            raise MissingValue(template, field)
+    return list(_bindings(template, values, pattern_type))
+
+
+def _bindings(
+    template: AclTemplate, values: Mapping[TemplateField, str], pattern_type: AclPattern
+) -> Iterator[AclBinding]:
+    def each(kind: AclResource, name: str, pattern: AclPattern, *operations: AclOperation) -> Iterator[AclBinding]:
+        return (AclBinding(kind, name, pattern, operation) for operation in operations)
+
+    match template:
+        case AclTemplate.PRODUCER | AclTemplate.TRANSACTIONAL_PRODUCER:
+            # WRITE on a topic allows idempotent producers too (KIP-679).
+            yield from each(
+                AclResource.TOPIC, values[TemplateField.TOPIC], pattern_type, AclOperation.WRITE, AclOperation.DESCRIBE
+            )
+            if template is AclTemplate.TRANSACTIONAL_PRODUCER:
+                name = values[TemplateField.TRANSACTIONAL_ID]
+                yield from each(
+                    AclResource.TRANSACTIONAL_ID, name, pattern_type, AclOperation.WRITE, AclOperation.DESCRIBE
+                )
+        case AclTemplate.CONSUMER:
+            yield from each(
+                AclResource.TOPIC, values[TemplateField.TOPIC], pattern_type, AclOperation.READ, AclOperation.DESCRIBE
+            )
+            yield from each(AclResource.GROUP, values[TemplateField.GROUP], pattern_type, AclOperation.READ)
+        case AclTemplate.STREAMS:
+            # The names of internal topics and of transactional ids begin with the application id.
+            name, prefixed = values[TemplateField.APPLICATION_ID], AclPattern.PREFIXED
+            yield from each(AclResource.TOPIC, name, prefixed, AclOperation.ALL)
+            yield from each(AclResource.GROUP, name, prefixed, AclOperation.ALL)
+            yield from each(AclResource.TRANSACTIONAL_ID, name, prefixed, AclOperation.WRITE, AclOperation.DESCRIBE)
+        case AclTemplate.MONITORING:
+            literal = AclPattern.LITERAL
+            yield from each(
+                AclResource.CLUSTER, CLUSTER_NAME, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+            )
+            yield from each(AclResource.TOPIC, ALL, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+            yield from each(AclResource.GROUP, ALL, literal, AclOperation.DESCRIBE)
+        case AclTemplate.TOPIC_OWNER:
+            yield from each(
+                AclResource.TOPIC,
+                values[TemplateField.TOPIC],
+                pattern_type,
+                AclOperation.CREATE,
+                AclOperation.DELETE,
+                AclOperation.ALTER,
+                AclOperation.DESCRIBE,
+                AclOperation.ALTER_CONFIGS,
+                AclOperation.DESCRIBE_CONFIGS,
+            )
