@@ -1,0 +1,84 @@
+"""Preconditions of disaster recovery: nothing runs, and each broker's disks are inspected once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from brokerd.cluster import znodes
+from brokerd.cluster.blocking import BlockingStore
+from controlplane.devcluster import layout
+from controlplane.disaster import reach
+from controlplane.disaster.rebuilt import INSPECTION_FORMAT, CannotRebuild
+from tests.unit.cluster.memory_store import MemoryStore
+
+
+def inspection(folder: Path, broker_id: int, name: str = "") -> Path:
+    body = {
+        "format": INSPECTION_FORMAT,
+        "broker_id": broker_id,
+        "cluster_id": "c",
+        "metadata_seq": 1,
+        "trusted": True,
+        "copies": [],
+        "lost": [],
+        "strays": [],
+    }
+    file = folder / f"{name or broker_id}.json"
+    file.write_text(json.dumps(body))
+    return file
+
+
+def test_a_live_broker_or_controller_is_refused_by_name() -> None:
+    reach.require_stopped(BlockingStore(MemoryStore()))
+    with pytest.raises(CannotRebuild, match="still running: broker 2, a controller; stop"):
+        reach.require_stopped(BlockingStore(MemoryStore({znodes.broker(2): b"", znodes.CONTROLLER: b""})))
+    with pytest.raises(CannotRebuild, match="still running: a controller; stop"):
+        reach.require_stopped(BlockingStore(MemoryStore({znodes.CONTROLLER: b""})))
+
+
+def test_inspections_are_read_from_the_files(tmp_path: Path) -> None:
+    files = [inspection(tmp_path, 1), inspection(tmp_path, 2)]
+    assert [s.broker_id for s in reach.inspections(tmp_path, files)] == [1, 2]
+
+
+def test_two_inspections_of_a_broker_are_refused(tmp_path: Path) -> None:
+    files = [inspection(tmp_path, 1), inspection(tmp_path, 3), inspection(tmp_path, 3, "again")]
+    with pytest.raises(CannotRebuild, match="two inspections of broker 3"):
+        reach.inspections(tmp_path, files)
+
+
+def test_a_file_that_is_no_inspection_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(CannotRebuild, match=r"x\.json: "):
+        reach.inspections(tmp_path, [tmp_path / "x.json"])
+
+
+def test_no_broker_and_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotRebuild, match="contains no brokers, and no --inspection was given"):
+        reach.inspections(tmp_path, [])
+
+
+def test_each_local_broker_is_inspected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in (2, 1):
+        (tmp_path / f"broker-{n}").mkdir()
+        (tmp_path / f"broker-{n}" / "broker.properties").write_text("")
+    monkeypatch.setattr(reach, "_inspect", lambda config: inspection(tmp_path, int(config.parent.name[-1])).read_text())
+    assert [s.broker_id for s in reach.inspections(tmp_path, [])] == [1, 2]
+
+
+def test_a_running_local_cluster_is_refused_and_a_stopped_one_cannot_start_meanwhile(tmp_path: Path) -> None:
+    with reach.cluster_lock(tmp_path):
+        pass  # no local cluster
+    assert not (tmp_path / "lock").exists()
+    (tmp_path / "local-cluster.json").write_text("{}")
+    with reach.cluster_lock(tmp_path), pytest.raises(layout.CannotStart):
+        layout.lock(tmp_path)
+    with (
+        layout.lock(tmp_path),
+        pytest.raises(CannotRebuild, match="is running; stop it with"),
+        reach.cluster_lock(tmp_path),
+    ):
+        pass

@@ -1,0 +1,178 @@
+"""Mode `tail`: which topics can move so, when the new replicas join, and what a deletion by an operator needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.domain import tail
+from controlplane.domain.move_types import (
+    MoveMode,
+    MoveSnapshot,
+    MoveState,
+    ObservedPart,
+    PartState,
+    PartStep,
+    PartView,
+)
+from controlplane.domain.progress import StallCause
+
+SEEN = ObservedPart(
+    replicas=(1, 2),
+    isr=(1, 2),
+    adding=(),
+    removing=(),
+    leader=1,
+    generation=8,
+    sizes={1: 900, 2: 900, 3: 40},
+    observers=(3,),
+    tail_start=500,
+    log_start=100,
+    lags={3: 0},
+)
+PART = PartView(
+    id=4,
+    name="t-0",
+    state=PartState.CATCHING_UP,
+    replicas_from=(1, 2),
+    replicas_to=(2, 3),
+    wanted=(2, 3),
+    read_generation=8,
+    ordered_at=100.0,
+    progress_at=None,
+    bytes_done=40,
+    observed=SEEN,
+    tail_start=500,
+)
+MOVE = MoveSnapshot(MoveState.RUNNING, (), 1, frozenset({1, 2, 3}), mode=MoveMode.TAIL)
+
+
+def step(part: PartView, seen: ObservedPart, **move: Any) -> PartStep:
+    found = tail.advance(part, seen, replace(MOVE, **move), 1_000.0)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("configs", "internal", "reason"),
+    [
+        ({"retention.ms": "1000"}, True, "is internal"),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "1000"}, False, "is compacted"),
+        ({"remote.storage.enable": "true", "retention.ms": "1000"}, False, "has tiered storage"),
+        ({"retention.ms": "-1"}, False, "has unlimited retention"),
+    ],
+)
+def test_a_topic_whose_old_records_are_needed_or_stay_is_unfit(
+    configs: dict[str, str], internal: bool, reason: str
+) -> None:
+    assert reason in tail.unfit("t", configs, internal=internal)
+
+
+def test_a_retention_by_time_or_bytes_or_a_deadline_makes_a_topic_fit() -> None:
+    assert tail.unfit("t", {"retention.ms": "1000"}, internal=False) == ""
+    assert tail.unfit("t", {"retention.ms": "-1", "retention.bytes": "10"}, internal=False) == ""
+    assert tail.unfit("t", {"retention.ms": "-1"}, internal=False, deadline=True) == ""
+
+
+def test_a_waiting_part_orders_its_observers_unless_the_cluster_has_changed() -> None:
+    waiting = replace(PART, state=PartState.WAITING)
+    fresh = replace(SEEN, observers=(), tail_start=None)
+    assert (tail.begin(waiting, fresh).state, tail.begin(waiting, fresh).ordered) == (PartState.BOOTSTRAPPING, True)
+    assert tail.begin(waiting, SEEN).state == PartState.CATCHING_UP, "ordered before, and withdrawn too late"
+    for changed in ({"generation": 9}, {"unfit": "t is compacted"}, {"archive_start": 7}):
+        rejected = tail.begin(waiting, replace(fresh, **changed))
+        assert (rejected.state, rejected.active) == (PartState.REJECTED, False)
+
+
+def test_a_bootstrapping_part_follows_when_the_controller_has_named_the_observers() -> None:
+    part = replace(PART, state=PartState.BOOTSTRAPPING)
+    taken = step(part, replace(SEEN, generation=9))
+    assert (taken.state, taken.read_generation) == (PartState.CATCHING_UP, 9)
+    assert step(part, replace(SEEN, generation=9, observers=(5,))).state == PartState.REJECTED
+    assert tail.advance(part, SEEN, MOVE, 101.0) is None
+    late = step(part, replace(SEEN, observers=()))
+    assert (late.state, late.cause) == (PartState.BOOTSTRAPPING, StallCause.CONTROLLER)
+
+
+def test_a_part_in_step_waits_for_retention_and_joins_after_it() -> None:
+    waits = step(PART, SEEN)
+    assert waits.state == PartState.READY and "Waiting for retention" in (waits.note or "")
+    ready = replace(PART, state=PartState.READY, note=waits.note or "")
+    assert tail.advance(ready, SEEN, MOVE, 1_000.0) is None, "nothing new"
+    joined = step(ready, replace(SEEN, log_start=500))
+    assert (joined.state, joined.ordered, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
+    assert step(ready, replace(SEEN, log_start=500), state=MoveState.PAUSED).state == PartState.READY
+
+
+def test_an_early_hand_over_joins_at_once_with_its_offset() -> None:
+    joined = step(PART, SEEN, early=True)
+    assert (joined.state, joined.hand_over_at) == (PartState.SUBMITTED, 500)
+    assert step(PART, SEEN, early=True, state=MoveState.PAUSED).state == PartState.READY
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause", "note"),
+    [
+        ({"unfit": "t is compacted."}, StallCause.UNFIT, "do not join the ISR until then"),
+        ({"leader": None}, StallCause.SOURCE_DOWN, "no leader"),
+        ({"tail_start": None}, "", "has not reported the start offset"),
+        ({"lags": {}}, "", "broker 3 has not started"),
+        ({"lags": {3: tail.IN_STEP_RECORDS + 1}}, "", f"broker 3 lacks {tail.IN_STEP_RECORDS + 1} records"),
+    ],
+)
+def test_a_part_that_cannot_join_says_what_it_waits_for(changed: dict[str, Any], cause: str, note: str) -> None:
+    found = step(replace(PART, note="before"), replace(SEEN, **changed))
+    assert (found.state, found.cause) == (PartState.CATCHING_UP, cause) and note in (found.note or "")
+
+
+def test_a_dead_target_and_a_passed_deadline_need_an_operator() -> None:
+    assert step(PART, SEEN, alive=frozenset({1, 2})).cause == StallCause.TARGET_DOWN
+    late = step(PART, SEEN, overdue=True)
+    assert (late.state, late.cause) == (PartState.READY, StallCause.DEADLINE_PASSED)
+    assert step(PART, replace(SEEN, log_start_floor=500), overdue=True).cause == "", "the old records were deleted"
+
+
+def test_a_deletion_ends_when_the_metadata_log_has_it_or_never_happens_for_another_start() -> None:
+    part = replace(PART, state=PartState.TRUNCATING, delete_below=500)
+    done = step(part, replace(SEEN, generation=9, log_start_floor=500))
+    assert (done.state, done.read_generation) == (PartState.READY, 9)
+    assert tail.advance(part, SEEN, MOVE, 101.0) is None
+    moved = step(part, replace(SEEN, tail_start=600))
+    assert moved.state == PartState.CATCHING_UP and "now start at 600, not at 500" in (moved.note or "")
+    assert step(part, replace(SEEN, generation=9)).state == PartState.REJECTED
+
+
+READY = replace(PART, state=PartState.READY)
+
+
+def test_only_parts_in_step_with_old_records_and_a_leader_can_be_deleted() -> None:
+    assert tail.deletion_problem([READY]) is None
+    assert [(s.state, s.delete_below) for s in tail.deletion_steps([READY, PART])] == [(PartState.TRUNCATING, 500)]
+    for changed in ({"leader": None}, {"log_start": 500}, {"log_start_floor": 500}, {"tail_start": None}):
+        assert tail.deletable([replace(READY, observed=replace(SEEN, **changed))]) == []
+    assert tail.deletable([replace(READY, observed=None)]) == []
+
+
+def test_that_nothing_can_be_deleted_has_a_reason() -> None:
+    assert "not in sync yet" in (tail.deletion_problem([PART]) or "")
+    assert "there are no old records to delete" in (tail.deletion_problem([replace(PART, state=PartState.DONE)]) or "")
+
+
+def test_each_state_has_its_order_and_only_the_first_placement_the_hand_over() -> None:
+    def order(state: PartState, wanted: tuple[int, ...]) -> tail.Order:
+        return tail.order(
+            state, wanted=wanted, replicas_from=(1, 2), replicas_to=(2, 3), delete_below=500, hand_over_at=7
+        )
+
+    assert order(PartState.BOOTSTRAPPING, (2, 3)) == tail.Order((1, 2), observers=(3,))
+    assert order(PartState.TRUNCATING, (2, 3)) == tail.Order((1, 2), delete_below=500)
+    assert order(PartState.SUBMITTED, (1, 2, 3)) == tail.Order((1, 2, 3), hand_over_at=7)
+    assert order(PartState.SUBMITTED, (2, 3)) == tail.Order((2, 3))
+
+
+def test_replicas_are_compared_only_if_some_are_added_and_some_removed() -> None:
+    assert tail.first_placement((1, 2), (2, 3)) == (1, 2, 3)
+    assert tail.first_placement((1, 2), (1, 2, 3)) == (1, 2, 3)
+    assert tail.first_placement((1, 2, 3), (3, 1)) == (3, 1)

@@ -1,0 +1,61 @@
+"""The command `controller`: a candidate with its options, stopped by a signal."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controlplane.controller import database, watchdog
+from controlplane.management.commands import controller as command
+from tests.unit.controlplane.management.commands.local_cluster import run
+
+
+class Candidate:
+    def __init__(self, store: object, name: str, database: Any) -> None:
+        self.made.append((store, name, database))
+        self.tailer = SimpleNamespace(image="image")
+        self.watched: float | None = None
+        self.stopped = False
+
+    made: list[Any] = []
+    handlers: dict[int, Callable[[], None]] = {}
+    last: Candidate | None = None
+
+    def watch(self, seconds: float) -> None:
+        self.watched = seconds
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def run(self) -> None:
+        Candidate.last = self
+        self.handlers[signal.SIGTERM]()
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    Candidate.made, Candidate.handlers, Candidate.last = [], {}, None
+    fake = SimpleNamespace(SIGTERM=15, SIGINT=2, signal=Candidate.handlers.__setitem__)
+    monkeypatch.setattr(command, "signal", fake)
+    monkeypatch.setattr(watchdog, "WatchedController", Candidate)
+    monkeypatch.setattr(database, "DatabaseThread", lambda **options: SimpleNamespace(image=None, options=options))
+    monkeypatch.setattr(command, "zookeeper_store", lambda address, session_ms: session_ms)
+
+
+def test_a_candidate_runs_with_its_options_until_a_signal() -> None:
+    run("controller", "--id=2", "--session-timeout-ms=18000", "--offsets-partitions=7")
+    ((session_ms, name, rows),) = Candidate.made
+    assert (session_ms, name) == (18000, "controller-2")
+    assert rows.options["offsets_partitions"] == 7 and rows.options["share_state_partitions"] == 50
+    assert rows.image == "image", "the database reads the image that the candidate tails"
+    assert Candidate.last is not None and Candidate.last.stopped and Candidate.last.watched == 18
+
+
+def test_a_short_session_is_watched_for_three_seconds_at_least() -> None:
+    run("controller", "--id=1", "--session-timeout-ms=1000")
+    assert Candidate.last is not None and Candidate.last.watched == 3
+    assert set(Candidate.handlers) == {signal.SIGTERM, signal.SIGINT}

@@ -1,0 +1,104 @@
+"""A follower's log: where it fetches from, and what its leader's responses change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from brokerd.replication.fetch_client import Position
+from brokerd.replication.follower_log import FollowerLogs
+from brokerd.wire import records
+from brokerd.wire.records import Record
+from tests.unit.replication.test_bootstrap import TP, Leader
+
+
+class Followed(Leader):
+    """Broker 1 had five records as the leader of t-0. Now broker 2 leads, and broker 1 follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.append(5)
+        self.replicated()
+        self.settle()
+        self.logs = FollowerLogs(self.partitions)
+        self.says(replace(self.state, leader=2, leader_broker_epoch=12, leader_epoch=1))
+
+    def fetched(self, offset: int, hw: int, log_start: int = 0, *, damaged: bool = False) -> bool:
+        """The leader's response with one record of its epoch at `offset`."""
+        data = bytearray(records.build([Record(0, 2_000_000, b"k", b"new")]))
+        records.stamp(data, 0, offset, 1)
+        data[-1] ^= damaged
+        return self.logs.append_fetched(TP, data, hw, log_start, self.now)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        return self.replica.log.start_offset, self.replica.log.end_offset
+
+
+def test_a_follower_fetches_from_its_end_and_a_leader_not_at_all() -> None:
+    harness = Followed()
+    assert harness.logs.position(TP) == Position(5, 0, 0, unseeded=False)
+    harness.says(replace(harness.state, leader=1, leader_broker_epoch=11, leader_epoch=2))
+    assert harness.logs.position(TP) is None
+
+
+def test_nothing_is_fetched_while_a_truncation_waits_for_a_flush() -> None:
+    harness = Followed()
+    harness.replica.truncation_pending = True
+    assert harness.logs.position(TP) is None
+
+
+def test_fetched_records_are_appended_and_the_high_watermark_follows() -> None:
+    harness = Followed()
+    assert harness.fetched(5, hw=6) and harness.ends == (0, 6)
+    assert harness.replica.core.high_watermark == 6
+    assert harness.fetched(6, hw=99)
+    assert harness.replica.core.high_watermark == 7, "never above its own end"
+
+
+def test_a_damaged_batch_is_fetched_again_and_reported_until_then() -> None:
+    harness = Followed()
+    assert not harness.fetched(5, hw=6, damaged=True) and harness.ends == (0, 5)
+    assert harness.replica.append_problem
+    assert harness.fetched(5, hw=6) and harness.ends == (0, 6)
+    assert harness.replica.append_problem is None
+
+
+def test_the_leaders_log_start_deletes_older_records() -> None:
+    harness = Followed()
+    assert harness.fetched(5, hw=6, log_start=4)
+    assert harness.ends[0] == 4
+
+
+def test_a_diverging_log_is_truncated_to_the_point_of_agreement_after_a_flush() -> None:
+    harness = Followed()
+    harness.logs.diverged(TP, 0, 3, harness.now)
+    if harness.replica.truncation_pending:
+        assert harness.ends == (0, 5), "nothing is lost before the flush"
+        harness.settle()
+        harness.logs.diverged(TP, 0, 3, harness.now)
+    assert harness.ends == (0, 3)
+
+
+def test_a_log_below_the_leaders_start_is_reset_to_it() -> None:
+    harness = Followed()
+    for _ in range(2):
+        harness.logs.out_of_range(TP, 8, harness.now)
+        harness.settle()
+    assert harness.ends == (8, 8)
+
+
+def test_a_log_that_the_leader_still_has_is_kept_when_out_of_range() -> None:
+    harness = Followed()
+    harness.logs.out_of_range(TP, 2, harness.now)
+    harness.settle()
+    assert harness.ends == (0, 5)
+
+
+def test_a_log_that_ends_below_the_leaders_local_log_is_bootstrapped() -> None:
+    harness = Followed()
+    harness.logs.moved_to_tier(TP, 5)
+    assert not harness.replica.needs_bootstrap, "it reaches the leader's local log"
+    harness.logs.moved_to_tier(TP, 6)
+    assert harness.replica.needs_bootstrap
+    harness.logs.out_of_range(TP, 6, harness.now)
+    assert not harness.replica.needs_bootstrap, "the leader has no remote records any more"
