@@ -24,7 +24,8 @@ from brokerd.net.peers import Peer
 from brokerd.remote.process import HelperProcess, RemoteHelper
 from brokerd.security.sasl_client import SaslClientExchange
 from brokerd.storage.disk import Disk, OsDisk
-from brokerd.storage.jobs import Jobs
+from brokerd.storage.jobs import Jobs, Runner
+from brokerd.storage.probe_file import write_probe
 from brokerd.storage.warming import READ_THREADS, Warming
 
 LOCK = ".lock"
@@ -100,6 +101,14 @@ class Environment:
     def remote_helper(self, settings: Callable[[], Mapping[str, Any]]) -> RemoteHelper:
         """The helper of the remote store (tiered storage). `settings`: its first message."""
         return HelperProcess(self.loop, settings)
+
+    def probe_lane(self) -> Runner:
+        """A thread of its own for the probes of one log directory."""
+        return self.jobs.lane("disk probe", 1, replaceable=False)
+
+    def probe_disk(self, folder: Path) -> int:
+        """Write and flush a small file in the folder, and return the time in ms. Blocks. Raises DiskFailed, DiskFull."""
+        return write_probe(self.disk, folder)
 
     @property
     def descriptors_max(self) -> int:

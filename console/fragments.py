@@ -37,6 +37,8 @@ TONES: dict[str, str] = {
     "bootstrapping": "blue", "ready": "", "truncating": "amber", "unfit": "red", "deadline_passed": "amber", "submitted": "blue", "copying": "blue", "comparing": "blue", "reverted": "grey", "part.rejected": "red", "asked": "blue",
     "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
     "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
+    # disks of log directories ("healthy" and "failed" are above)
+    "slow": "amber", "hung": "red",
     # plans, proposals
     "saved": "grey", "dropped": "grey",
     "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",

@@ -28,6 +28,7 @@ def _page(name: str, args: Sequence[str], /, **query: str) -> str:
 _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.START_PROCESS: lambda t: _page("process-start", t),
     StepKind.DRAIN_BROKER: lambda t: _page("broker-act", [*t, "drain"]),
+    StepKind.DEMOTE_BROKER: lambda t: _page("broker-act", [*t, "demote"]),
     StepKind.OPEN_BROKER: lambda t: _page("broker", t),
     StepKind.PROPOSE_ELECTION: lambda t: _page("proposal-new", [], kind="election.unclean", target=f"{t[0]}-{t[1]}"),
     StepKind.OPEN_PARTITION: lambda t: _page("partition", t),
@@ -47,7 +48,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.SEARCH_HANGING: lambda t: _page("hanging-transactions", [], all="1"),
     StepKind.OPEN_CHANGE: lambda t: _page("change", t),
 }
-POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE}
+POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER}
 
 
 def buttons(steps: Sequence[NextStep]) -> list[StepButton]:

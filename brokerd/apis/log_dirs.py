@@ -34,6 +34,9 @@ UNKNOWN_LAG = -1
 UNTOLD = -1
 """For a replica out of sync: no fetch since this broker is the leader, or its log start does not keep it out of the ISR."""
 
+UNKNOWN_MS = -1
+"""The time of a probe before the first one."""
+
 CLIENTS_MAX = 1_000
 """Connected clients per response, about 150 bytes each."""
 
@@ -111,6 +114,9 @@ class LogDirsApi:
                 )
                 found[move.target].setdefault(replica.topic, []).append(future)
         results = [self._shaped(d, topics) for d, topics in found.items()]
+        if body.disks:
+            for d, result in zip(found, results, strict=True):
+                result.health, result.probe_ms = d.health, UNKNOWN_MS if d.probe_ms is None else d.probe_ms
         # Only a request without partitions gets the tagged field. The control plane sends such requests. So other clients do not have to skip it.
         times = list(self._times.counts) if body.topics == [] else []
         lagging = list(islice(self._lagging(), LAGGING_TOLD_MAX)) if body.lagging else []

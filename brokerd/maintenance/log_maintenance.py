@@ -47,6 +47,11 @@ class LogMaintenance:
     def _alive(self, replica: Replica) -> bool:
         return self._partitions.hosted.get(replica.tp) is replica and replica.offline_reason is None
 
+    def _forget_offline(self, under_way: set[TopicPartition]) -> None:
+        """Work on a hung disk may never end, and must not count against the limits."""
+        hosted = self._partitions.hosted
+        under_way -= {tp for tp in under_way if (r := hosted.get(tp)) is not None and r.offline_reason is not None}
+
     # -- retention -------------------------------------------------------------------------------------------------------
     def retain(self, now: Now) -> None:
         """Apply retention. Only leaders decide it; followers receive the new log start offset."""
@@ -100,6 +105,7 @@ class LogMaintenance:
     # -- flushing --------------------------------------------------------------------------------------------------------
     def flush(self, now: Now) -> None:
         """Flush closed segments, and logs whose topic settings require it."""
+        self._forget_offline(self._flushing)
         for replica in list(self._partitions.hosted.values()):
             if replica.log.stored_start.pending:  # the disk was full, or it was raised again
                 self._partitions.unflushed_starts[replica.tp] = replica
@@ -179,6 +185,7 @@ class LogMaintenance:
 
     # -- compaction ------------------------------------------------------------------------------------------------------
     def compact(self, now: Now) -> None:
+        self._forget_offline(self._compacting)
         for replica in list(self._partitions.hosted.values()):
             if len(self._compacting) >= COMPACTIONS_MAX:
                 return

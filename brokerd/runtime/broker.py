@@ -14,19 +14,13 @@ from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.authorizer import Authorizer
 from brokerd.authz.sasl_server import Authenticator
 from brokerd.cluster.configs import TopicConfig
-from brokerd.cluster.metadata import (
-    AccessKind,
-    RequestAnswered,
-)
-from brokerd.cluster.model import (
-    Now,
-    TopicState,
-    internal_topic_configs,
-)
+from brokerd.cluster.metadata import AccessKind, RequestAnswered
+from brokerd.cluster.model import Now, TopicState, internal_topic_configs
 from brokerd.cluster.requests import AnyPayload
 from brokerd.cluster.store import Store
 from brokerd.config.broker import BrokerConfig
 from brokerd.environment import Environment
+from brokerd.maintenance import disk_probes
 from brokerd.maintenance.clean_shutdown import close_all
 from brokerd.maintenance.key_indexing import INDEX_INTERVAL_MS, KeyIndexing
 from brokerd.maintenance.log_maintenance import LogMaintenance
@@ -91,6 +85,7 @@ class BrokerServer:
         self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
         self.identity = Identity(self.log_dirs, config.broker_id, environment)
+        self.disk_probes = disk_probes.DiskProbes(self.log_dirs, environment, self.jobs, config.__getitem__)
         self.purgatory = Purgatory(self.loop.turns)
         self.waiting_fetches = WaitingFetches(
             lambda: int(config["max.waiting.fetches.per.principal"]), lambda: int(config["max.waiting.fetches.per.ip"])
@@ -299,6 +294,7 @@ class BrokerServer:
             lambda now: self.partitions.damage_reports.remove_repaired(self.partitions.image, config.broker_id),
         )
         self.loop.every(METADATA_POSITION_INTERVAL_MS, lambda now: self._note_in_directories())
+        self.loop.every(disk_probes.TICK_MS, self.disk_probes.tick)
         self.loop.every(REOPEN_INTERVAL_MS, self.partitions.retry_opening)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)

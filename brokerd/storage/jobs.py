@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,8 @@ CLOSE_S_MAX = 2.0
 """Seconds that a stopping broker waits for running jobs. A compaction can take minutes."""
 URGENT_THREADS = 4
 """Number of concurrent flushes. Flushes of several logs share one commit of the file system journal."""
+REPLACED_MAX = 64
+"""Replaced threads that have not ended yet. Each has a stack; more of them would mean that jobs wait for something other than a disk."""
 Done = Callable[[BaseException | None], None]
 
 
@@ -32,11 +35,13 @@ class Runner(Protocol):
 class Lane:
     """A queue and its threads, which are started on demand."""
 
-    def __init__(self, name: str, threads: int) -> None:
-        self.name, self.threads_max = name, threads
+    def __init__(self, name: str, threads: int, *, replaceable: bool = True) -> None:
+        self.name, self.threads_max, self.replaceable = name, threads, replaceable
         self.waiting: deque[tuple[Callable[[], object], Done] | None] = deque()
         self.awake = threading.Semaphore(0)
         self.threads: list[threading.Thread] = []
+        self.began_s: dict[threading.Thread, float] = {}
+        """Monotonic time at which a thread began its job."""
 
 
 class LaneRunner:
@@ -58,14 +63,15 @@ class Jobs:
         self._slow, self._urgent = Lane("jobs", 1), Lane("flushes", URGENT_THREADS)
         self._more: list[Lane] = []
         self._finished: deque[tuple[Done, BaseException | None]] = deque()
+        self._replaced: list[threading.Thread] = []
 
     @property
     def _lanes(self) -> list[Lane]:
         return [self._slow, self._urgent, *self._more]
 
-    def lane(self, name: str, threads: int) -> LaneRunner:
-        """A new lane. The caller limits the length of its queue."""
-        lane = Lane(name, threads)
+    def lane(self, name: str, threads: int, *, replaceable: bool = True) -> LaneRunner:
+        """A new lane. The caller limits the length of its queue. `replaceable`: see `replace_stuck`."""
+        lane = Lane(name, threads, replaceable=replaceable)
         self._more.append(lane)
         return LaneRunner(self, lane)
 
@@ -81,12 +87,31 @@ class Jobs:
         self.submit_to(self._urgent if urgent else self._slow, run, done)
 
     def submit_to(self, lane: Lane, run: Callable[[], object], done: Done) -> None:
+        self._start_thread(lane)
+        lane.waiting.append((run, done))
+        lane.awake.release()
+
+    def _start_thread(self, lane: Lane) -> None:
         if len(lane.threads) < lane.threads_max:
             thread = threading.Thread(target=self._work, args=(lane,), name=lane.name, daemon=True)
             lane.threads.append(thread)
             thread.start()
-        lane.waiting.append((run, done))
-        lane.awake.release()
+
+    def replace_stuck(self, running_s: float) -> int:
+        """Replace threads whose job has run for longer, because a hung disk never ends it, and return their number. A replaced thread still delivers the
+        result of its job and then ends."""
+        self._replaced = [thread for thread in self._replaced if thread.is_alive()]
+        count, now_s = 0, time.monotonic()
+        for lane in self._lanes:
+            for thread, began_s in list(lane.began_s.items()) if lane.replaceable else ():
+                if now_s - began_s < running_s or thread not in lane.threads or len(self._replaced) >= REPLACED_MAX:
+                    continue
+                lane.threads.remove(thread)
+                self._replaced.append(thread)
+                count += 1
+                if lane.waiting:
+                    self._start_thread(lane)
+        return count
 
     def background(self, run: Callable[[], None]) -> None:
         """Run work without a receiver. A failure is logged."""
@@ -98,17 +123,20 @@ class Jobs:
         self.submit(run, finished)
 
     def _work(self, lane: Lane) -> None:
-        while True:
+        this = threading.current_thread()
+        while this in lane.threads:
             lane.awake.acquire()
             job = lane.waiting.popleft() if lane.waiting else None
             if job is None:
                 return
             run, done = job
             error: BaseException | None = None
+            lane.began_s[this] = time.monotonic()
             try:
                 run()
             except BaseException as e:
                 error = e  # the receiver handles it
+            del lane.began_s[this]
             self._finished.append((done, error))
             os.eventfd_write(self._fd, 1)
 
@@ -129,7 +157,7 @@ class Jobs:
         threads = [thread for lane in self._lanes for thread in lane.threads]
         for thread in threads:
             thread.join(CLOSE_S_MAX)
-        if not any(thread.is_alive() for thread in threads):
+        if not any(thread.is_alive() for thread in (*threads, *self._replaced)):
             for lane in self._lanes:
                 lane.threads.clear()
             os.close(self._fd)

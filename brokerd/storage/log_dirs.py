@@ -15,6 +15,7 @@ from typing import Protocol
 from uuid import UUID
 
 from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.storage import checkpoints, recovery
@@ -44,11 +45,14 @@ class LogDir:
     """One log directory. `failed`: the reason why the directory is offline; None: it is online. `deep`: only flushed data is trusted, because the last
     run may have ended with a power failure."""
 
-    __slots__ = ("checkpointed", "deep", "failed", "high_watermarks", "path", "replica_count")
+    __slots__ = ("checkpointed", "deep", "failed", "health", "high_watermarks", "path", "probe_ms", "replica_count")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.failed: str | None = None
+        self.health = DiskHealth.OK
+        self.probe_ms: int | None = None
+        """Time of the last probe in ms, or of the present one if it is longer. None: unknown."""
         self.deep = False
         self.checkpointed = True
         self.replica_count = 0

@@ -266,6 +266,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "broker_silent": ("broker", "", "broker"),
     "disk_failed": ("broker", "", "broker"),
     "disk_low": ("broker", "", "broker"),
+    "disk_slow": ("log-directories", "", "log directories of broker"),
     "transaction_hanging": ("hanging-transactions", "?all=1", "hanging transactions"),
     "move_failed": ("move", "", "move"),
     "move_stuck": ("move", "", "move"),
@@ -290,7 +291,7 @@ def alert_link(alert: Any) -> SafeString:
         if not alert.subject:
             return format_html('<a class="go" href="{}{}">groups</a>', reverse("groups"), query)
         return format_html('<a class="go" href="{}">{}</a>', reverse("group", args=[alert.subject]), alert.subject)
-    own = name in ("broker", "move", "job")
+    own = name in ("broker", "log-directories", "move", "job")
     address = reverse(name, args=[alert.subject] if own else []) + query
     return format_html('<a class="go" href="{}">{}</a>', address, f"{label} {alert.subject}" if own else label)
 

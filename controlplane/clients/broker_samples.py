@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from brokerd.cluster.disk_health import DiskHealth
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -24,7 +25,8 @@ PARTITIONS_PER_REQUEST = 1_000
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
-    directory with most free space. `failed`: failed directories. `lagging`: (log end, log start) by broker of the out-of-sync replicas of the
+    directory with most free space. `failed`: failed directories, `hung`: those of them whose disk did not answer, `slow`: directories with a slow disk,
+    `probe_ms`: time of the last probe of each directory. `lagging`: (log end, log start) by broker of the out-of-sync replicas of the
     partitions that it leads; the log end is -1 if unknown, and the log start is -1 unless it is the only
     reason why the replica is out of sync. `stable`: the requested last stable
     offsets."""
@@ -36,6 +38,9 @@ class BrokerSample:
     groups: tuple[GroupSample, ...] = ()
     space: tuple[int, int] | None = None
     failed: tuple[str, ...] = ()
+    slow: tuple[str, ...] = ()
+    hung: tuple[str, ...] = ()
+    probe_ms: Mapping[str, int] = field(default_factory=dict)
     lagging: Mapping[Key, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     stable: Mapping[Key, int] = field(default_factory=dict)
     produce_counts: tuple[int, ...] = ()
@@ -66,16 +71,19 @@ def sample_broker(
     waiting: dict[str, list[int]] = {}
     for topic, index in stuck:
         waiting.setdefault(topic, []).append(index)
-    replicas, space, failed = _log_dirs(connection) if with_sizes else (None, None, ())
+    directories = _log_dirs(connection) if with_sizes else _Directories()
     lagging, produce_counts = _of_leader(connection) if with_sizes and leads else ({}, ())
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
         offsets=offsets,
-        replicas=replicas,
+        replicas=directories.replicas,
         groups=sample_groups(connection),
-        space=space,
-        failed=failed,
+        space=directories.space,
+        failed=directories.failed,
+        slow=directories.slow,
+        hung=directories.hung,
+        probe_ms=directories.probe_ms,
         lagging=lagging,
         stable=list_offsets(connection, waiting, LATEST, READ_COMMITTED) if waiting else {},
         produce_counts=produce_counts,
@@ -116,12 +124,22 @@ def list_offsets(
     return offsets
 
 
-def _log_dirs(
-    connection: KafkaConnection,
-) -> tuple[dict[Key, tuple[int, int | None]], tuple[int, int] | None, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Directories:
+    """What a broker reports about its log directories. `replicas`: None = not requested."""
+
+    replicas: dict[Key, tuple[int, int | None]] | None = None
+    space: tuple[int, int] | None = None
+    failed: tuple[str, ...] = ()
+    slow: tuple[str, ...] = ()
+    hung: tuple[str, ...] = ()
+    probe_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+def _log_dirs(connection: KafkaConnection) -> _Directories:
     """(size, records behind or None before the first fetch) of each replica, (total, free) bytes of the directory with most free space (a
-    replica is in one directory), and the failed directories."""
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None))
+    replica is in one directory), and the failed, slow and hung directories."""
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None, disks=True))
     sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
     replicas = {
@@ -131,5 +149,11 @@ def _log_dirs(
         for p in topic.partitions
         if not p.is_future_key
     }
-    failed = tuple(r.log_dir for r in answer.results if r.error_code != ErrorCode.NONE)
-    return replicas, max(volumes, key=lambda v: v[1], default=None), failed
+    return _Directories(
+        replicas,
+        max(volumes, key=lambda v: v[1], default=None),
+        failed=tuple(r.log_dir for r in answer.results if r.error_code != ErrorCode.NONE),
+        slow=tuple(r.log_dir for r in sound if r.health == DiskHealth.SLOW),
+        hung=tuple(r.log_dir for r in answer.results if r.health == DiskHealth.HUNG),
+        probe_ms={r.log_dir: r.probe_ms for r in answer.results if r.probe_ms >= 0},
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from brokerd.cluster.disk_health import DiskHealth
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -23,7 +24,8 @@ RETRY_SECONDS = 0.2
 
 def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:
     """All directories of the broker, in the order of their paths. Raises NoAnswer, or Declined with the error of the broker."""
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None), READ_SECONDS)
+    request = m.DescribeLogDirsRequest(topics=None, disks=True)
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, request, READ_SECONDS)
     if answer.error_code:
         raise Declined(ErrorCode(answer.error_code).name)
     found = []
@@ -39,11 +41,17 @@ def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:
             for t in d.topics
             for p in t.partitions
         )
-        state = LogDirState.FAILED if d.error_code else LogDirState.HEALTHY
         total = d.total_bytes if d.total_bytes >= 0 else None
         free = d.usable_bytes if d.usable_bytes >= 0 else None
-        found.append(ReportedLogDir(d.log_dir, state, total, free, replicas))
+        probe_ms = d.probe_ms if d.probe_ms >= 0 else None
+        found.append(ReportedLogDir(d.log_dir, _state(d), total, free, replicas, probe_ms))
     return sorted(found, key=lambda d: d.path)
+
+
+def _state(d: m.DescribeLogDirsResponse.DescribeLogDirsResult) -> LogDirState:
+    if d.error_code:
+        return LogDirState.HUNG if d.health == DiskHealth.HUNG else LogDirState.FAILED
+    return LogDirState.SLOW if d.health == DiskHealth.SLOW else LogDirState.HEALTHY
 
 
 def alter_replica_log_dir(connection: KafkaConnection, topic: str, index: int, directory: str) -> None:

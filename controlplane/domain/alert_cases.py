@@ -5,7 +5,7 @@ Does not contain: the texts, and the severity of a kind (`alert`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity
@@ -147,12 +147,33 @@ def disks_failed(facts: Facts) -> list[Case]:
             str(b.broker_id),
             {
                 "id": str(b.broker_id),
-                "dirs": f"{some(len(b.dirs_failed), 'failed log directory', 'failed log directories')}: {', '.join(b.dirs_failed)}",
+                "dirs": f"{some(len(b.dirs_failed), 'failed log directory', 'failed log directories')}: "
+                + ", ".join(f"{d} (the disk does not answer)" if d in b.dirs_hung else d for d in b.dirs_failed),
             },
         )
         for b in facts.brokers
         if b.alive and b.dirs_failed
     ]
+
+
+def disks_slow(facts: Facts) -> list[Case]:
+    return [
+        Case(
+            str(b.broker_id),
+            {
+                "id": str(b.broker_id),
+                "dirs": f"{some(len(b.dirs_slow), 'slow log directory', 'slow log directories')}: "
+                + ", ".join(_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow),
+            },
+        )
+        for b in facts.brokers
+        if b.alive and b.dirs_slow
+    ]
+
+
+def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> str:
+    ms = probe_ms.get(directory)
+    return directory if ms is None else f"{directory} (a small write takes {ms / 1000:.1f} s)"
 
 
 def hanging(facts: Facts) -> list[Case]:

@@ -49,6 +49,7 @@ class AlertKind(StrEnum):
     BROKER_SILENT = "broker_silent"
     DISK_FAILED = "disk_failed"
     DISK_LOW = "disk_low"
+    DISK_SLOW = "disk_slow"
     PARTITIONS_UNDER_REPLICATED = "partitions_under_replicated"
     COPIES_DAMAGED = "copies_damaged"
     TRANSACTION_HANGING = "transaction_hanging"
@@ -77,6 +78,9 @@ class BrokerFacts:
     total_bytes: int | None = None
     free_bytes: int | None = None
     dirs_failed: tuple[str, ...] = ()
+    dirs_hung: tuple[str, ...] = ()
+    dirs_slow: tuple[str, ...] = ()
+    dir_probe_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ PER_HOUR_MAX = 60
 class HealingAction(StrEnum):
     ELECT_PREFERRED_LEADERS = "elect_preferred_leaders"
     RECOVER_DAMAGED_REPLICA = "recover_damaged_replica"
+    DEMOTE_SLOW_BROKER = "demote_slow_broker"
 
 
 class HealingMode(StrEnum):
@@ -72,6 +73,13 @@ RULES: dict[HealingAction, HealingRule] = {
         "A broker reports a replica as damaged or offline, and no recovery of it was requested.",
         120,
         6,
+    ),
+    HealingAction.DEMOTE_SLOW_BROKER: HealingRule(
+        HealingAction.DEMOTE_SLOW_BROKER,
+        "Demotes one broker with a slow disk: other in-sync replicas lead its partitions. An operator restores its leadership.",
+        "The health check “Disks are fast” has failed for a broker for 5 minutes, all brokers are up, and no broker is demoted.",
+        1_800,
+        1,
     ),
 }
 

@@ -40,6 +40,7 @@ class CheckName(StrEnum):
     BROKER_ANSWERS = "broker_answers"
     LOG_DIRECTORIES = "log_directories"
     DISK_FREE = "disk_free"
+    DISK_SPEED = "disk_speed"
     LEADER_BALANCE = "leader_balance"
     REPLICA_BALANCE = "replica_balance"
     REPLICATION = "replication"
@@ -126,6 +127,9 @@ RULES: tuple[CheckRule, ...] = (
     CheckRule(CheckName.DISK_FREE, _B, 10, _P, "Disk has free space",
         "A full disk rejects writes.",
         "Move partitions off the broker, reduce retention, or add disk space.", at_least=True, threshold=ThresholdName.DISK_FREE_LOW),
+    CheckRule(CheckName.DISK_SPEED, _B, 5, _N, "Disks are fast",
+        "Requests that need a flush or old records wait for a slow disk, and a slow disk often fails soon.",
+        "Demote the broker, and check the load and the health of its disk."),
     CheckRule(CheckName.LEADER_BALANCE, _B, 3, _P, "Leaders are balanced",
         "A broker that leads many more partitions than others serves more traffic, and its failure moves more of it.",
         "Elect preferred leaders, or rebalance by leaders.", threshold=ThresholdName.HEALTH_LEADER_SKEW),

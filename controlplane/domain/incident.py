@@ -69,6 +69,7 @@ RULES: tuple[CauseRule, ...] = (
         PARTITIONS | GROUPS | RETENTION | MOVES | {AlertKind.COPIES_DAMAGED},
     ),
     CauseRule(AlertKind.BROKER_SILENT, PARTITIONS | GROUPS | RETENTION | MOVES),
+    CauseRule(AlertKind.DISK_SLOW, frozenset({AlertKind.PARTITIONS_UNDER_REPLICATED, *GROUPS, *MOVES})),
     CauseRule(AlertKind.DISK_LOW, MOVES),
     CauseRule(AlertKind.PARTITIONS_OFFLINE, GROUPS | RETENTION),
     CauseRule(AlertKind.GROUP_STOPPED, RETENTION),

@@ -11,10 +11,17 @@ from enum import StrEnum
 
 
 class LogDirState(StrEnum):
-    """failed: the broker has taken the directory offline, and its replicas with it."""
+    """failed: the broker has taken the directory offline, and its replicas with it. hung: the same, because the disk does not answer. slow: the disk
+    answers late, and the directory is served."""
 
     HEALTHY = "healthy"
+    SLOW = "slow"
+    HUNG = "hung"
     FAILED = "failed"
+
+    @property
+    def served(self) -> bool:
+        return self in (LogDirState.HEALTHY, LogDirState.SLOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +42,15 @@ class ReportedReplica:
 
 @dataclass(frozen=True, slots=True)
 class ReportedLogDir:
-    """`total_bytes`, `free_bytes`: of its file system, None = unknown. A failed directory reports neither them nor replicas."""
+    """`total_bytes`, `free_bytes`: of its file system, None = unknown. A failed directory reports neither them nor replicas. `probe_ms`: time of the last
+    probe, a small write; None = unknown."""
 
     path: str
     state: LogDirState
     total_bytes: int | None
     free_bytes: int | None
     replicas: tuple[ReportedReplica, ...]
+    probe_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,7 @@ def move_problem(dirs: Sequence[ReportedLogDir], topic: str, index: int, target:
     found = location(dirs, topic, index)
     if chosen is None:
         return MoveProblem.UNKNOWN_DIRECTORY
-    if chosen.state is LogDirState.FAILED:
+    if not chosen.state.served:
         return MoveProblem.FAILED_DIRECTORY
     if found is None:
         return MoveProblem.NO_REPLICA

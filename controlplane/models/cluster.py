@@ -79,7 +79,8 @@ class Feature(models.Model):
 class Broker(models.Model):
     """Liveness, endpoint and dynamic configs from the metadata log; figures from the broker. `size_bytes`: sum of its replicas. `total_bytes` and
     `free_bytes`: of its log directory with the most free space. `replicas_on_disk`: number of replicas that it reports in its log directories.
-    `dirs_failed`: names of its failed log directories. `life`: id of its last registration. `tail_doubt`: why the broker may have lost records
+    `dirs_failed`: names of its failed log directories, `dirs_hung`: those of them whose disk did not answer, `dirs_slow`: directories with a slow disk,
+    `dir_probe_ms`: {directory: ms of the last probe, a small write}. `life`: id of its last registration. `tail_doubt`: why the broker may have lost records
     at that start; "" = no doubt."""
 
     broker_id = models.IntegerField(primary_key=True)
@@ -112,6 +113,9 @@ class Broker(models.Model):
         help_text="Number of replicas that the broker reports in its log directories.",
     )
     dirs_failed = models.JSONField(default=list, verbose_name="failed log directories")
+    dirs_slow = models.JSONField(default=list, verbose_name="slow log directories")
+    dirs_hung = models.JSONField(default=list, verbose_name="hung log directories")
+    dir_probe_ms = models.JSONField(default=dict, verbose_name="probe times of log directories, ms")
     answered = models.BooleanField(null=True, help_text="Whether the broker answered the last request for its figures.")
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()

@@ -72,8 +72,8 @@ class MetricsCache:
         """Number of replicas in a broker's directories, as it reports."""
         self.replica_counts_in_rows: dict[int, int] = {}
         """The same number in the rows: a page that reloads because of it must read the new value."""
-        self.failed: dict[int, tuple[str, ...]] = {}
-        """Failed directories by broker."""
+        self.directories: dict[int, dict[str, Any]] = {}
+        """What a broker reports about its log directories, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
         """(bytes, when) of each partition as last reported by its leader, or by another replica while it had none."""
         self._totals: dict[str, deque[tuple[int, int]]] = {}
@@ -128,10 +128,13 @@ class MetricsCache:
             if sample.space is not None:
                 self.space[sample.broker_id] = sample.space
             if sample.replicas is not None:
-                self.replica_counts[sample.broker_id], self.failed[sample.broker_id] = (
-                    len(sample.replicas),
-                    sample.failed,
-                )
+                self.replica_counts[sample.broker_id] = len(sample.replicas)
+                self.directories[sample.broker_id] = {
+                    "dirs_failed": list(sample.failed),
+                    "dirs_slow": list(sample.slow),
+                    "dirs_hung": list(sample.hung),
+                    "dir_probe_ms": dict(sample.probe_ms),
+                }
                 self._take_sizes(sample, leaders, changed)
                 self._take_lagging(sample, leaders, changed)
         self._forget_gone(leaders, changed)
@@ -325,10 +328,7 @@ class MetricsCache:
                 if broker_id in self.space:
                     values["total_bytes"], values["free_bytes"] = self.space[broker_id]
                 if broker_id in self.replica_counts:
-                    values |= {
-                        "replicas_on_disk": self.replica_counts[broker_id],
-                        "dirs_failed": list(self.failed[broker_id]),
-                    }
+                    values |= {"replicas_on_disk": self.replica_counts[broker_id], **self.directories[broker_id]}
             Broker.objects.filter(broker_id=broker_id).update(**values)
 
 

@@ -27,7 +27,9 @@ class BrokerRow:
     """`answered` False = its last sample failed, None = never sampled. Skews are per cent against the mean of live brokers. `cordoned`: the broker
     gets no new replicas; `total_bytes`, `free_bytes`: its log directory with the most free space, `disk_alert`:
     the severity of an alert about its free space, or empty; `leads` False: the broker is demoted.
-    `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of these directories. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
+    `replicas_on_disk`: replicas in its log directories by its own report, `dirs_failed`: the failed ones of these directories,
+    `dirs_hung`: those of the failed ones whose disk did not answer, `dirs_slow`: those with a slow disk, `dir_probe_ms`: {directory: ms of the last
+    probe}. `tail_doubt`: why it may have lost acknowledged records before its last start ("" = no doubt), with the reason in
     words and the next step, if there is one. `can` lists the operations that are possible now."""
 
     broker_id: int
@@ -54,6 +56,9 @@ class BrokerRow:
     leads: bool
     replicas_on_disk: int | None
     dirs_failed: list[str]
+    dirs_slow: list[str]
+    dirs_hung: list[str]
+    dir_probe_ms: dict[str, int]
     tail_doubt: str
     tail_doubt_reason: str
     tail_doubt_action: str
@@ -141,6 +146,9 @@ def broker_list() -> list[BrokerRow]:
             leads=not leadership_disabled(b.configs),
             replicas_on_disk=b.replicas_on_disk,
             dirs_failed=b.dirs_failed,
+            dirs_slow=b.dirs_slow,
+            dirs_hung=b.dirs_hung,
+            dir_probe_ms=b.dir_probe_ms,
             tail_doubt=b.tail_doubt,
             tail_doubt_reason=explained(b.tail_doubt)[0],
             tail_doubt_action=explained(b.tail_doubt)[1],

@@ -35,7 +35,13 @@ EVENTS = {
 }
 
 ALERTS = {
-    HistorySubject.BROKER: (AlertKind.BROKER_DOWN, AlertKind.BROKER_SILENT, AlertKind.DISK_FAILED, AlertKind.DISK_LOW),
+    HistorySubject.BROKER: (
+        AlertKind.BROKER_DOWN,
+        AlertKind.BROKER_SILENT,
+        AlertKind.DISK_FAILED,
+        AlertKind.DISK_LOW,
+        AlertKind.DISK_SLOW,
+    ),
     HistorySubject.GROUP: (
         AlertKind.GROUP_DATA_LOST,
         AlertKind.GROUP_RETENTION,

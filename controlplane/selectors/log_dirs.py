@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
 from controlplane.clients.log_dirs import describe_log_dirs
-from controlplane.domain.log_dirs import LogDirState, ReportedLogDir, directory_moves
+from controlplane.domain.log_dirs import ReportedLogDir, directory_moves
 from controlplane.models import Broker
 from controlplane.selectors.common import within
 
@@ -17,7 +17,7 @@ LARGEST_FIRST = "-size_bytes"
 
 @dataclass(frozen=True, slots=True)
 class LogDirRow:
-    """`state`: healthy or failed. `total_bytes`, `free_bytes`: of its file system, which other directories may share; null = unknown. `size_bytes`: of
+    """`state`: healthy, slow, hung or failed; the last two are offline. `probe_ms`: time of the last probe, a small write; null = unknown. `total_bytes`, `free_bytes`: of its file system, which other directories may share; null = unknown. `size_bytes`: of
     its replicas."""
 
     path: str
@@ -26,6 +26,7 @@ class LogDirRow:
     size_bytes: int | None
     total_bytes: int | None
     free_bytes: int | None
+    probe_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def broker_log_dirs(
 
 
 def _directory(d: ReportedLogDir) -> LogDirRow:
-    known = d.state is LogDirState.HEALTHY
+    known = d.state.served
     current = [r for r in d.replicas if not r.future]
     return LogDirRow(
         path=d.path,
@@ -146,4 +147,5 @@ def _directory(d: ReportedLogDir) -> LogDirRow:
         size_bytes=sum(r.size_bytes for r in current) if known else None,
         total_bytes=d.total_bytes,
         free_bytes=d.free_bytes,
+        probe_ms=d.probe_ms,
     )

@@ -99,6 +99,25 @@ def exposition(*, topics: bool = False) -> bytes:
             of_brokers("free_bytes"),
         ),
         (
+            "weir_broker_disk_probe_seconds",
+            "Seconds of the last probe of a log directory: a write and a flush of 4 KiB.",
+            [
+                ({"broker": b.broker_id, "directory": d}, ms / 1000)
+                for b in brokers
+                for d, ms in sorted(b.dir_probe_ms.items())
+            ],
+        ),
+        (
+            "weir_broker_disk_slow",
+            "1 for each log directory whose disk is slow.",
+            [({"broker": b.broker_id, "directory": d}, 1) for b in brokers for d in b.dirs_slow],
+        ),
+        (
+            "weir_broker_disk_hung",
+            "1 for each log directory that is offline because its disk does not answer.",
+            [({"broker": b.broker_id, "directory": d}, 1) for b in brokers for d in b.dirs_hung],
+        ),
+        (
             "weir_group_lag_records",
             "Lag of a group in records, of the partitions whose lag is known.",
             of_groups("lag_records"),

@@ -8,9 +8,10 @@ from enum import StrEnum
 from django.conf import settings
 from django.db.models import F
 
+from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
-from controlplane.models import Change, GroupPartition, HangingTransaction, Partition, ReplicaDamageReport
+from controlplane.models import Broker, Change, GroupPartition, HangingTransaction, Partition, ReplicaDamageReport
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.topics import drift_list
@@ -19,6 +20,7 @@ from controlplane.selectors.topics import drift_list
 class StepKind(StrEnum):
     START_PROCESS = "start_process"
     DRAIN_BROKER = "drain_broker"
+    DEMOTE_BROKER = "demote_broker"
     OPEN_BROKER = "open_broker"
     PROPOSE_ELECTION = "propose_election"
     OPEN_PARTITION = "open_partition"
@@ -76,6 +78,13 @@ def _broker(a: AlertRow) -> list[NextStep]:
 
 def _disk_failed(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])]
+
+
+def _disk_slow(a: AlertRow) -> list[NextStep]:
+    broker = Broker.objects.filter(pk=a.subject).first()
+    if broker is None or leadership_disabled(broker.configs):
+        return _broker(a)  # its page restores leadership
+    return [NextStep(StepKind.DEMOTE_BROKER, f"Demote broker {a.subject}", [a.subject]), *_broker(a)]
 
 
 def _disk_low(a: AlertRow) -> list[NextStep]:
@@ -168,6 +177,7 @@ _STEPS = {
     AlertKind.BROKER_SILENT: _broker,
     AlertKind.DISK_FAILED: _disk_failed,
     AlertKind.DISK_LOW: _disk_low,
+    AlertKind.DISK_SLOW: _disk_slow,
     AlertKind.COPIES_DAMAGED: _damaged,
     AlertKind.TRANSACTION_HANGING: _hanging,
     AlertKind.MOVE_FAILED: _move_failed,

@@ -108,7 +108,16 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         controller=cluster.controller_id if cluster is not None else None,
         brokers=tuple(
             types.BrokerFacts(
-                b.broker_id, b.alive, b.answered, b.replicas, b.total_bytes, b.free_bytes, tuple(b.dirs_failed)
+                b.broker_id,
+                b.alive,
+                b.answered,
+                b.replicas,
+                b.total_bytes,
+                b.free_bytes,
+                dirs_failed=tuple(b.dirs_failed),
+                dirs_hung=tuple(b.dirs_hung),
+                dirs_slow=tuple(b.dirs_slow),
+                dir_probe_ms=b.dir_probe_ms,
             )
             for b in Broker.objects.all()
         ),

@@ -13,6 +13,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from brokerd.cluster.cordons import leadership_disabled
 from controlplane.domain.healing import (
     HOUR_S,
     RULES,
@@ -28,7 +29,7 @@ from controlplane.models import Broker, HealingRun, HealingSetting, HealthResult
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind
 from controlplane.selectors import healing as selectors
-from controlplane.services import leader_elections, recovery, rolling_restart
+from controlplane.services import brokers, leader_elections, recovery, rolling_restart
 from controlplane.services.common import Rejected, audited, record
 
 ACTOR = "self-healing"
@@ -130,9 +131,30 @@ def _damaged_replica() -> _Step | None:
     )
 
 
+def _slow_broker() -> _Step | None:
+    """One broker at a time: with two slow disks, their partitions need the rest of the cluster."""
+    failed = HealthResult.objects.filter(
+        name=CheckName.DISK_SPEED,
+        state=CheckState.FAILED,
+        since__lte=timezone.now() - FAILED_FOR,
+        checked_at__gte=timezone.now() - FRESH,
+    ).exists()
+    rows = list(Broker.objects.order_by("pk")) if failed else []
+    slow = next((b for b in rows if b.dirs_slow), None)
+    if slow is None or any(not b.alive or leadership_disabled(b.configs) for b in rows):
+        return None
+    broker_id, detail = slow.broker_id, f"Slow log directories: {', '.join(slow.dirs_slow)}."
+    return _Step(
+        f"broker {broker_id}",
+        detail,
+        lambda: brokers.demote(broker_id, actor=ACTOR, comment=f"Self-healing: {detail}"),
+    )
+
+
 STEPS: dict[HealingAction, Callable[[], _Step | None]] = {
     HealingAction.ELECT_PREFERRED_LEADERS: _preferred_leaders,
     HealingAction.RECOVER_DAMAGED_REPLICA: _damaged_replica,
+    HealingAction.DEMOTE_SLOW_BROKER: _slow_broker,
 }
 
 

@@ -121,6 +121,7 @@ def _broker_values() -> dict[CheckName, Values]:
                 round(100 * b.free_bytes / b.total_bytes, 1) if b.free_bytes is not None and b.total_bytes else None
             )
         ),
+        CheckName.DISK_SPEED: each(lambda b: len(b.dirs_slow)),
         CheckName.LEADER_BALANCE: skew(lambda b: b.leaders),
         CheckName.REPLICA_BALANCE: skew(lambda b: b.replicas),
     }

@@ -5,11 +5,7 @@ From then on every call returns EIO, as with a failed disk controller. Unflushed
 
 from __future__ import annotations
 
-import fcntl
-import os
 import signal
-import struct
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,47 +13,16 @@ import pytest
 
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
+from tests.faults.loop_disk import LoopDisk
 from tests.faults.scene import LogLines, create, leader, produce, read, recovered, state
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
-EXT4_IOC_SHUTDOWN = 0x8004587D
-NOLOGFLUSH = 2
-"""The content of the journal in memory is lost too."""
 BROKER = 1
 
 
-class Disk:
-    """`folder` is on its own device, backed by a file."""
-
-    def __init__(self, folder: Path, image: Path) -> None:
-        self.folder, self._image = folder, image
-        folder.mkdir()
-        with open(image, "wb") as f:
-            f.truncate(96 * 1024 * 1024)
-        self._run("mkfs.ext4", "-q", "-F", str(image))
-        self.mount()
-
-    def _run(self, *words: str) -> None:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"a failing disk needs its own file system; {words[0]} failed: {done.stderr}"
-
-    def mount(self) -> None:
-        self._run("mount", "-o", "loop", str(self._image), str(self.folder))
-
-    def unmount(self) -> None:
-        self._run("umount", "-l", str(self.folder))
-
-    def fail(self) -> None:
-        fd = os.open(self.folder, os.O_RDONLY)
-        try:
-            fcntl.ioctl(fd, EXT4_IOC_SHUTDOWN, struct.pack("I", NOLOGFLUSH))
-        finally:
-            os.close(fd)
-
-
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    made = Disk(tmp_path / "other-disk", tmp_path / "image")
+def disk(tmp_path: Path) -> Iterator[LoopDisk]:
+    made = LoopDisk(tmp_path / "other-disk", tmp_path / "image")
     yield made
     made.unmount()
 
@@ -68,7 +33,7 @@ def replica_bytes(name: str, *directories: Path) -> bytes:
     return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
 
 
-def test_a_failed_disk_loses_no_record_and_its_replicas_recover_after_a_remount(tmp_path: Path, disk: Disk) -> None:
+def test_a_failed_disk_loses_no_record_and_its_replicas_recover_after_a_remount(tmp_path: Path, disk: LoopDisk) -> None:
     first, second = tmp_path / f"data-{BROKER}", disk.folder / "data"
     c = LocalCluster(tmp_path, 3, {"replica.lag.time.max.ms": "2000"})
     c.own_settings[BROKER] = {"log.dirs": f"{first},{second}"}

@@ -29,6 +29,7 @@ from brokerd.membership.identity import Identity, IdentityError
 from brokerd.replication.partition import Role
 from brokerd.runtime.broker import BrokerServer
 from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.probe_file import write_probe
 from brokerd.storage.warming import Warming
 from controlplane.controller.events import (
     DesiredAccess,
@@ -40,7 +41,7 @@ from controlplane.controller.events import (
     ReportKind,
 )
 from controlplane.controller.runner import TICK_MS, Controller
-from tests.simulation.disk import NO_BOUND, SimDisk
+from tests.simulation.disk import NO_BOUND, Hung, SimDisk
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.network import Network, SimListener, SimPeer
 from tests.simulation.remote_helper import MemoryStore, SimRemoteHelper
@@ -62,6 +63,7 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "400",
     "group.consumer.min.heartbeat.interval.ms": "400",
     "log.scrub.io.max.bytes.per.second": "0",  # no bits rot in these worlds
+    "weir.log.dir.probe.interval.ms": "0",  # only the worlds of `test_disk_health` have slow and hung disks
 }
 
 
@@ -93,17 +95,22 @@ class SimJobs:
         self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
     ) -> None:
         if getattr(run, "__func__", None) is Identity.mark_running:
-            self._submit(run, done, MARK_MS * MS)  # no random draw: the marks change no world
+            self.submit_after(run, done, MARK_MS * MS)  # no random draw: the marks change no world
             return
         delay_us = self._node.world.between(1 * MS, (20 if urgent else 200) * MS)
-        self._submit(run, done, delay_us + self._node.device_us())
+        self.submit_after(run, done, delay_us + self._node.device_us())
 
-    def _submit(self, run: Callable[[], object], done: Callable[[BaseException | None], None], delay_us: int) -> None:
+    def submit_after(
+        self, run: Callable[[], object], done: Callable[[BaseException | None], None], delay_us: int
+    ) -> None:
         def finish() -> None:
             error: BaseException | None = None
             self.running, spent_us = True, self._node.world.spent_us
             try:
                 run()
+            except Hung:
+                self._node.world.reached["a job waits for a hung disk"] += 1
+                return
             except Exception as e:
                 error = e
             finally:
@@ -115,6 +122,9 @@ class SimJobs:
     def background(self, run: Callable[[], None]) -> None:
         self.submit(run, lambda error: None)
 
+    def replace_stuck(self, running_s: float) -> int:
+        return 0  # every job has a thread of its own here
+
     def fileno(self) -> int:
         return -1
 
@@ -125,6 +135,18 @@ class SimJobs:
         pass
 
 
+class SimDiskProbes:
+    """Probes of the log directories: they take as long as the test says."""
+
+    def __init__(self, node: BrokerNode, jobs: SimJobs) -> None:
+        self._node, self._jobs = node, jobs
+
+    def submit(
+        self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
+    ) -> None:
+        self._jobs.submit_after(run, done, self._node.probe_ms * MS)
+
+
 class SimReads(SimJobs):
     """Reads of bytes outside the page cache."""
 
@@ -132,7 +154,7 @@ class SimReads(SimJobs):
         self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
     ) -> None:
         self._node.world.reached["read waited for the disk"] += 1
-        self._submit(run, done, self._network.load_us())
+        self.submit_after(run, done, self._network.load_us())
 
 
 class SimOutside:
@@ -154,6 +176,13 @@ class SimOutside:
         cluster = self._node.cluster
         self._node.remote_helper = SimRemoteHelper(self._node, self.disk, cluster.remote_store, cluster.remote_rng)
         return self._node.remote_helper
+
+    def probe_lane(self) -> SimDiskProbes:
+        return SimDiskProbes(self._node, self.jobs)
+
+    def probe_disk(self, folder: Path) -> int:
+        write_probe(self.disk, folder)
+        return self._node.probe_ms
 
     descriptors_max = 1 << 10
 
@@ -178,6 +207,8 @@ class BrokerNode(Node):
         self.disk.mkdir(Path("/data"))
         self.address = (f"10.0.0.{broker_id}", 9092)
         self.boot = 1
+        self.probe_ms = 5
+        """Time of a probe of its log directories."""
         self.slow_until_us = 0
         """Until this time each flush of its disk takes seconds."""
         self.broker: BrokerServer

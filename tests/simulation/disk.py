@@ -5,8 +5,8 @@ too, as in ext4; `sync_folder` makes all names of a directory durable. Names bec
 directory, as if each were a file system). `power_cut(rng)` keeps for each file a prefix of the writes since the last fsync, the next write torn at a
 512-byte sector, and for each file system a prefix of the changes of names; the rename of a directory is one such change. A killed process loses nothing.
 
-Faults: `broken` directories (EIO for every call), `crash_at` (the n-th modifying call raises Crashed, a write may be partial), `fail_at` (it raises
-the given error), `bytes_max` (ENOSPC beyond it). Not modelled: bit rot (a test writes into `live`), lost names after fsync.
+Faults: `broken` directories (EIO for every call), `hung` directories (a flush never returns), `crash_at` (the n-th modifying call raises Crashed, a
+write may be partial), `fail_at` (it raises the given error), `bytes_max` (ENOSPC beyond it). Not modelled: bit rot (a test writes into `live`), lost names after fsync.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from brokerd.storage.disk import Bytes, Disk, DiskFailed, DiskFull, File, Space
 
 SECTOR = 512
 NO_BOUND = 1 << 40
+
+
+class Hung(BaseException):
+    """The call never returns: its thread waits for a hung disk."""
 
 
 class Crashed(BaseException):
@@ -108,6 +112,7 @@ class SimFile(File):
         self._disk.reach(self.path)
         self._disk.step(f"fsync {self.path.name}")
         self._disk.flushes(f"fsync {self.path.name}")
+        self._disk.waits(self.path)
         self.inode.durable = bytes(self.inode.live)
         self.inode.pending.clear()
         self._disk.name_is_durable(self.path)
@@ -148,6 +153,8 @@ class SimDisk(Disk):
         self.device = 1
         self.broken: set[Path] = set()
         """Directories whose device returns EIO for everything."""
+        self.hung: set[Path] = set()
+        """Directories whose device answers no flush. Writes and reads of cached pages work, as on Linux."""
         self.cold: Callable[[], bool] = lambda: False
         """True if the bytes of a read are not in the page cache."""
         self.flushes: Callable[[str], None] = lambda what: None
@@ -169,6 +176,11 @@ class SimDisk(Disk):
     def reach(self, path: Path) -> None:
         if self.broken and any(b == path or b in path.parents for b in self.broken):
             raise DiskFailed(f"at {path}: Input/output error", of_device=True)
+
+    def waits(self, path: Path) -> None:
+        """Called by operations that wait until the device has written."""
+        if any(h == path or h in path.parents for h in self.hung):
+            raise Hung(f"waiting for {path}")
 
     def power_cut(self, rng: random.Random) -> SimDisk:
         """The disk after the power cut. Open files of the old disk are invalid."""
@@ -325,6 +337,7 @@ class SimDisk(Disk):
         self.reach(path)
         self.step(f"fsync {path.name}/")
         self.flushes(f"fsync {path.name}/")
+        self.waits(path)
         journal = self._journal_of(path)
         self._write_journal(journal, len(journal))
 
@@ -332,6 +345,7 @@ class SimDisk(Disk):
         self.reach(path)
         self.step(f"syncfs {path.name}/")
         self.flushes(f"syncfs {path.name}/")
+        self.waits(path)
         root = path.parts[1] if len(path.parts) > 1 else ""
         for name, inode in self.names.items():
             if name.parts[1] == root:

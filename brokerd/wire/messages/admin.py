@@ -184,6 +184,8 @@ class DescribeLogDirsRequest(Struct):
     quota_use: bool = f("bool", "2+", tag=10_002, tagged="2+")
     # A tag of Weir: the response must also contain the clients that are connected.
     clients: bool = f("bool", "2+", tag=10_003, tagged="2+")
+    # A tag of Weir: the response must also contain the health of each directory's disk.
+    disks: bool = f("bool", "2+", tag=10_005, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -210,6 +212,9 @@ class DescribeLogDirsResponse(Struct):
         total_bytes: int = f("int64", "4+", default=-1)
         usable_bytes: int = f("int64", "4+", default=-1)
         is_cordoned: bool = f("bool", "5+")
+        # Tags of Weir: `brokerd.cluster.disk_health`, and the time of the last probe in ms (-1: unknown).
+        health: int = f("int8", "2+", tag=10_005, tagged="2+")
+        probe_ms: int = f("int32", "2+", default=-1, tag=10_006, tagged="2+")
 
     @dataclass(slots=True)
     class LaggingCopy(Struct):

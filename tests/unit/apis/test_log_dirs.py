@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from brokerd.apis.log_dirs import UNTOLD, LogDirsApi
+from brokerd.apis.log_dirs import UNKNOWN_MS, UNTOLD, LogDirsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.authz.quotas import Quotas
+from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.quota_entities import PRODUCE
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
+from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import decode_response, encode_response
 from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
@@ -45,6 +49,26 @@ def test_out_of_sync_replicas_are_returned_with_their_log_start_and_others_are_n
     assert found == [(1, 2, 40, UNTOLD), (1, 3, 90, 50), (2, 3, UNTOLD, UNTOLD)]
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
+
+
+def test_the_health_of_disks_is_returned_on_request_only() -> None:
+    slow, failed = LogDir(Path("/a")), LogDir(Path("/b"))
+    slow.health, slow.probe_ms, failed.failed, failed.health = DiskHealth.SLOW, 1_500, "it hangs", DiskHealth.HUNG
+    disk = SimpleNamespace(space=lambda path: (10, 5))
+    partitions: Any = SimpleNamespace(hosted={}, disk=disk, log_dirs=SimpleNamespace(all=[slow, failed]))
+    api = LogDirsApi(
+        partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+    )  # type: ignore[arg-type]
+    answers: list[DescribeLogDirsResponse] = []
+    for disks in (True, False):
+        body = DescribeLogDirsRequest(topics=None, disks=disks)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    assert [[(r.health, r.probe_ms, r.error_code) for r in a.results] for a in answers] == [
+        [(DiskHealth.SLOW, 1_500, 0), (DiskHealth.HUNG, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
+        [(DiskHealth.OK, UNKNOWN_MS, 0), (DiskHealth.OK, UNKNOWN_MS, ErrorCode.KAFKA_STORAGE_ERROR)],
+    ]
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
 
 
 def test_statistics_are_returned_on_request_only() -> None:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from brokerd.storage.jobs import Jobs
+from brokerd.storage.jobs import URGENT_THREADS, Jobs
 
 
 def pumped(jobs: Jobs, until: list[object], count: int) -> None:
@@ -86,3 +86,28 @@ def test_urgent_jobs_do_not_wait_behind_long_ones() -> None:
 
 def test_an_unused_pool_closes() -> None:
     Jobs().close()
+
+
+def test_threads_that_wait_for_a_hung_disk_are_replaced() -> None:
+    jobs = Jobs()
+    probes = jobs.lane("probes", 1, replaceable=False)
+    go, started, reported = threading.Event(), threading.Semaphore(0), []
+
+    def hang() -> None:
+        started.release()
+        go.wait(60)
+
+    for _ in range(URGENT_THREADS):
+        jobs.submit(hang, lambda error: reported.append("hung"), urgent=True)
+    probes.submit(hang, lambda error: reported.append("probe"))
+    for _ in range(URGENT_THREADS + 1):
+        assert started.acquire(timeout=10)
+    jobs.submit(lambda: None, lambda error: reported.append("flushed"), urgent=True)
+    assert jobs.replace_stuck(3600) == 0, "they have not run for long"
+    assert jobs.replace_stuck(0) == URGENT_THREADS
+    pumped(jobs, reported, 1)
+    assert reported == ["flushed"]
+    go.set()
+    pumped(jobs, reported, URGENT_THREADS + 2)
+    assert sorted(reported) == ["flushed", *["hung"] * URGENT_THREADS, "probe"]
+    jobs.close()

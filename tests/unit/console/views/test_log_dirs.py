@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 from django.test import Client
 
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.models import Change
+from controlplane.domain.log_dirs import LogDirState
+from controlplane.models import Broker, Change
 from tests.unit.controlplane.log_dir_answers import MOVING, Directories, reporting
 from tests.unit.controlplane.world import World
 
@@ -30,10 +32,20 @@ def test_the_page_lists_directories_and_replicas(operator: Client, viewer: Clien
     directories.dirs = MOVING
     page = operator.get(LIST).content.decode()
     assert "Moves between directories" in page and f'action="{CANCEL}"' in page and "25" in page
+    directories.dirs = [replace(MOVING[0], state=LogDirState.SLOW, probe_ms=1_234)]
+    page = operator.get(LIST).content.decode()
+    assert "slow" in page and "1,234" in page
     directories.silent = True
     assert "does not answer, so its log directories are unknown" in operator.get(LIST).content.decode()
     assert operator.get("/brokers/9/log-directories/").status_code == 404
     assert LIST in operator.get("/brokers/1/").content.decode()
+
+
+def test_the_page_of_a_broker_names_slow_and_hung_disks(operator: Client) -> None:
+    assert "Slow log directories" not in operator.get("/brokers/1/").content.decode()
+    Broker.objects.filter(pk=1).update(dirs_slow=["/a"], dirs_hung=["/b"], dirs_failed=["/b"])
+    page = operator.get("/brokers/1/").content.decode()
+    assert "Slow log directories:" in page and "Demote the broker" in page and "Disk does not answer:" in page
 
 
 def test_a_move_is_reviewed_and_then_started(operator: Client, directories: Directories) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from brokerd.cluster.disk_health import DiskHealth
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -72,8 +73,17 @@ class Broker:
         return r(
             results=[
                 r.DescribeLogDirsResult(log_dir="/a", topics=topics, total_bytes=1000, usable_bytes=90),
-                r.DescribeLogDirsResult(log_dir="/b", topics=[], total_bytes=2000, usable_bytes=400),
+                r.DescribeLogDirsResult(
+                    log_dir="/b", topics=[], total_bytes=2000, usable_bytes=400, health=DiskHealth.SLOW, probe_ms=1_500
+                ),
                 r.DescribeLogDirsResult(log_dir="/c", topics=[], error_code=ErrorCode.KAFKA_STORAGE_ERROR),
+                r.DescribeLogDirsResult(
+                    log_dir="/d",
+                    topics=[],
+                    error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+                    health=DiskHealth.HUNG,
+                    probe_ms=61_000,
+                ),
             ]
         )
 
@@ -90,7 +100,8 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     assert sample.produce_counts == (5, 1)
     assert sample.offsets == {F0: (10, 100)}, "a partition whose leader it no longer is has no offsets"
     assert sample.replicas == {F0: (500, 0), F1: (300, None)}, "the future replica does not count"
-    assert (sample.space, sample.failed) == ((2000, 400), ("/c",))
+    assert (sample.space, sample.failed) == ((2000, 400), ("/c", "/d"))
+    assert (sample.slow, sample.hung, sample.probe_ms) == (("/b",), ("/d",), {"/b": 1_500, "/d": 61_000})
     assert sample.lagging == {F0: {3: (70, -1)}} and sample.stable == {F0: 60}
 
 

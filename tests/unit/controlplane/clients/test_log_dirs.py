@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from brokerd.cluster.disk_health import DiskHealth
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -24,6 +25,18 @@ class Broker:
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
         self.asked.append((api, body))
         return self.answers.pop(0)
+
+
+def test_slow_and_hung_disks_have_states_of_their_own() -> None:
+    slow = R.DescribeLogDirsResult(log_dir="/a", health=DiskHealth.SLOW, probe_ms=1_500)
+    hung = R.DescribeLogDirsResult(log_dir="/b", error_code=ErrorCode.KAFKA_STORAGE_ERROR, health=DiskHealth.HUNG)
+    broker = Broker(R(results=[slow, hung]))
+    found = client.describe_log_dirs(broker)  # type: ignore[arg-type]
+    assert [(d.path, d.state, d.state.served, d.probe_ms) for d in found] == [
+        ("/a", "slow", True, 1_500),
+        ("/b", "hung", False, None),
+    ]
+    assert broker.asked[0][1].disks
 
 
 def altered(code: ErrorCode) -> m.AlterReplicaLogDirsResponse:

@@ -15,6 +15,8 @@ ILL = Facts(
         BrokerFacts(2, True, False, 40, 1000, 90, ("/data/b",)),
         BrokerFacts(3, True, True, 40, 1000, 20),
         BrokerFacts(4, False, None, 0),
+        BrokerFacts(5, True, True, 40, dirs_slow=("/data/a", "/data/b"), dir_probe_ms={"/data/a": 2_140, "/data/c": 3}),
+        BrokerFacts(6, True, True, 40, dirs_failed=("/data/a", "/data/b"), dirs_hung=("/data/b",)),
     ),
     offline=(1, ("orders-1",)),
     under_min_isr=(5, ("topic a", "topic b")),
@@ -52,6 +54,7 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
         ("partitions_under_min_isr", ""),
         ("no_controller", ""),
         ("disk_failed", "2"),
+        ("disk_failed", "6"),
         ("disk_low", "3"),
         ("group_data_lost", "d"),
         ("group_retention", "billing"),
@@ -59,6 +62,7 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
         ("broker_down", "1"),
         ("broker_silent", "2"),
         ("disk_low", "2"),
+        ("disk_slow", "5"),
         ("copies_damaged", ""),
         ("move_failed", "8"),
         ("move_stuck", "7"),
@@ -72,6 +76,12 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
     assert all(a.text.endswith(".") or a.kind == "archive_failed" for a in found) and all(a.do for a in found)
     said = {(a.kind, a.subject): a.text for a in found}
     assert said["partitions_offline", ""].startswith("1 partition (orders-1) has no leader")
+    assert said["disk_slow", "5"] == (
+        "Broker 5 has 2 slow log directories: /data/a (a small write takes 2.1 s), /data/b."
+    )
+    assert said["disk_failed", "6"] == (
+        "Broker 6 has 2 failed log directories: /data/a, /data/b (the disk does not answer)."
+    )
     assert said["group_stopped", "a"] == "Group a has stopped: no members and no commits; lag 1,200 records, 1 min."
     assert said["group_data_lost", "d"].startswith(
         "Group d lost data: retention deleted 12,000 records before they were consumed"

@@ -51,6 +51,15 @@ def test_samples_become_rows(world: World) -> None:
     assert (p.committed, p.end_offset, p.lag_records, p.client_id) == (60, 100, 40, "client-0")
 
 
+def test_the_health_of_log_directories_becomes_a_row(world: World) -> None:
+    metrics = MetricsCache()
+    reported = BrokerSample(2, 1000, {}, {}, failed=("/b",), hung=("/b",), slow=("/a",), probe_ms={"/a": 1_500})
+    metrics.write(metrics.take([reported], {}, world.image, 1000), world.projection, world.image)
+    row = Broker.objects.get(broker_id=2)
+    assert (row.dirs_failed, row.dirs_hung, row.dirs_slow) == (["/b"], ["/b"], ["/a"])
+    assert row.dir_probe_ms == {"/a": 1_500}
+
+
 def test_a_broker_without_a_response_keeps_its_figures_and_is_marked(world: World) -> None:
     world.topic("flights", (1, 2))
     metrics = MetricsCache()

@@ -92,6 +92,15 @@ def test_a_resolved_alert_keeps_its_page_and_has_no_next_step(world: World) -> N
     assert detail is not None and (detail.next_steps, detail.effects, detail.caused_by) == ([], [], None)
 
 
+def test_a_slow_disk_is_the_cause_of_the_replicas_that_lag_on_it(world: World) -> None:
+    world.topic("orders", (1, 2))
+    world.put("orders", 0, isr=(1,))
+    Broker.objects.filter(pk=2).update(dirs_slow=["/data/b"])
+    alerts.evaluate()
+    found = {i.cause.kind: [e.kind for e in i.effects] for i in incidents.incident_list()}
+    assert found["disk_slow"] == ["partitions_under_replicated"]
+
+
 def test_a_failed_disk_is_the_cause_of_the_damaged_replicas_on_it(world: World) -> None:
     world.topic("orders", (1, 2))
     Broker.objects.filter(pk=2).update(dirs_failed=["/data/b"])

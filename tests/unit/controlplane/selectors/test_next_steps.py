@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from brokerd.cluster.cordons import LEADERSHIP
 from controlplane.clients import supervisor
-from controlplane.models import Change, ConsumerGroup, GroupPartition, ReplicaDamageReport
+from controlplane.models import Broker, Change, ConsumerGroup, GroupPartition, ReplicaDamageReport
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.next_steps import next_steps
 from tests.unit.controlplane.world import World
@@ -31,6 +32,9 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert steps("broker_silent", "2") == [("open_broker", ["2"])]
     assert steps("disk_failed", "2") == [("drain_broker", ["2"])]
     assert steps("disk_low", "2") == [("move_off_broker", ["2"])]
+    assert steps("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
+    Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
+    assert steps("disk_slow", "2") == [("open_broker", ["2"])], "its page restores leadership"
     assert steps("move_failed", "7") == [("roll_back_move", ["7"])]
     assert steps("move_stuck", "7") == [("open_move", ["7"])]
     assert steps("move_will_not_finish", "7") == [("throttle_move", ["7"])]

@@ -146,6 +146,7 @@ def test_alerts_and_metrics_are_readable_with_a_token(world: World, viewer_clien
     world.topic('odd"topic', (1, 2))
     ObservedTopic.objects.update(size_bytes=7)
     world.down(1)
+    Broker.objects.filter(pk=1).update(dirs_slow=["/a"], dirs_hung=["/b"], dir_probe_ms={"/a": 1_500})
     alerts.evaluate()
     assert APIClient().get("/api/v1/metrics").status_code == 401
     listed = viewer_client.get("/api/v1/alerts").json()
@@ -154,6 +155,9 @@ def test_alerts_and_metrics_are_readable_with_a_token(world: World, viewer_clien
     assert answer.headers["Content-Type"].startswith("text/plain; version=")
     text = answer.content.decode()
     assert 'weir_alert{kind="broker_down",severity="degraded",subject="1"} 1.0\n' in text
+    assert 'weir_broker_disk_probe_seconds{broker="1",directory="/a"} 1.5\n' in text
+    assert 'weir_broker_disk_slow{broker="1",directory="/a"} 1.0\n' in text
+    assert 'weir_broker_disk_hung{broker="1",directory="/b"} 1.0\n' in text
     assert 'weir_broker_alive{broker="1"} 0.0\n' in text and "weir_partitions 1.0\n" in text
     assert "weir_records_per_second" not in text, "not known is left out"
     assert "weir_topic_size_bytes" not in text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from brokerd.cluster.cordons import LEADERSHIP
 from controlplane.domain.healing import HealingAction, HealingOutcome
 from controlplane.models import Broker, Change, HealingRun, HealthResult, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.job import DamageKind
@@ -31,10 +32,10 @@ def damaged(world: World, name: str = "orders", broker: int = 2, *replicas: tupl
     )
 
 
-def unbalanced(minutes: float = 6) -> None:
+def unbalanced(minutes: float = 6, name: str = "preferred_leaders") -> None:
     now = timezone.now()
     HealthResult.objects.update_or_create(
-        name="preferred_leaders",
+        name=name,
         defaults={
             "state": "failed",
             "since": now - timedelta(minutes=minutes),
@@ -88,6 +89,23 @@ def test_a_rejected_action_is_recorded_and_the_next_replica_follows(world: World
     later(minutes=5)
     (run,) = healing.heal()
     assert (run.outcome, run.subject) == (HealingOutcome.DONE, "orders-0 on broker 2")
+
+
+def test_one_broker_with_a_slow_disk_is_demoted(world: World) -> None:
+    switch(HealingAction.DEMOTE_SLOW_BROKER, "on")
+    Broker.objects.filter(pk=2).update(dirs_slow=["/b"])
+    assert healing.heal() == [], "the check has not failed yet"
+    unbalanced(name="disk_speed", minutes=4)
+    assert healing.heal() == [], "it has not failed for long"
+    unbalanced(name="disk_speed")
+    (run,) = healing.heal()
+    assert (run.outcome, run.subject, run.detail) == (HealingOutcome.DONE, "broker 2", "Slow log directories: /b.")
+    change = Change.objects.get(verb="broker.demote")
+    assert (change.actor, change.noun_id) == (healing.ACTOR, "2")
+    later(hours=2)
+    Broker.objects.filter(pk=1).update(dirs_slow=["/a"])
+    Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
+    assert healing.heal() == [], "a second broker stays leader"
 
 
 def test_actions_per_hour_are_limited(world: World) -> None:

@@ -51,7 +51,9 @@ def test_each_problem_fails_its_check(world: World) -> None:
     Partition.objects.filter(topic__name="skewed", index=0).update(size_bytes=900_000_000)
     world.put("strict", 0, isr=(1,))
     Broker.objects.filter(pk=2).update(alive=False)
-    Broker.objects.filter(pk=1).update(answered=False, total_bytes=1000, free_bytes=50, dirs_failed=["/a"])
+    Broker.objects.filter(pk=1).update(
+        answered=False, total_bytes=1000, free_bytes=50, dirs_failed=["/a"], dirs_slow=["/b"]
+    )
     Cluster.objects.update(drift=2, controller_id=None)
     group("slow", "falling_behind", retention_in_s=600, partitions_unknown=3)
     group("new", "unknown")
@@ -66,6 +68,7 @@ def test_each_problem_fails_its_check(world: World) -> None:
         CheckName.BROKER_ANSWERS,
         CheckName.LOG_DIRECTORIES,
         CheckName.DISK_FREE,
+        CheckName.DISK_SPEED,
         CheckName.LEADER_BALANCE,
         CheckName.REPLICATION,
         CheckName.FAULT_TOLERANCE,
