@@ -47,6 +47,7 @@ class _Watched:
 
     def __init__(self, directory: LogDir, lane: Runner) -> None:
         self.directory, self.lane, self.probe, self.took_ms = directory, lane, DiskProbe(), 0
+        directory.lane = lane
 
 
 class DiskProbes:

@@ -90,6 +90,11 @@ class ReplicaOpening:
         for d in self._log_dirs.online:
             self._log_dirs.write_high_watermarks(d, self._high_watermarks(d))
 
+    def checkpoint_later(self) -> None:
+        """As `checkpoint`, on the threads of the log directories, so that a slow disk does not stop the event loop."""
+        for d in self._log_dirs.online:
+            self._log_dirs.checkpoint(d, self._high_watermarks(d))
+
     def _high_watermarks(self, d: LogDir) -> checkpoints.Offsets:
         return {
             (r.topic, r.tp.partition): min(r.core.high_watermark, r.log.end_offset)

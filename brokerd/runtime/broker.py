@@ -280,7 +280,7 @@ class BrokerServer:
         self.loop.call_later(TICK_MS, self._tick)
         self.loop.every(
             config["replica.high.watermark.checkpoint.interval.ms"],
-            lambda now: self.partitions.replica_opening.checkpoint(),
+            lambda now: self.partitions.replica_opening.checkpoint_later(),
         )
         self.loop.register(self.jobs.fileno(), READ, lambda events: self.jobs.pump())
         self.loop.register(self.decompression_jobs.fileno(), READ, lambda events: self.decompression_jobs.pump())

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence, Set
+import threading
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Protocol
 from uuid import UUID
@@ -20,6 +21,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.storage import checkpoints, recovery
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull
+from brokerd.storage.jobs import Runner
 from brokerd.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,20 @@ class LogDir:
     """One log directory. `failed`: the reason why the directory is offline; None: it is online. `deep`: only flushed data is trusted, because the last
     run may have ended with a power failure."""
 
-    __slots__ = ("checkpointed", "deep", "failed", "health", "high_watermarks", "path", "probe_ms", "replica_count")
+    __slots__ = (
+        "checkpoint_number",
+        "checkpointed",
+        "checkpointing",
+        "deep",
+        "failed",
+        "health",
+        "high_watermarks",
+        "lane",
+        "lock",
+        "path",
+        "probe_ms",
+        "replica_count",
+    )
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,7 +69,14 @@ class LogDir:
         self.probe_ms: int | None = None
         """Time of the last probe in ms, or of the present one if it is longer. None: unknown."""
         self.deep = False
+        self.lane: Runner | None = None
+        """The thread of this directory, for work that may wait for its disk. None: such work runs in the caller's thread (start, tools)."""
         self.checkpointed = True
+        self.checkpointing = False
+        """True while the lane writes a checkpoint."""
+        self.checkpoint_number = 0
+        self.lock = threading.Lock()
+        """Held while a checkpoint is written. A checkpoint that is not the newest one any more is not written."""
         self.replica_count = 0
         """Number of open partitions. A counter, because counting at each new partition would be quadratic."""
         self.high_watermarks: checkpoints.Offsets = {}
@@ -268,16 +290,46 @@ class LogDirs:
         return max((d.high_watermarks.get(key, 0) for d in self.online), default=0)
 
     def write_high_watermarks(self, d: LogDir, offsets: checkpoints.Offsets) -> None:
-        d.high_watermarks = offsets
+        """Write a checkpoint now."""
+        error: DiskFailed | DiskFull | None = None
         try:
-            checkpoints.write_offsets(self.disk, d.path / checkpoints.HIGH_WATERMARKS, offsets)
+            self._checkpoint(d, offsets)()
         except (DiskFailed, DiskFull) as e:
-            if d.checkpointed:
-                log.warning("high watermark checkpoint not written path=%s error=%s", d.path, e)
-            d.checkpointed = False
-            if isinstance(e, DiskFailed):
-                self.io_error()
-                if e.of_device:
-                    self.fail(d, str(e))
-        else:
-            d.checkpointed = True
+            error = e
+        self._checkpointed(d, error)
+
+    def checkpoint(self, d: LogDir, offsets: checkpoints.Offsets) -> None:
+        """Write a checkpoint on the directory's thread: a rename waits for a slow disk. Skipped while the last one is being written."""
+        if d.lane is None:
+            self.write_high_watermarks(d, offsets)
+        elif not d.checkpointing:
+            d.checkpointing = True
+
+            def done(error: BaseException | None) -> None:
+                d.checkpointing = False
+                if error is not None and not isinstance(error, (DiskFailed, DiskFull)):
+                    raise error
+                self._checkpointed(d, error)
+
+            d.lane.submit(self._checkpoint(d, offsets), done)
+
+    def _checkpoint(self, d: LogDir, offsets: checkpoints.Offsets) -> Callable[[], None]:
+        d.high_watermarks = offsets
+        d.checkpoint_number += 1
+        number = d.checkpoint_number
+
+        def write() -> None:
+            with d.lock:
+                if number == d.checkpoint_number:
+                    checkpoints.write_offsets(self.disk, d.path / checkpoints.HIGH_WATERMARKS, offsets)
+
+        return write
+
+    def _checkpointed(self, d: LogDir, error: DiskFailed | DiskFull | None) -> None:
+        if error is not None and d.checkpointed:
+            log.warning("high watermark checkpoint not written path=%s error=%s", d.path, error)
+        d.checkpointed = error is None
+        if isinstance(error, DiskFailed) and d.failed is None:
+            self.io_error()
+            if error.of_device:
+                self.fail(d, str(error))

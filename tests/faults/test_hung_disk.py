@@ -68,4 +68,4 @@ def test_leaders_leave_a_hung_disk_and_the_other_directory_is_served(tmp_path: P
         recovered(c)
         for name in names:
             assert read(c, name) == [f"{name}-{when}{i}" for when in ("before", "meanwhile") for i in range(20)]
-            wait_for(lambda name=name: state(c, name).isr_ids == {1, 2, 3}, f"{name} in sync")  # type: ignore[misc]
+            wait_for(lambda name=name: set(state(c, name).isr_ids) == {1, 2, 3}, f"{name} in sync")  # type: ignore[misc]

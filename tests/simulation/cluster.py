@@ -136,7 +136,8 @@ class SimJobs:
 
 
 class SimDiskProbes:
-    """Probes of the log directories: they take as long as the test says."""
+    """The thread of a log directory. Its work takes as long as the test says. In worlds without probes the work is done at once, so that their seeds keep
+    their meaning."""
 
     def __init__(self, node: BrokerNode, jobs: SimJobs) -> None:
         self._node, self._jobs = node, jobs
@@ -144,7 +145,15 @@ class SimDiskProbes:
     def submit(
         self, run: Callable[[], object], done: Callable[[BaseException | None], None], *, urgent: bool = False
     ) -> None:
-        self._jobs.submit_after(run, done, self._node.probe_ms * MS)
+        if self._node.broker_settings["weir.log.dir.probe.interval.ms"] != "0":
+            self._jobs.submit_after(run, done, self._node.probe_ms * MS)
+            return
+        error: BaseException | None = None
+        try:
+            run()
+        except (DiskFailed, DiskFull) as e:
+            error = e
+        done(error)
 
 
 class SimReads(SimJobs):
@@ -232,6 +241,7 @@ class BrokerNode(Node):
                 "broker.rack": f"rack-{self.broker_id % self.cluster.racks}",
                 "replica.selector.class": RACK_AWARE,
             }
+        self.broker_settings = given
         config = BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__)
         outside: Any = SimOutside(self.cluster.network, self, self.disk, f"boot-{self.broker_id}-{self.boot}")
 
