@@ -264,6 +264,13 @@ class WeirSettings:
         "A proposal that overrides a safety refusal needs approval by another operator. `off` for a cluster with one operator "
         "([how-to](how-to/override-a-refusal.md)).",
     )
+    read_only: bool = _variable(
+        "WEIR_READ_ONLY",
+        SWITCH,
+        "off",
+        "The console and the REST API refuse every change of the cluster, also those of operators, for example during a freeze. Moves, jobs and "
+        "self-healing that run continue, and Kafka clients are not limited. `manage.py` commands work.",
+    )
     console_url: str = _variable(
         "WEIR_CONSOLE_URL",
         _url("http", "https", form="https://host[:port]"),

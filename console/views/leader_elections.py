@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.forms import WeirForm, comment_field
-from console.views.shell import DENIED, actor, flash, not_found, redirect_to, render_page, viewer_required
+from console.views.shell import actor, flash, not_found, redirect_to, refusal, render_page, viewer_required
 from controlplane.domain.text import some
 from controlplane.selectors.leader_elections import ElectionPreview, election_preview
 from controlplane.services import Rejected
@@ -33,8 +33,8 @@ def preferred(request: HttpRequest) -> HttpResponse:
         return not_found(request, what, "topics", nav="topics")
     form = ElectionForm(request.POST or None)
     if request.method == "POST":
-        if not getattr(request.user, "is_staff", False):
-            return render_page(request, "console/denied.html", {"reason": DENIED}, nav=nav, status=403)
+        if reason := refusal(request):
+            return render_page(request, "console/denied.html", {"reason": reason}, nav=nav, status=403)
         if form.is_valid():
             try:
                 result = services.elect_preferred_leaders(

@@ -26,6 +26,7 @@ from controlplane.monitoring import live_selectors
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.overview import overview
 from controlplane.services import Rejected
+from controlplane.services.common import READ_ONLY
 from controlplane.services.proposal_rows import open_count
 
 THEMES = ("auto", "light", "dark", "contrast")
@@ -90,16 +91,24 @@ def viewer_required(view: View[P]) -> View[P]:
 
 
 def operator_required(view: View[P]) -> View[P]:
-    """Requires the operator role (staff). A viewer gets a 403 page that names the missing permission."""
+    """Requires the operator role (staff). A viewer gets a 403 page that names the missing permission. While WEIR_READ_ONLY is on, so does each change."""
 
     @viewer_required  # type: ignore[arg-type]
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-        if not request.user.is_staff:  # type: ignore[union-attr]
-            return render_page(request, "console/denied.html", {"reason": DENIED}, status=403)
+        reason = refusal(request)
+        if reason == DENIED or (reason and request.method == "POST"):
+            return render_page(request, "console/denied.html", {"reason": reason}, status=403)
         return view(request, *args, **kwargs)
 
     return guarded  # type: ignore[return-value]
+
+
+def refusal(request: HttpRequest) -> str:
+    """Why the user may not change the cluster; empty if the user may."""
+    if not getattr(request.user, "is_staff", False):
+        return DENIED
+    return READ_ONLY if settings.WEIR.read_only else ""
 
 
 def render_page(
@@ -120,8 +129,9 @@ def render_page(
         "nav_items": NAV,
         "theme": theme(request),
         "themes": THEMES,
-        "may_act": getattr(request.user, "is_staff", False),
-        "denied": DENIED,
+        "may_act": not refusal(request),
+        "read_only": settings.WEIR.read_only,
+        "denied": refusal(request) or DENIED,
         "proposals_open": lazy(open_count),
         "colour": settings.WEIR.cluster_colour,
     }

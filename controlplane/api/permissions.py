@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
+from controlplane.services.common import READ_ONLY
 
 
 class IsOperatorOrReadOnly(BasePermission):
-    """Logged-in users may read. Only operators (staff) may change something."""
+    """Logged-in users may read. Only operators (staff) may change something, and nobody while WEIR_READ_ONLY is on."""
 
     message = "Only operators may change the cluster; ask one for the role."
 
     def has_permission(self, request: Request, view: Any) -> bool:
         user = request.user
+        if settings.WEIR.read_only and request.method not in SAFE_METHODS and user and user.is_authenticated:
+            self.message = READ_ONLY
+            return False
         return bool(user and user.is_authenticated and (request.method in SAFE_METHODS or user.is_staff))
 
 

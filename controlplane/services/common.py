@@ -18,6 +18,9 @@ from controlplane.domain.errors import Rejected as Rejected
 from controlplane.models import Change
 from controlplane.models.change import Outcome
 
+READ_ONLY = "The console and the REST API are read-only now (WEIR_READ_ONLY). Nothing was changed."
+"""The answer to each change while the setting is on."""
+
 
 def needs_reason(comment: str) -> None:
     """Raises Rejected for a costly operation without a reason. The API and the console require one from people. Clients and Weir's own processes give

@@ -5,7 +5,6 @@ A request that changes something carries an Idempotency-Key, so that it is sent 
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ TIMEOUT_S = 60
 ATTEMPTS = 3
 PAUSE_S = 1.0
 TOKEN_FILE = "operator.token"
+DATA_DIR = "data"
 PROBLEM = "application/problem+json"
 
 
@@ -89,7 +89,7 @@ def _cause(e: Exception) -> str:
 
 def default_client(server: str | None, token: str | None, data_dir: str | None) -> RestClient:
     """The given address and token, else those of the local cluster in the data directory. Raises ValueError if its file is not readable."""
-    folder = Path(data_dir or os.environ.get("WEIR_DATA_DIR") or "data")
+    folder = Path(data_dir or DATA_DIR)
     file = folder / TOKEN_FILE
     return RestClient(
         server or f"http://127.0.0.1:{read_local_cluster(folder).console_port}",

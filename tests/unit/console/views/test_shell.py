@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,3 +134,14 @@ def test_a_redirect_has_its_query() -> None:
 def test_every_entry_of_the_navigation_has_a_page_and_a_key_of_its_own() -> None:
     assert all(reverse(name) for name, _, _ in shell.NAV)
     assert len({key for _, _, key in shell.NAV}) == len(shell.NAV)
+
+
+def test_a_read_only_console_offers_and_accepts_no_change(operator: Client, settings: Any) -> None:
+    assert 'href="/acls/new/"' in operator.get("/acls/").content.decode()
+    settings.WEIR = replace(settings.WEIR, read_only=True)
+    page = operator.get("/acls/").content.decode()
+    assert 'href="/acls/new/"' not in page and "<b>read-only</b>" in page
+    refused = operator.post("/acls/new/", {"resource_type": "topic"})
+    assert refused.status_code == 403 and "WEIR_READ_ONLY" in refused.content.decode()
+    assert operator.post("/theme/", {"theme": "dark", "next": "/"}).status_code == 302
+    assert "Create ACL" not in operator.get("/palette/?q=create").content.decode()

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from rest_framework.test import APIClient
 
@@ -23,3 +26,13 @@ def test_a_viewer_reads_and_cannot_act(world: World, viewer_client: APIClient) -
     assert answer.status_code == 403
     assert "operators" in answer.json()["detail"]
     assert not Topic.objects.exists()
+
+
+def test_nothing_changes_while_the_api_is_read_only(world: World, operator: APIClient, settings: Any) -> None:
+    settings.WEIR = replace(settings.WEIR, read_only=True)
+    body = {"name": "t", "partitions": 1, "replication_factor": 1}
+    answer = operator.post("/api/v1/topics", body, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
+    assert "WEIR_READ_ONLY" in answer.json()["detail"]
+    assert not Topic.objects.filter(name="t").exists()
+    assert operator.get("/api/v1/topics").status_code == 200
