@@ -323,7 +323,8 @@ class WeirSettings:
 
 INTERNAL = {
     "WEIR_PASSWORD": "The password for `manage.py ensure_operator`; `up` sets it for that command only.",
-    "WEIR_TOKEN": "The API token of an operator, in the `curl` commands that the console shows. No program reads it.",
+    "WEIR_TOKEN": "The API token of an operator, in the `curl` commands that the console shows, and for the command line.",
+    "WEIR_URL": "Address of the console, for the command line ([how-to](how-to/command-line.md)).",
 }
 """Variables that are no settings of a process."""
 
