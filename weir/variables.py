@@ -18,6 +18,8 @@ from django.core.exceptions import ImproperlyConfigured
 ON, OFF = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 NICE_MAX = 19
+PRICE_MAX = 1_000_000
+"""Per GB and month: a greater number has the wrong unit."""
 TAILS_MAX = 200
 CLUSTER_COLOURS = ("none", "red", "orange", "green", "blue", "purple")
 """Marks of a cluster in the console. They are outside of the palette of states, and the cluster's name always stands beside."""
@@ -95,6 +97,16 @@ def _memory(text: str) -> str:
     return text
 
 
+def _price(text: str) -> float | None:
+    if not text:
+        return None
+    value = float(text)
+    if not 0 <= value <= PRICE_MAX:
+        raise ValueError(text)
+    return value
+
+
+PRICE = Kind("decimal", f"0 to {PRICE_MAX:,}, or empty", _price)
 SWITCH = _choice({**dict.fromkeys(ON, True), **dict.fromkeys(OFF, False)}, "boolean")
 TEXT = Kind("string", "any text", str)
 FOLDER = Kind("path", "a directory, relative to the working directory or absolute", lambda text: Path(text).resolve())
@@ -256,6 +268,23 @@ class WeirSettings:
         SWITCH,
         "off",
         "Damaged replicas that brokers report are deleted and fetched again automatically, if another replica is in sync.",
+    )
+    price_disk: float | None = _variable(
+        "WEIR_PRICE_DISK_GB_MONTH",
+        PRICE,
+        "",
+        "Price of brokers' disks per GB (10^9 bytes) and month, for cost estimates on the pages of topics. Replicas count each.",
+        default_note="no estimate",
+    )
+    price_remote: float | None = _variable(
+        "WEIR_PRICE_REMOTE_GB_MONTH",
+        PRICE,
+        "",
+        "Price of the remote store of tiered storage per GB (10^9 bytes) and month. Requests and traffic are not estimated.",
+        default_note="no estimate",
+    )
+    price_currency: str = _variable(
+        "WEIR_PRICE_CURRENCY", TEXT, "USD", "Currency of the prices, shown beside the estimates."
     )
     second_person: bool = _variable(
         "WEIR_SECOND_PERSON",

@@ -15,6 +15,7 @@ from brokerd.authz.quotas import Quotas
 from brokerd.cluster.model import Now
 from brokerd.net.connection import Connection
 from brokerd.net.request import Request
+from brokerd.remote.sizes import RemoteSizes
 from brokerd.replication.produce_latency import ProduceLatency
 from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica_manager import ReplicaManager
@@ -46,6 +47,9 @@ QUOTA_USE_MAX = 1_000
 LAGGING_TOLD_MAX = 20_000
 """Replicas out of sync per response, about 40 bytes each. With a dead broker, a leader of many partitions has as many of them."""
 
+REMOTE_MAX = 20_000
+"""Partitions with tiered storage per response, about 60 bytes each."""
+
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
 
@@ -59,7 +63,9 @@ class LogDirsApi:
         auth: AuthHelper,
         quotas: Quotas,
         connections: Callable[[], Iterable[tuple[str, Connection]]],
+        remote_sizes: Callable[[], Iterable[RemoteSizes]] = tuple,
     ) -> None:
+        self._remote_sizes = remote_sizes
         self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
         self._auth, self._quotas, self._connections = auth, quotas, connections
 
@@ -122,6 +128,18 @@ class LogDirsApi:
         lagging = list(islice(self._lagging(), LAGGING_TOLD_MAX)) if body.lagging else []
         rates = self._quota_use() if body.quota_use else []
         answer = DescribeLogDirsResponse(results=results, produce_times=times, lagging=lagging, quota_use=rates)
+        if body.remote:
+            answer.remote = [
+                DescribeLogDirsResponse.RemoteSize(
+                    topic=s.topic,
+                    partition_index=s.tp.partition,
+                    remote=s.remote,
+                    local_only=s.local_only,
+                    copying=s.copying,
+                    read=s.read,
+                )
+                for s in islice(self._remote_sizes(), REMOTE_MAX)
+            ]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
                 self._connections(), self._clock().mono_ms, CLIENTS_MAX

@@ -40,6 +40,8 @@ class RemoteLog:
         self.tp = tp
         self.segments: dict[str, RemoteSegment] = {}
         """{segment id: newest valid state}, in the order of their first records."""
+        self.finished_bytes = 0
+        """Bytes of the segments with a finished copy."""
         self.claim: LeaderClaim | None = None
         """The claim with the highest leader epoch."""
         self.claims: set[int] = set()
@@ -86,13 +88,14 @@ class RemoteLog:
                 self.segments[segment.segment_id] = segment.with_state(S.DELETE_STARTED, segment.author_epoch)
             return False
         self.stale.pop(segment.segment_id, None)
+        self.finished_bytes += _finished_bytes(segment) - _finished_bytes(before)
         self.segments[segment.segment_id] = segment
         return True
 
     def _forget(self, key: str) -> None:
         kind, _, rest = key.partition(":")
         if kind == SEGMENT:
-            self.segments.pop(rest, None)
+            self.finished_bytes -= _finished_bytes(self.segments.pop(rest, None))
             self.stale.pop(rest, None)
         elif kind == LEADER:
             self.claims.discard(int(rest))
@@ -110,3 +113,7 @@ class RemoteLog:
     @property
     def empty(self) -> bool:
         return not self.segments
+
+
+def _finished_bytes(segment: RemoteSegment | None) -> int:
+    return segment.size_bytes if segment is not None and segment.state is S.COPY_FINISHED else 0

@@ -8,7 +8,7 @@ Does not contain: decisions (`remote/leader`), the topic (`remote_metadata`), re
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from brokerd.remote.leader import (
 from brokerd.remote.process import RemoteHelper
 from brokerd.remote.remote_log import RemoteLog
 from brokerd.remote.segments import MetadataChange, RemoteSegment
+from brokerd.remote.sizes import RemoteSizes, remote_sizes
 from brokerd.remote.view import RemoteView
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.remote_reads import RemoteReads
@@ -235,6 +236,15 @@ class RemoteLogs:
         if tiered is not None:
             tiered.leader.request_start(offset)
             self._changed[replica.tp] = None
+
+    def sizes(self) -> Iterator[RemoteSizes]:
+        """Of the partitions with tiered storage that this broker leads. A partition whose remote log is not loaded yet is left out."""
+        for tp, tiered in self.led.items():
+            replica, leader = tiered.replica, tiered.leader
+            if leader.view.loaded:
+                segments = (LocalSegment(s.base_offset, s.end_offset, s.size) for s in replica.log.segments)
+                read = self.reads.bytes_read.get(tp, 0)
+                yield remote_sizes(replica.topic, leader, replica.log.start_offset, segments, read)
 
     # -- copying and deleting --------------------------------------------------------------------------------------------------
     def _copy(self, tiered: TieredPartition, effect: CopySegment) -> None:

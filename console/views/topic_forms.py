@@ -25,7 +25,7 @@ from console.views.shell import (
 )
 from controlplane.domain.config_units import parsed
 from controlplane.domain.text import size_text
-from controlplane.selectors import partitions, recoveries, topics
+from controlplane.selectors import partitions, recoveries, remote_sizes, topics
 from controlplane.services import Rejected, recovery
 from controlplane.services import topics as services
 from controlplane.services.topic_problems import config_problems
@@ -242,6 +242,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
         {
             "p": row,
             "p_text": str(index),
+            "storage": lazy(remote_sizes.partition_storage, name, index),
             "h": lazy(page_charts, request, f"partition:{name}:{index}", *PARTITION_CHARTS),
             "recoveries": recoveries.recovery_list(topic=name, partition=index, per_page=10).rows,
             "damage_reports": recoveries.damage_report_list(open_only=True, topic=name, partition=index).rows,

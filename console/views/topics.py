@@ -11,7 +11,16 @@ from console import exports
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
-from controlplane.selectors import changes, delayed_messages, groups, half_messages, partitions, recoveries, topics
+from controlplane.selectors import (
+    changes,
+    delayed_messages,
+    groups,
+    half_messages,
+    partitions,
+    recoveries,
+    remote_sizes,
+    topics,
+)
 
 ONLY = {"": "All", "problems": "With problems", "moving": "Reassigning", "drift": "Drift"}
 COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Size, MB|Cleanup policy"
@@ -85,6 +94,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "has_delayed_messages": lazy(delayed_messages.front_topic, name),
         "has_half_messages": lazy(half_messages.front_topic, name),
         "h": lazy(page_charts, request, f"topic:{name}", "records_per_s", "size_bytes"),
+        "storage": lazy(remote_sizes.topic_storage, name),
         "drift": next((d for d in topics.drift_list() if d.name == name), None)
         if detail.row.state == "drift"
         else None,

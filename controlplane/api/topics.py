@@ -26,6 +26,7 @@ from controlplane.selectors import half_messages, key_lookups, messages, partiti
 from controlplane.selectors import topics as selectors
 from controlplane.selectors.common import Page
 from controlplane.selectors.entity_tags import topic_tag
+from controlplane.selectors.remote_sizes import PartitionStorage, TopicStorage, partition_storage, topic_storage
 from controlplane.services import Rejected, produce
 from controlplane.services import topics as services
 from controlplane.services.records import look_up_records, read_records
@@ -38,6 +39,8 @@ KEY_LOOKUP = serializers.shape(key_lookups.KeyLookup)
 MESSAGES = serializers.shape(messages.MessageRead)
 PARTITION = serializers.shape(partitions.PartitionRow)
 PRODUCED = serializers.shape(produce.ProduceResult)
+PARTITION_STORAGE = serializers.shape(PartitionStorage)
+STORAGE = serializers.shape(TopicStorage)
 TOPIC = serializers.shape(selectors.TopicRow)
 
 
@@ -131,6 +134,24 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DelayedMessageViews):
     @action(detail=True, serializer_class=PARTITION, url_path="partitions/<int:partition>")
     def partition(self, request: Request, name: str, partition: int) -> Response:
         return Response(self.get_serializer(_partition(name, partition)).data)
+
+    @extend_schema(responses={200: STORAGE})
+    @action(detail=True, tag_of=None, **NO_LIST)
+    def storage(self, request: Request, name: str) -> Response:
+        """Local and remote bytes of the topic, and an estimate of their cost per month."""
+        found = topic_storage(name)
+        if found is None:
+            raise Http404
+        return Response(STORAGE(found).data)
+
+    @extend_schema(responses={200: PARTITION_STORAGE})
+    @action(detail=True, url_path="partitions/<int:partition>/storage", tag_of=None, **NO_LIST)
+    def partition_storage(self, request: Request, name: str, partition: int) -> Response:
+        """Local and remote bytes of the partition, and an estimate of their cost per month."""
+        found = partition_storage(name, partition)
+        if found is None:
+            raise Http404
+        return Response(PARTITION_STORAGE(found).data)
 
     @extend_schema(responses={200: HALF_MESSAGES})
     @action(detail=True, url_path="half-messages", tag_of=None, **NO_LIST)

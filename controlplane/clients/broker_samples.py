@@ -22,6 +22,17 @@ PARTITIONS_PER_REQUEST = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteSample:
+    """Bytes of a partition with tiered storage. `remote`: finished copies, `local_only`: local records without a copy, `copying`: the segment that is being
+    copied, `read`: records that were read from the store for consumers since the broker leads the partition."""
+
+    remote: int
+    local_only: int
+    copying: int
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
@@ -45,6 +56,8 @@ class BrokerSample:
     stable: Mapping[Key, int] = field(default_factory=dict)
     produce_counts: tuple[int, ...] = ()
     """Produce requests since the start of the broker by latency (`brokerd.cluster.latency_buckets`), requested with `replicas`; empty: not reported."""
+    remote: Mapping[Key, RemoteSample] | None = None
+    """Of the partitions with tiered storage that the broker leads; None: not requested."""
 
 
 def sample_broker(
@@ -72,7 +85,7 @@ def sample_broker(
     for topic, index in stuck:
         waiting.setdefault(topic, []).append(index)
     directories = _log_dirs(connection) if with_sizes else _Directories()
-    lagging, produce_counts = _of_leader(connection) if with_sizes and leads else ({}, ())
+    led = _of_leader(connection) if with_sizes and leads else _Led()
     return BrokerSample(
         broker_id=broker_id,
         at_ms=time.time_ns() // 1_000_000,
@@ -84,20 +97,35 @@ def sample_broker(
         slow=directories.slow,
         hung=directories.hung,
         probe_ms=directories.probe_ms,
-        lagging=lagging,
+        lagging=led.lagging,
         stable=list_offsets(connection, waiting, LATEST, READ_COMMITTED) if waiting else {},
-        produce_counts=produce_counts,
+        produce_counts=led.produce_counts,
+        remote=led.remote,
     )
 
 
-def _of_leader(connection: KafkaConnection) -> tuple[dict[Key, dict[int, tuple[int, int]]], tuple[int, ...]]:
-    """{partition: {broker: (log end, log start)}} of the out-of-sync replicas of the partitions that the broker leads, and its histogram of produce latencies,
-    which only a request without partitions gets. Empty for a broker of a version that does not report them."""
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True))
-    out: dict[Key, dict[int, tuple[int, int]]] = {}
+@dataclass(frozen=True, slots=True)
+class _Led:
+    """What a broker reports about the partitions that it leads. `lagging`: as in BrokerSample. `produce_counts`: only a request without partitions gets
+    it."""
+
+    lagging: Mapping[Key, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
+    produce_counts: tuple[int, ...] = ()
+    remote: Mapping[Key, RemoteSample] | None = None
+
+
+def _of_leader(connection: KafkaConnection) -> _Led:
+    """Out-of-sync replicas, the histogram of produce latencies, and remote sizes. Empty for a broker of a version that does not report them."""
+    answer = connection.call(
+        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True, remote=True)
+    )
+    lagging: dict[Key, dict[int, tuple[int, int]]] = {}
     for copy in answer.lagging:
-        out.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
-    return out, tuple(answer.produce_times or ())
+        lagging.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
+    remote = {
+        (r.topic, r.partition_index): RemoteSample(r.remote, r.local_only, r.copying, r.read) for r in answer.remote
+    }
+    return _Led(lagging, tuple(answer.produce_times or ()), remote)
 
 
 def list_offsets(

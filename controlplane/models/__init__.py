@@ -18,6 +18,7 @@ from controlplane.models.cluster import (
     LogEnds,
     ObservedTopic,
     Partition,
+    RemoteSize,
     Replica,
 )
 from controlplane.models.healing import HealingRun, HealingSetting
@@ -85,6 +86,7 @@ __all__ = [
     "Plan",
     "PlanChunk",
     "Proposal",
+    "RemoteSize",
     "Replica",
     "ReplicaDamageReport",
     "ReplicaRecovery",

@@ -238,6 +238,23 @@ class Replica(models.Model):
         return f"{self.topic_name}-{self.index} on broker {self.broker_id}"
 
 
+class RemoteSize(models.Model):
+    """Sizes of a partition with tiered storage, in bytes, as its leader reports them. `remote_bytes`: finished copies. `local_only_bytes`: local records
+    without a copy. `copying_bytes`: the segment that is being copied, 0 = none. `read_bytes_per_s`: read from the store for consumers; null = unknown."""
+
+    partition = models.OneToOneField(Partition, on_delete=models.CASCADE, primary_key=True, related_name="remote_size")
+    remote_bytes = models.BigIntegerField(help_text="Finished copies, in bytes.")
+    local_only_bytes = models.BigIntegerField(help_text="Local records without a copy, in bytes.")
+    copying_bytes = models.BigIntegerField(help_text="The segment that is being copied, in bytes; 0: none.")
+    read_bytes_per_s = models.FloatField(
+        null=True, help_text="Bytes per second that are read from the store for consumers; null: unknown."
+    )
+    sampled_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"remote size of partition {self.partition_id}"
+
+
 class LogEnds(models.Model):
     """History of a partition's log end offset, from the oldest unread record on. It preserves lag in time over a restart. `observed`:
     [[milliseconds, end], ...] (`log_ends.Ends.stored`)."""

@@ -25,6 +25,7 @@ from controlplane.models import Broker, ObservedTopic, Partition, Replica
 from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.projection import MetadataProjection
+from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import min_insync
 
@@ -72,6 +73,7 @@ class MetricsCache:
         """Number of replicas in a broker's directories, as it reports."""
         self.replica_counts_in_rows: dict[int, int] = {}
         """The same number in the rows: a page that reloads because of it must read the new value."""
+        self.remote = RemoteSizeCache()
         self.directories: dict[int, dict[str, Any]] = {}
         """What a broker reports about its log directories, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
@@ -137,6 +139,7 @@ class MetricsCache:
                 }
                 self._take_sizes(sample, leaders, changed)
                 self._take_lagging(sample, leaders, changed)
+            self.remote.take(sample, leaders)
         self._forget_gone(leaders, changed)
         self._take_topics(leaders, changed, now_ms)
         facts = self._facts(image)
@@ -278,6 +281,7 @@ class MetricsCache:
             self._write_brokers(now)
             self.lags.write(changed.groups, changed.groups_gone, now, settled=self.settled)
             self.lags.store(lambda key: partition_pk(projection, ids, key), int(now.timestamp() * 1000))
+        self.remote.write(lambda key: partition_pk(projection, ids, key), now)
         self.replica_counts_in_rows = dict(self.replica_counts)
 
     def _write_sizes(self, changed: Changed, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: Any) -> None:

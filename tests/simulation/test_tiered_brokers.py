@@ -14,7 +14,7 @@ from brokerd.cluster.model import REMOTE_LOG_METADATA_TOPIC
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages import FetchRequest
+from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest
 from controlplane.controller.events import DesiredAssignment
 from tests.simulation.scene import PATIENT, Scene
 
@@ -47,6 +47,10 @@ class TieredScene(Scene):
     @property
     def store(self) -> dict[str, bytes]:
         return self.cluster.remote_store.objects
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(len(content) for name, content in self.store.items() if name.endswith(".log"))
 
     def local_start(self, broker: int) -> int:
         replica = self.cluster.brokers[broker].broker.partitions.hosted.get(self.tp)
@@ -89,6 +93,17 @@ class TieredScene(Scene):
                     offset += 1
         return out
 
+    def remote_size(self) -> DescribeLogDirsResponse.RemoteSize:
+        """What the leader reports about the sizes of the partition over both tiers."""
+        answers: list[DescribeLogDirsResponse] = []
+        body = DescribeLogDirsRequest(topics=[], remote=True)
+        self.client.enter(
+            lambda: self.client.send_request(self.state.leader, ApiKey.DESCRIBE_LOG_DIRS, 4, body, answers.append)
+        )
+        self.cluster.until(lambda: bool(answers), 10, "the remote sizes")
+        (found,) = answers[0].remote
+        return found
+
     def leads_another(self, broker: int) -> bool:
         return self.state.leader not in (broker, -1)
 
@@ -108,6 +123,11 @@ def test_old_records_are_read_from_the_store(seed: int) -> None:
     scene.produce(60)
     scene.until_tiered()
     assert scene.read_all() == scene.written
+    while (remote := scene.remote_size()).remote != scene.stored_bytes:  # the last copy is not finished yet
+        scene.pass_ms(200)
+    log = scene.cluster.brokers[scene.state.leader].broker.partitions.hosted[scene.tp].log
+    assert 0 < remote.local_only < log.size_bytes, "some local segments have a copy"
+    assert (remote.copying, remote.read > 0) == (0, True)
     assert len([n for n in scene.store if n.endswith(".log")]) > 3
 
 

@@ -186,6 +186,8 @@ class DescribeLogDirsRequest(Struct):
     clients: bool = f("bool", "2+", tag=10_003, tagged="2+")
     # A tag of Weir: the response must also contain the health of each directory's disk.
     disks: bool = f("bool", "2+", tag=10_005, tagged="2+")
+    # A tag of Weir: the response must also contain the remote sizes of the partitions with tiered storage that this broker leads.
+    remote: bool = f("bool", "2+", tag=10_006, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -231,6 +233,17 @@ class DescribeLogDirsResponse(Struct):
         per_second: float = f("float64")
 
     @dataclass(slots=True)
+    class RemoteSize(Struct):
+        """Bytes of a partition with tiered storage: `brokerd.remote.sizes`."""
+
+        topic: str = f("string")
+        partition_index: int = f("int32")
+        remote: int = f("int64")
+        local_only: int = f("int64")
+        copying: int = f("int64")
+        read: int = f("int64")
+
+    @dataclass(slots=True)
     class ConnectedClient(Struct):
         """The connections with equal properties. Times in milliseconds: the age of the oldest one, and the time since the last request."""
 
@@ -262,6 +275,8 @@ class DescribeLogDirsResponse(Struct):
     # The clients with the most traffic, and the number of all. `brokerd.apis.connected_clients`.
     clients: list[DescribeLogDirsResponse.ConnectedClient] = f(array("ConnectedClient"), "2+", tag=10_003, tagged="2+")
     client_count: int = f("int32", "2+", tag=10_004, tagged="2+")
+    # Sizes over both tiers. `brokerd.remote.sizes`.
+    remote: list[DescribeLogDirsResponse.RemoteSize] = f(array("RemoteSize"), "2+", tag=10_006, tagged="2+")
 
 
 @dataclass(slots=True)

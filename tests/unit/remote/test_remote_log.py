@@ -7,6 +7,7 @@ from uuid import UUID
 from brokerd.cluster.model import TopicPartition
 from brokerd.remote.remote_log import CLAIMS_KEPT, RemoteLog
 from brokerd.remote.segments import (
+    SEGMENT,
     Forgotten,
     LeaderClaim,
     LogStart,
@@ -88,3 +89,23 @@ def test_compaction_changes_no_state() -> None:
     newest = {key_of(c): i for i, c in enumerate(changes)}
     compacted = [c for i, c in enumerate(changes) if newest[key_of(c)] == i]
     assert replayed(*compacted).segments == replayed(*changes).segments
+
+
+def test_finished_bytes_follow_the_states_of_the_segments() -> None:
+    def bytes_of(log: RemoteLog) -> int:
+        assert log.finished_bytes == sum(s.size_bytes for s in log.in_state(S.COPY_FINISHED))
+        return log.finished_bytes
+
+    log = replayed(segment(S.COPY_STARTED))
+    assert bytes_of(log) == 0
+    log.apply(segment(S.COPY_FINISHED))
+    log.apply(segment(S.COPY_FINISHED))
+    log.apply(segment(S.COPY_FINISHED, own_id="b", start=10, end=20))
+    assert bytes_of(log) == 200
+    log.apply(segment(S.DELETE_STARTED))
+    assert bytes_of(log) == 100
+    log.apply(segment(S.DELETE_FINISHED))
+    log.apply(Forgotten(TP, f"{SEGMENT}:a"))
+    assert bytes_of(log) == 100
+    log.apply(Forgotten(TP, f"{SEGMENT}:b"))
+    assert bytes_of(log) == 0
