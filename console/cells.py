@@ -1,6 +1,6 @@
 """Changes that a live update makes to a page: cells, chart points, panels to reload. Pure functions.
 
-A subject is the object of a row: `cluster`, `broker:1`, `topic:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `move:7`, `archive:3`. Only the
+A subject is the object of a row: `cluster`, `broker:1`, `topic:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `share-group:G`, `move:7`, `archive:3`. Only the
 subjects that the page shows are rendered, so a cluster of 10,000 topics costs a page no more than its own rows.
 """
 
@@ -294,6 +294,25 @@ def _lag(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
             )
 
 
+def _share_groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+    out.marks["share-groups", ""] = data["total"]
+    for g in data["groups"]:
+        out.marks[f"share-members:{g['group_id']}", ""] = (g["member_count"], g["state"], len(g["partitions"]))
+        if f"share-group:{g['group_id']}" in subjects:
+            out.put(
+                f"share-group:{g['group_id']}",
+                state=f.state(g["state"]),
+                members=f.number(g["member_count"]),
+                lag=f.number(g["lag_records"]),
+                unknown=f.count(g["partitions_unknown"], "amber"),
+            )
+        for p in g["partitions"]:
+            subject = f"share-lag:{g['group_id']}:{p['topic']}:{p['index']}"
+            if subject in subjects:
+                out.put(subject, start=f.number(p["start_offset"]), lag=f.number(p["lag_records"]))
+    out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects
+
+
 NO_PRODUCE_LATENCY = "No produce requests on the brokers of this move, or no sample yet."
 
 
@@ -363,6 +382,7 @@ _KINDS: dict[str, Callable[[dict[str, Any], Set[str], PageUpdate], None]] = {
     live_events.TOPICS: _topics,
     live_events.GROUPS: _groups,
     live_events.LAG: _lag,
+    live_events.SHARE_GROUPS: _share_groups,
     live_events.MOVES: _moves,
     live_events.CHANGES: _changes,
     live_events.ARCHIVES: _archives,

@@ -43,6 +43,7 @@ PAGES = (
     ("Topics", "topics"),
     ("Routes", "routes"),
     ("Consumer groups", "groups"),
+    ("Share groups", "share-groups"),
     ("Offset resets", "offset-resets"),
     ("Transactions", "transactions"),
     ("Hanging transactions", "hanging-transactions"),

@@ -32,6 +32,7 @@ from controlplane.api import (
     recoveries,
     restarts,
     routes,
+    share_groups,
     spark_jobs,
     top,
     topics,
@@ -65,6 +66,7 @@ router.register("quotas", quotas.QuotaViewSet, "quota")
 router.register("recoveries", recoveries.RecoveryViewSet, "recovery")
 router.register("restarts", restarts.RollingRestartViewSet, "restart")
 router.register("routes", routes.RouteViewSet, "route")
+router.register("share-groups", share_groups.ShareGroupViewSet, "share-group")
 router.register("silences", alerts.SilenceViewSet, "silence")
 router.register("spark-jobs", spark_jobs.SparkJobViewSet, "spark-job")
 router.register("spark-runs", spark_jobs.SparkRunViewSet, "spark-run")

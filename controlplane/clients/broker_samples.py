@@ -12,6 +12,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.group_samples import GroupSample, Key, sample_groups
+from controlplane.clients.share_groups import DescribedShareGroup, sample_share_groups
 
 LATEST, EARLIEST = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -58,6 +59,8 @@ class BrokerSample:
     """Produce requests since the start of the broker by latency (`brokerd.cluster.latency_buckets`), requested with `replicas`; empty: not reported."""
     remote: Mapping[Key, RemoteSample] | None = None
     """Of the partitions with tiered storage that the broker leads; None: not requested."""
+    share_groups: tuple[DescribedShareGroup, ...] | None = ()
+    """None: not answered in time."""
 
 
 def sample_broker(
@@ -92,6 +95,7 @@ def sample_broker(
         offsets=offsets,
         replicas=directories.replicas,
         groups=sample_groups(connection),
+        share_groups=sample_share_groups(connection, broker_id),
         space=directories.space,
         failed=directories.failed,
         slow=directories.slow,

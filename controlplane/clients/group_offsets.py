@@ -19,7 +19,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.broker_samples import EARLIEST, LATEST, PARTITIONS_PER_REQUEST
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
-from controlplane.clients.group_samples import DescribedGroupState
+from controlplane.clients.group_samples import DescribedGroupState, GroupType
 from controlplane.domain.offset_reset import CommittedOffset, Key, LogRange
 
 CALL_SECONDS = 5.0
@@ -113,6 +113,12 @@ class GroupOffsetsClient:
             ),
         )
 
+    def is_share_group(self) -> bool:
+        """Whether its coordinator lists the group as a share group (KIP-932)."""
+        body = m.ListGroupsRequest(types_filter=[GroupType.SHARE])
+        listed = self._coordinated(ApiKey.LIST_GROUPS, 5, body, lambda a: a.error_code).groups
+        return any(g.group_id == self.group_id and g.group_type == GroupType.SHARE for g in listed)
+
     def committed(
         self, keys: Iterable[Key] | None = None, group_id: str = ""
     ) -> tuple[dict[Key, CommittedOffset], set[Key]]:
@@ -124,7 +130,7 @@ class GroupOffsetsClient:
         if keys is not None:
             topics = [
                 request.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-                for name, indexes in _by_topic(keys).items()
+                for name, indexes in by_topic(keys).items()
             ]
         asked = request.OffsetFetchRequestGroup(group_id=group, topics=topics)
         body = request(groups=[asked], require_stable=True)
@@ -168,7 +174,7 @@ class GroupOffsetsClient:
         request = m.ListOffsetsRequest
         found: dict[Key, int] = {}
         for leader in sorted({b for b in leaders.values() if b in self._brokers}):
-            for keys in _chunks([k for k, b in leaders.items() if b == leader]):
+            for keys in chunks([k for k, b in leaders.items() if b == leader]):
                 topics = [
                     request.ListOffsetsTopic(
                         name=name,
@@ -176,7 +182,7 @@ class GroupOffsetsClient:
                             request.ListOffsetsPartition(partition_index=i, timestamp=timestamp) for i in indexes
                         ],
                     )
-                    for name, indexes in _by_topic(keys).items()
+                    for name, indexes in by_topic(keys).items()
                 ]
                 try:
                     answer = self._call(self._brokers[leader], ApiKey.LIST_OFFSETS, 5, request(-1, 0, topics))
@@ -195,7 +201,7 @@ class GroupOffsetsClient:
         empty = all offsets are committed."""
         request = m.OffsetCommitRequest
         errors: dict[Key, ErrorCode] = {}
-        for keys in _chunks(sorted(offsets)):
+        for keys in chunks(sorted(offsets)):
             topics = [
                 request.OffsetCommitRequestTopic(
                     name=name,
@@ -209,7 +215,7 @@ class GroupOffsetsClient:
                         for i in indexes
                     ],
                 )
-                for name, indexes in _by_topic(keys).items()
+                for name, indexes in by_topic(keys).items()
             ]
             body = request(group_id=self.group_id, generation_id_or_member_epoch=-1, member_id="", topics=topics)
             answer = self._coordinated(ApiKey.OFFSET_COMMIT, 8, body, _coordinator_error)
@@ -220,13 +226,13 @@ class GroupOffsetsClient:
         """Delete committed offsets. The coordinator refuses topics that a member is subscribed to. The errors by partition."""
         request = m.OffsetDeleteRequest
         errors: dict[Key, ErrorCode] = {}
-        for chunk in _chunks(sorted(keys)):
+        for chunk in chunks(sorted(keys)):
             topics = [
                 request.OffsetDeleteRequestTopic(
                     name=name,
                     partitions=[request.OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
                 )
-                for name, indexes in _by_topic(chunk).items()
+                for name, indexes in by_topic(chunk).items()
             ]
             answer = self._coordinated(
                 ApiKey.OFFSET_DELETE,
@@ -339,13 +345,15 @@ def _errors(answer: Any) -> dict[Key, ErrorCode]:
     }
 
 
-def _by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
+def by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
+    """{topic: partition indexes}."""
     out: dict[str, list[int]] = {}
     for topic, index in keys:
         out.setdefault(topic, []).append(index)
     return out
 
 
-def _chunks(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+def chunks(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    """The partitions of each request."""
     for at in range(0, len(keys), PARTITIONS_PER_REQUEST):
         yield keys[at : at + PARTITIONS_PER_REQUEST]

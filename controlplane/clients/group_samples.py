@@ -20,10 +20,11 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupType(StrEnum):
-    """The protocol of a group, as ListGroups returns it (KIP-848)."""
+    """The protocol of a group, as ListGroups returns it (KIP-848, KIP-932)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class DescribedGroupState(StrEnum):
@@ -61,7 +62,7 @@ class GroupSample:
 def sample_groups(connection: KafkaConnection) -> tuple[GroupSample, ...]:
     """The groups that this broker coordinates. Raises NoAnswer."""
     listed = connection.call(ApiKey.LIST_GROUPS, 5, m.ListGroupsRequest())
-    names = [g.group_id for g in listed.groups]
+    names = [g.group_id for g in listed.groups if g.group_type != GroupType.SHARE]
     if not names:
         return ()
     # Each protocol has its own describe API. A broker that lists no consumer protocol group may not support its API.

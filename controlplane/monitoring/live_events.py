@@ -29,6 +29,9 @@ that changed."""
 LAG = "lag"
 """{"group_id", "partitions": [{"topic", "index", "committed", "end_offset", "lag_records", "lag_ms", "lag_at_least", "status", "block",
 "retention_in_s", "client_id"}]}."""
+SHARE_GROUPS = "share_groups"
+"""{"groups": [{"group_id", "state", "member_count", "lag_records", "partitions_unknown", "partitions": [{"topic", "index", "start_offset",
+"lag_records"}]}], "gone": [group_id], "total": n}: those that changed, and the number of all."""
 MOVES = "moves"
 """{"moves": [{MOVE_KEYS}]}: those that changed."""
 MOVE_KEYS = (
@@ -55,7 +58,7 @@ CHANGES = "changes"
 ARCHIVES = "archives"
 """{"jobs": [{"id", "state", "rows", "batches", "restarts", "pid", "heartbeat_at", "note"}]}: those that changed."""
 
-KINDS = (CLUSTER, BROKERS, PARTITIONS, TOPICS, GROUPS, LAG, MOVES, CHANGES, ARCHIVES)
+KINDS = (CLUSTER, BROKERS, PARTITIONS, TOPICS, GROUPS, LAG, SHARE_GROUPS, MOVES, CHANGES, ARCHIVES)
 
 
 class LiveUpdate(TypedDict):

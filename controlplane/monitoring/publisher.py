@@ -64,6 +64,7 @@ class LivePublisher:
         if changed.topics:
             self._topics(changed.topics, [], metrics)
         self._groups(changed, metrics)
+        self._share_groups(changed, metrics)
         self._brokers(metrics)
 
     def periodic(self) -> None:
@@ -274,6 +275,27 @@ class LivePublisher:
             )
         if shapes or changed.groups_gone:
             self._hub.publish(live_events.GROUPS, {"groups": shapes, "gone": sorted(changed.groups_gone)})
+
+    def _share_groups(self, changed: Changed, metrics: MetricsCache) -> None:
+        if not changed.share_groups and not changed.share_groups_gone:
+            return
+        latest = metrics.share_groups.latest
+        shapes = [
+            {
+                "group_id": g.group_id,
+                "state": g.state,
+                "member_count": len(g.members),
+                "lag_records": g.lag_records,
+                "partitions_unknown": g.partitions_unknown,
+                "partitions": [
+                    {"topic": x.topic, "index": x.index, "start_offset": x.start, "lag_records": x.lag}
+                    for x in g.offsets
+                ],
+            }
+            for g in (latest[name] for name in sorted(changed.share_groups))
+        ]
+        gone = sorted(changed.share_groups_gone)
+        self._hub.publish(live_events.SHARE_GROUPS, {"groups": shapes, "gone": gone, "total": len(latest)})
 
 
 def _disk_alert(metrics: MetricsCache, broker_id: int) -> str:

@@ -26,6 +26,7 @@ from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
+from controlplane.monitoring.share_group_samples import ShareGroupSamples
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import min_insync
 
@@ -53,6 +54,8 @@ class Changed:
     topics: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     groups_gone: set[str] = field(default_factory=set)
+    share_groups: set[str] = field(default_factory=set)
+    share_groups_gone: set[str] = field(default_factory=set)
 
 
 class MetricsCache:
@@ -65,6 +68,7 @@ class MetricsCache:
         """Out-of-sync replicas by partition: the positions that the leader reports."""
         self.topics: dict[str, TopicFigures] = {}
         self.lags = GroupLags()
+        self.share_groups = ShareGroupSamples()
         self.answered: dict[int, bool] = {}
         self.space: dict[int, tuple[int, int]] = {}
         self.produce_counts: dict[int, tuple[int, ...]] = {}
@@ -147,6 +151,8 @@ class MetricsCache:
             changed.groups.update(self.lags.take(sample, facts, now_ms))
         if not failed and samples:
             changed.groups_gone |= self.lags.forget_groups(now_ms)
+        complete = not failed and bool(samples)
+        changed.share_groups, changed.share_groups_gone = self.share_groups.take(samples, complete=complete)
         return changed
 
     def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:

@@ -13,7 +13,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.clients.group_offsets import DEADLINE_SECONDS, GroupOffsetsClient
+from controlplane.clients.group_offsets import DEADLINE_SECONDS
+from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
 from controlplane.domain.offset_reset import UNDO_DAYS
 from controlplane.models import OffsetReset
@@ -65,7 +66,7 @@ def _wait_on(row: OffsetReset) -> None:
         _end(row, ResetState.EXPIRED, ResetCause.ACTIVE, "The group was still active at the end of the wait.")
         return
     try:
-        with GroupOffsetsClient(row.group_id) as client:
+        with offsets_client(row.group_id) as client:
             if client.status().active:
                 return
             rows = compute(client, row.spec)
@@ -108,7 +109,7 @@ def _end(row: OffsetReset, state: ResetState, cause: ResetCause, note: str) -> N
 def _settle(row: OffsetReset) -> None:
     rows = row.rows
     try:
-        with GroupOffsetsClient(row.group_id) as client:
+        with offsets_client(row.group_id) as client:
             committed, _ = client.committed([r.key for r in rows if r.changes])
     except (NoAnswer, Declined):
         return

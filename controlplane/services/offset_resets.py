@@ -20,6 +20,7 @@ from django.utils import timezone
 from brokerd.wire.errors import ErrorCode
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.clients.group_offsets import GroupOffsetsClient
+from controlplane.clients.share_offsets import offsets_client
 from controlplane.domain import offset_reset as core
 from controlplane.domain.log_ends import Age, Ends
 from controlplane.domain.offset_reset import (
@@ -61,7 +62,7 @@ def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset 
     if not group_id or len(group_id) > 255:
         raise Rejected("A group ID has 1 to 255 characters.", "group_id")
     try:
-        with GroupOffsetsClient(group_id) as client:
+        with offsets_client(group_id) as client:
             rows = compute(client, spec)
             requests = sum(client.requests.values())
     except NoAnswer as e:
@@ -199,7 +200,7 @@ def write(row: OffsetReset, actor: str, comment: str) -> OffsetReset:
     except IntegrityError:
         raise Rejected(f"Another reset of group {row.group_id!r} writes at this moment. Try again.") from None
     try:
-        with GroupOffsetsClient(row.group_id) as client:
+        with offsets_client(row.group_id) as client:
             _verify(client, row, rows)
             with transaction.atomic():
                 _record_intent(row, rows)

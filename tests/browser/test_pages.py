@@ -20,6 +20,7 @@ PAGES = {
     "clients": "/clients/?with=brokers",
     "log-directories": "/brokers/1/log-directories/",
     "leader-elections": "/brokers/leader-elections/",
+    "share-groups": "/share-groups/",
     "transactions": "/transactions/",
     "hanging-transactions": "/hanging-transactions/?topic=orders",
     "zookeeper": "/zookeeper/",

@@ -100,6 +100,9 @@ def first_updates(world: World) -> list[live_events.LiveUpdate]:
         "client_id": "",
     }
     hub.publish(live_events.LAG, {"group_id": "g", "partitions": [place]})
+    shared = {"topic": "orders", "index": 0, "start_offset": 4, "lag_records": 1}
+    group = {"group_id": "s", "state": "Stable", "member_count": 2, "lag_records": 1, "partitions_unknown": 0}
+    hub.publish(live_events.SHARE_GROUPS, {"groups": [{**group, "partitions": [shared]}], "gone": [], "total": 1})
     return hub.since(hub.run, 0) or []
 
 
@@ -123,6 +126,21 @@ def test_every_live_cell_is_updated_by_live_updates(seeded: dict[str, Any], oper
             if not any(field in written[kind] for kind in kinds)
         ]
     assert not without_update
+
+
+def test_a_share_group_updates_its_row_its_partitions_and_its_list() -> None:
+    shared = {"topic": "t", "index": 0, "start_offset": 4000, "lag_records": 1}
+    group = {"group_id": "s", "state": "Stable", "member_count": 2, "lag_records": None, "partitions_unknown": 1}
+    data = {"groups": [{**group, "partitions": [shared]}], "gone": ["old"], "total": 1}
+    update = live_events.LiveUpdate(
+        type=live_events.LIVE_TYPE, run="r", seq=1, kind=live_events.SHARE_GROUPS, data=data
+    )
+    shown = {"share-groups", "share-group:s", "share-lag:s:t:0", "share-group:old", "share-members:s"}
+    found = cells.page_update(update, shown)
+    assert found.cells["share-group:s", "members"] == "2" and "4" in found.cells["share-lag:s:t:0", "start"]
+    assert found.gone == {"share-group:old"}
+    assert found.marks["share-members:s", ""] == (2, "Stable", 1) and found.marks["share-groups", ""] == 1
+    assert cells.page_update(update, {"group:s"}).cells == {}
 
 
 @pytest.mark.django_db

@@ -24,6 +24,7 @@ PAGES = [
     "/brokers/leader-elections/",
     "/brokers/leader-elections/?topic=orders",
     "/brokers/leader-elections/?topic=orders&partition=0",
+    "/share-groups/",
     "/transactions/",
     "/transactions/?state=open&minutes=5",
     "/hanging-transactions/",

@@ -64,7 +64,7 @@ def test_the_list_is_short_and_every_address_is_a_page(operator: Client) -> None
         assert 0 < len(found) <= palette.ENTRIES_MAX
         for entry in found:
             if (
-                entry.label.startswith(("Broker", "ZooKeeper", "Clients", "Transactions", "Hanging"))
+                entry.label.startswith(("Broker", "ZooKeeper", "Clients", "Share", "Transactions", "Hanging"))
                 or ": " in entry.label
             ):
                 continue  # these pages wait for brokers

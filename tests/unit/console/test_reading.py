@@ -19,12 +19,13 @@ from tests.unit.weir.cli.test_app import FakeClient, run_with
 READS_BROKERS = (
     "/brokers/1/configs/",
     "/brokers/1/log-directories/",
+    "/share-groups/",
     "/transactions/",
     "/hanging-transactions/?topic=",
     "/zookeeper/",
     "/clients/",
 )
-"""Only the brokers have their settings, log directories, transactions and clients, and only ZooKeeper has its state. These pages wait a few seconds at most."""
+"""Only the brokers have their settings, log directories, share groups, transactions and clients, and only ZooKeeper has its state. These pages wait a few seconds at most."""
 
 READINGS = [
     "alerts",

@@ -109,8 +109,9 @@ class GroupWorldClient:
 def group_world(monkeypatch: pytest.MonkeyPatch) -> GroupWorld:
     world = GroupWorld()
     module: Any
-    for module in (offset_resets, offset_reset_worker, group_members):
-        monkeypatch.setattr(module, "GroupOffsetsClient", world.client)
+    for module in (offset_resets, offset_reset_worker):
+        monkeypatch.setattr(module, "offsets_client", world.client)
+    monkeypatch.setattr(group_members, "GroupOffsetsClient", world.client)
     return world
 
 

@@ -32,7 +32,7 @@ class Broker:
         listed = [b for api, b in self.requests if api is ApiKey.LIST_OFFSETS]
         return sum(b.topics[0].partitions[0].timestamp == timestamp for b in listed)
 
-    def call(self, api: ApiKey, version: int, body: Any) -> Any:
+    def call(self, api: ApiKey, version: int, body: Any, seconds: float = 0) -> Any:
         self.requests.append((api, body))
         match api:
             case ApiKey.LIST_OFFSETS:

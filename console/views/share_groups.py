@@ -1,0 +1,63 @@
+"""Share groups: list, one group with its members and partitions, deletion of a group without members."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+
+from console.forms import DestroyForm
+from console.fragments import outcome_label
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.selectors import share_groups as selectors
+from controlplane.services import Rejected
+from controlplane.services import share_groups as services
+
+
+@viewer_required
+def share_group_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    found = selectors.share_group_list(query=query, **list_options(request, "group_id"))
+    context = {"page": found, "found": found, "q": query}
+    return render_page(request, "console/share_groups.html", context, nav="groups")
+
+
+@viewer_required
+def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
+    found = selectors.share_group(group_id)
+    if _absent(found):
+        return not_found(request, f"share group “{group_id}”", "share-groups", nav="groups")
+    return render_page(request, "console/share_group.html", {"g": found}, nav="groups")
+
+
+@operator_required
+def delete(request: HttpRequest, group_id: str) -> HttpResponse:
+    found = selectors.share_group(group_id)
+    if _absent(found):
+        return not_found(request, f"share group “{group_id}”", "share-groups", nav="groups")
+    form = DestroyForm(group_id, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            outcome = services.delete_share_group(group_id, actor=actor(request), comment=form.cleaned_data["comment"])
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            done = "deleted" if outcome == "confirmed" else outcome_label(outcome)
+            flash(request, f"Share group {group_id}: {done}.")
+            return redirect_to("share-groups")
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(
+        request, "console/share_group_delete.html", {"g": found, "form": form}, nav="groups", status=status
+    )
+
+
+def _absent(found: selectors.ShareGroupDetail) -> bool:
+    """Every coordinator answered, and none has the group."""
+    return found.row is None and not found.brokers_silent and not found.offline_partitions

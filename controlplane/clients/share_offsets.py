@@ -1,0 +1,139 @@
+"""Start offsets of one share group (KIP-932): the requests of an offset reset, with the interface of `group_offsets`. Blocking; raises NoAnswer and
+Declined of `clients.connection`.
+
+Invariant: offsets change only while the group has no members; the coordinator refuses otherwise. Does not contain: what a reset changes
+(`domain.offset_reset`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from controlplane.clients.group_offsets import (
+    DEADLINE_SECONDS,
+    GroupOffsetsClient,
+    GroupStatus,
+    MemberStatus,
+    by_topic,
+    chunks,
+)
+from controlplane.clients.group_samples import DescribedGroupState
+from controlplane.clients.share_groups import (
+    DESCRIBE_VERSION,
+    OFFSETS_VERSION,
+    members_of,
+    offsets_of,
+    offsets_request,
+)
+from controlplane.domain.offset_reset import CommittedOffset, Key
+
+
+class ShareOffsetsClient(GroupOffsetsClient):
+    """The start offsets of a share group in place of committed offsets. They have no leader epoch and no metadata."""
+
+    def status(self) -> GroupStatus:
+        answer = self._coordinated(
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            DESCRIBE_VERSION,
+            m.ShareGroupDescribeRequest(group_ids=[self.group_id]),
+            lambda a: a.groups[0].error_code,
+            accepted=(ErrorCode.GROUP_ID_NOT_FOUND,),
+        ).groups[0]
+        if answer.error_code:
+            return GroupStatus(DescribedGroupState.DEAD, False, ())
+        members = tuple(MemberStatus(x.member_id, None, x.client_id, x.host) for x in members_of(answer))
+        return GroupStatus(answer.group_state, False, members)
+
+    def committed(
+        self, keys: Iterable[Key] | None = None, group_id: str = ""
+    ) -> tuple[dict[Key, CommittedOffset], set[Key]]:
+        if group_id:
+            return super().committed(keys, group_id)
+        body = offsets_request([self.group_id])
+        answer = self._coordinated(
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, OFFSETS_VERSION, body, lambda a: a.groups[0].error_code
+        )
+        wanted = None if keys is None else set(keys)
+        found = {(x.topic, x.index): x for x in offsets_of(answer.groups[0])}
+        return {
+            key: CommittedOffset(x.start)
+            for key, x in found.items()
+            if x.start is not None and (wanted is None or key in wanted)
+        }, set()
+
+    def commit(self, offsets: Mapping[Key, CommittedOffset]) -> dict[Key, ErrorCode]:
+        request = m.AlterShareGroupOffsetsRequest
+        errors: dict[Key, ErrorCode] = {}
+        for keys in chunks(sorted(offsets)):
+            topics = [
+                request.AlterShareGroupOffsetsRequestTopic(
+                    topic_name=name,
+                    partitions=[
+                        request.AlterShareGroupOffsetsRequestPartition(
+                            partition_index=i, start_offset=offsets[name, i].offset
+                        )
+                        for i in indexes
+                    ],
+                )
+                for name, indexes in by_topic(keys).items()
+            ]
+            body = request(group_id=self.group_id, topics=topics)
+            answer = self._coordinated(
+                ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+                0,
+                body,
+                lambda a: a.error_code,
+                accepted=(ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND),
+            )
+            if answer.error_code:
+                errors |= dict.fromkeys(keys, ErrorCode(answer.error_code))
+            errors |= {
+                (t.topic_name, p.partition_index): ErrorCode(p.error_code)
+                for t in answer.responses
+                for p in t.partitions
+                if p.error_code
+            }
+        return errors
+
+    def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:
+        """A share group's offsets are deleted for whole topics: partitions of a topic of which others stay get INVALID_REQUEST."""
+        wanted = by_topic(keys)
+        known = by_topic(self.committed()[0])
+        errors = {
+            (name, i): ErrorCode.INVALID_REQUEST
+            for name, indexes in wanted.items()
+            if set(known.get(name, ())) - set(indexes)
+            for i in indexes
+        }
+        names = sorted({name for name, indexes in wanted.items() if (name, indexes[0]) not in errors})
+        if not names:
+            return errors
+        request = m.DeleteShareGroupOffsetsRequest
+        body = request(
+            group_id=self.group_id, topics=[request.DeleteShareGroupOffsetsRequestTopic(topic_name=n) for n in names]
+        )
+        answer = self._coordinated(
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+            0,
+            body,
+            lambda a: a.error_code,
+            accepted=(ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND),
+        )
+        codes = {t.topic_name: t.error_code for t in answer.responses}
+        for name in names:
+            code = ErrorCode(answer.error_code or codes.get(name, ErrorCode.NONE))
+            if code:
+                errors |= {(name, i): code for i in wanted[name]}
+        return errors
+
+
+def offsets_client(group_id: str, deadline_s: float = DEADLINE_SECONDS) -> GroupOffsetsClient:
+    """The client for the offsets of this group, which depends on its type. Raises NoAnswer and Declined."""
+    with GroupOffsetsClient(group_id, deadline_s) as asking:
+        kind = ShareOffsetsClient if asking.is_share_group() else GroupOffsetsClient
+    client = kind(group_id, deadline_s)
+    client.requests.update(asking.requests)
+    return client

@@ -1,0 +1,31 @@
+"""The share groups in the samples of brokers: which ones changed since the last round. Memory only: pages read the groups from the brokers.
+
+Invariant: a group is forgotten only after a round in which every broker answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.clients.broker_samples import BrokerSample
+from controlplane.clients.share_groups import DescribedShareGroup
+
+
+class ShareGroupSamples:
+    def __init__(self) -> None:
+        self.latest: dict[str, DescribedShareGroup] = {}
+
+    def take(self, samples: Sequence[BrokerSample], *, complete: bool) -> tuple[set[str], set[str]]:
+        """(groups that changed, groups that are gone). `complete`: every broker answered."""
+        found: dict[str, DescribedShareGroup] = {}
+        for group in (g for s in samples for g in s.share_groups or ()):
+            # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
+            if group.group_id not in found or found[group.group_id].epoch < group.epoch:
+                found[group.group_id] = group
+        changed = {name for name, group in found.items() if self.latest.get(name) != group}
+        self.latest.update(found)
+        complete = complete and all(s.share_groups is not None for s in samples)
+        gone = self.latest.keys() - found.keys() if complete else set[str]()
+        for name in gone:
+            del self.latest[name]
+        return changed, gone

@@ -1,0 +1,214 @@
+"""Share groups (KIP-932), read from their coordinators: only the brokers know them.
+
+Invariants: a read waits at most a few seconds, and an answer names the brokers that did not respond. An unknown figure is None, never zero. A page
+describes only its own rows. Does not contain: changes of offsets (`services.offset_resets`), the deletion (`services.share_groups`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
+from controlplane.clients import share_groups as client
+from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
+from controlplane.clients.connection import KafkaConnection
+from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
+from controlplane.models import Partition
+from controlplane.selectors.common import within
+from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
+
+COLUMNS = ("group_id", "state", "coordinator")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupRow:
+    """`member_count`, `lag_records`: null if the coordinator did not describe the group. `lag_records`: records whose delivery has not ended, over the
+    partitions with a known lag; `partitions_unknown` counts the others."""
+
+    group_id: str
+    state: str
+    member_count: int | None
+    topics: list[str]
+    lag_records: int | None
+    partitions_unknown: int
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupPage(BrokerCoverage):
+    """A page of share groups. `brokers_asked` and `brokers_silent`: the groups of silent brokers are missing. `offline_partitions`: partitions of
+    __consumer_offsets without a leader; their groups are missing, too."""
+
+    rows: list[ShareGroupRow]
+    total: int
+    page: int
+    pages: int
+    per_page: int
+    sort: str
+    query: str
+    brokers_asked: int
+    brokers_silent: list[SilentBroker]
+    offline_partitions: int
+
+    @property
+    def first(self) -> int:
+        return (self.page - 1) * self.per_page + 1 if self.total else 0
+
+    @property
+    def last(self) -> int:
+        return min(self.page * self.per_page, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class SharePartitionRow:
+    """`start_offset`: the first offset whose delivery has not ended, null before the first fetch. `lag_records`: records from there on whose delivery
+    has not ended, acquired ones included. `end_offset`: as last observed. `member_count`: members to which the partition is assigned. `problem`: why
+    the offsets are unknown, or empty."""
+
+    topic: str
+    index: int
+    start_offset: int | None
+    end_offset: int | None
+    lag_records: int | None
+    member_count: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMemberRow:
+    """`partitions`: as topic-index."""
+
+    member_id: str
+    client_id: str
+    host: str
+    topics: list[str]
+    partitions: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupDetail(BrokerCoverage):
+    """One share group. `row` null: no coordinator that answered has it."""
+
+    group_id: str
+    row: ShareGroupRow | None
+    epoch: int | None
+    assignor: str
+    members: list[ShareMemberRow]
+    partitions: list[SharePartitionRow]
+    brokers_asked: int
+    brokers_silent: list[SilentBroker]
+    offline_partitions: int
+
+
+def share_group_list(*, query: str = "", sort: str = "group_id", page: int = 1, per_page: int = 50) -> ShareGroupPage:
+    """Share groups whose name contains `query`. Sort columns: COLUMNS."""
+    brokers = living_brokers()
+    answers = _ask(brokers, client.list_share_groups)
+    listed = [g for a in answers for g in a.value or [] if query.lower() in g.group_id.lower()]
+    column = sort.lstrip("-")
+    if column not in COLUMNS:
+        sort = column = COLUMNS[0]
+    listed.sort(key=lambda g: g.group_id)
+    listed.sort(key=lambda g: getattr(g, column), reverse=sort.startswith("-"))
+    page, pages, per_page = within(len(listed), page, per_page)
+    shown = listed[(page - 1) * per_page : page * per_page]
+    described = _described(shown, brokers)
+    return ShareGroupPage(
+        rows=[_row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id))) for g in shown],
+        total=len(listed),
+        page=page,
+        pages=pages,
+        per_page=per_page,
+        sort=sort,
+        query=query,
+        brokers_asked=len(answers),
+        brokers_silent=_silent(answers),
+        offline_partitions=_offline_partitions(),
+    )
+
+
+def share_group(group_id: str) -> ShareGroupDetail:
+    """One share group with its members and partitions."""
+    answers = _ask(living_brokers(), lambda c, b: client.describe_share_groups(c, [group_id]))
+    silent, offline = _silent(answers), _offline_partitions()
+    # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
+    found = max(((a.value[0], a.broker_id) for a in answers if a.value), key=lambda pair: pair[0].epoch, default=None)
+    if found is None:
+        return ShareGroupDetail(group_id, None, None, "", [], [], len(answers), silent, offline)
+    group, coordinator = found
+    return ShareGroupDetail(
+        group_id=group_id,
+        row=_row(group_id, group.state, coordinator, group),
+        epoch=group.epoch,
+        assignor=group.assignor,
+        members=[
+            ShareMemberRow(
+                x.member_id, x.client_id, x.host, list(x.topics), [f"{t}-{i}" for t, i in sorted(x.partitions)]
+            )
+            for x in group.members
+        ],
+        partitions=_partitions(group),
+        brokers_asked=len(answers),
+        brokers_silent=silent,
+        offline_partitions=offline,
+    )
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------------
+
+
+def _ask(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
+    ids = {(b.host, b.port): b.broker_id for b in brokers.values()}
+    return ask_brokers(brokers.values(), lambda connection: call(connection, ids[connection.host, connection.port]))
+
+
+def _silent(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
+    return [SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None]
+
+
+def _offline_partitions() -> int:
+    return Partition.objects.filter(topic__name=GROUP_OFFSETS_TOPIC, leader=None).count()
+
+
+def _described(
+    shown: Iterable[ListedShareGroup], brokers: Mapping[int, BrokerAddress]
+) -> dict[tuple[int, str], DescribedShareGroup]:
+    """The descriptions of these groups, by coordinator and name. Two requests per coordinator."""
+    wanted: dict[int, list[str]] = {}
+    for g in shown:
+        wanted.setdefault(g.coordinator, []).append(g.group_id)
+    answers = _ask({b: brokers[b] for b in wanted}, lambda c, b: client.describe_share_groups(c, wanted[b]))
+    return {(a.broker_id, g.group_id): g for a in answers for g in a.value or []}
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------------
+
+
+def _row(group_id: str, state: str, coordinator: int, group: DescribedShareGroup | None) -> ShareGroupRow:
+    if group is None:
+        return ShareGroupRow(group_id, state, None, [], None, 0, coordinator)
+    return ShareGroupRow(
+        group_id=group_id,
+        state=group.state,
+        member_count=len(group.members),
+        topics=sorted({x.topic for x in group.offsets} | {t for x in group.members for t in x.topics}),
+        lag_records=group.lag_records,
+        partitions_unknown=group.partitions_unknown,
+        coordinator=coordinator,
+    )
+
+
+def _partitions(group: DescribedShareGroup) -> list[SharePartitionRow]:
+    rows = Partition.objects.filter(topic__name__in={x.topic for x in group.offsets})
+    ends = {(t, i): end for t, i, end in rows.values_list("topic__name", "index", "end_offset")}
+    members = Counter(key for x in group.members for key in x.partitions)
+    return [
+        SharePartitionRow(
+            x.topic, x.index, x.start, ends.get((x.topic, x.index)), x.lag, members[x.topic, x.index], x.error
+        )
+        for x in sorted(group.offsets, key=lambda x: (x.topic, x.index))
+    ]

@@ -1,0 +1,60 @@
+"""The pages of share groups."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from controlplane.clients import kafka
+from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
+from tests.unit.controlplane.world import World
+
+
+@pytest.fixture(autouse=True)
+def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
+    found = answering(monkeypatch)
+    found.groups = {"team/billing": {("orders", 0): (5, 7), ("orders", 1): (-1, -1)}}
+    found.members = {"team/billing": ["m1"]}
+    monkeypatch.setattr(kafka, "delete_group", found.groups.pop)
+    return found
+
+
+def text(client: Client, address: str, status: int = 200) -> str:
+    answer = client.get(address)
+    assert answer.status_code == status
+    return answer.content.decode()
+
+
+def test_the_list_names_groups_and_silent_brokers(viewer: Client, groups: ShareGroupWorld) -> None:
+    page = text(viewer, "/share-groups/")
+    assert "team/billing" in page and 'data-subject="share-group:team/billing"' in page and ">7<" in page
+    assert "No matching share groups." in text(viewer, "/share-groups/?q=nothing")
+    groups.silent = {1}
+    page = text(viewer, "/share-groups/")
+    assert "2 of 3 brokers answered." in page and "No share groups." in page
+    assert "/share-groups/" in text(viewer, "/groups/"), "the page of consumer groups leads to share groups"
+
+
+def test_one_group_has_partitions_members_and_operations(
+    operator: Client, viewer: Client, groups: ShareGroupWorld
+) -> None:
+    page = text(operator, "/share-groups/team/billing/")
+    assert "orders-1" in page and "no member has fetched from it yet" in page and "m1" in page
+    assert "/delete/share-group/team/billing/" in page and "group=team%2Fbilling" in page
+    assert 'data-subject="share-lag:team/billing:orders:0"' in page
+    assert "nobody" in text(operator, "/share-groups/nobody/", 404)
+    groups.silent = {1}
+    assert "2 of 3 brokers answered." in text(viewer, "/share-groups/team/billing/")
+
+
+def test_a_deletion_needs_the_name_and_an_empty_group(operator: Client, groups: ShareGroupWorld) -> None:
+    path = "/delete/share-group/team/billing/"
+    assert "1 active member" in text(operator, path)
+    wrong = operator.post(path, {"confirm_name": "other", "comment": "obsolete"})
+    assert wrong.status_code == 400
+    given = {"confirm_name": "team/billing", "comment": "obsolete"}
+    refused = operator.post(path, given)
+    assert refused.status_code == 400 and b"Stop its consumers first" in refused.content
+    groups.members = {}
+    assert operator.post(path, given).status_code == 302 and groups.groups == {}
+    assert "nobody" in text(operator, "/delete/share-group/nobody/", 404)

@@ -1,0 +1,53 @@
+"""Share groups from the answers of their coordinators."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.selectors import share_groups as selectors
+from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
+from tests.unit.controlplane.world import World
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
+    found = answering(monkeypatch)
+    found.groups = {"b": {("orders", 0): (5, 7), ("orders", 1): (-1, -1)}, "a/1": {}, "other": {}}
+    found.members = {"b": ["m1", "m2"]}
+    return found
+
+
+def test_a_page_has_the_groups_of_all_coordinators(groups: ShareGroupWorld) -> None:
+    page = selectors.share_group_list()
+    assert [(r.group_id, r.member_count, r.lag_records, r.partitions_unknown) for r in page.rows] == [
+        ("a/1", 0, None, 0),
+        ("b", 2, 7, 1),
+        ("other", 0, None, 0),
+    ]
+    assert page.rows[1].topics == ["orders"] and page.rows[1].coordinator == 1
+    assert (page.total, page.first, page.last, page.answered, page.brokers_asked) == (3, 1, 3, 3, 3)
+    found = selectors.share_group_list(query="O", sort="-state", page=1, per_page=1)
+    assert (found.total, found.sort, [r.group_id for r in found.rows]) == (1, "-state", ["other"])
+    assert selectors.share_group_list(sort="nonsense").sort == "group_id"
+
+
+def test_a_silent_broker_is_named(groups: ShareGroupWorld) -> None:
+    groups.silent = {1}
+    page = selectors.share_group_list()
+    assert (page.rows, page.answered, page.brokers_silent[0].problem) == ([], 2, "it is frozen")
+    found = selectors.share_group("b")
+    assert found.row is None and [s.broker_id for s in found.brokers_silent] == [1]
+
+
+def test_one_group_has_members_and_partitions(groups: ShareGroupWorld) -> None:
+    found = selectors.share_group("b")
+    assert found.row is not None and (found.row.state, found.epoch, found.assignor) == ("Stable", 4, "simple")
+    assert [(p.topic, p.index, p.start_offset, p.lag_records, p.member_count) for p in found.partitions] == [
+        ("orders", 0, 5, 7, 2),
+        ("orders", 1, None, None, 2),
+    ]
+    assert [(x.member_id, x.partitions) for x in found.members] == [
+        ("m1", ["orders-0", "orders-1"]),
+        ("m2", ["orders-0", "orders-1"]),
+    ]
+    assert selectors.share_group("absent").row is None
