@@ -52,10 +52,19 @@ TONES: dict[str, str] = {
 
 
 STATE_LABELS = {
-    "asked": "requested", "deadline_passed": "retention deadline passed", "dropped": "archived", "demoted": "leadership off", "moving": "reassigning",
-    "electable": "would change", "preferred_leads": "preferred leader", "not_in_isr": "not in ISR",
-    "silent": "not responding", "unfit": "mode not possible", "unused": "not used yet", "waiting": "queued",
-}  # fmt: skip
+    "asked": "requested",
+    "deadline_passed": "retention deadline passed",
+    "dropped": "archived",
+    "demoted": "leadership off",
+    "moving": "reassigning",
+    "electable": "would change",
+    "preferred_leads": "preferred leader",
+    "not_in_isr": "not in ISR",
+    "silent": "not responding",
+    "unfit": "mode not possible",
+    "unused": "not used yet",
+    "waiting": "queued",
+}
 """Label of a state where it differs from the stored value. The REST API returns the stored value."""
 
 OUTCOME_LABELS = {"confirmed": "succeeded", "unchanged": "no change", "refused": "rejected"}
@@ -63,27 +72,38 @@ OUTCOME_LABELS = {"confirmed": "succeeded", "unchanged": "no change", "refused":
 
 MOVE_MODES: dict[tuple[str, str], tuple[str, str]] = {
     ("copy", ""): ("Copy all data", "All records are copied to the new replicas."),
-    ("tail", ""): ("New data only", "No existing record is copied: retention deletes the old records on the old replicas."),
+    ("tail", ""): (
+        "New data only",
+        "No existing record is copied: retention deletes the old records on the old replicas.",
+    ),
     ("tail", "early"): (
         "New data only, switch leaders now",
         "Leadership moves as soon as the new replicas are in sync. The old brokers keep the old records until retention deletes them.",
     ),
-}  # fmt: skip
+}
 """(mode, handover) of a move -> label, explanation."""
 
 LAG_STATUSES: dict[str, tuple[str, str, str]] = {
     "healthy": ("Healthy", "", "The group reads as fast as records arrive."),
     "idle": ("Idle", "grey", "No members and no lag."),
-    "not_subscribed": ("Not subscribed", "grey", "No member is subscribed to this topic; the committed offsets are old."),
+    "not_subscribed": (
+        "Not subscribed",
+        "grey",
+        "No member is subscribed to this topic; the committed offsets are old.",
+    ),
     "catching_up": ("Catching up", "blue", "The group has lag and reads faster than records arrive."),
     "blocked": ("Blocked", "amber", "No consumer can read further in this partition."),
     "falling_behind": ("Falling behind", "red", "Records arrive faster than the group reads."),
-    "stalled": ("Stalled", "red", "The committed offset is unchanged with lag, for longer than usual for this consumer."),
+    "stalled": (
+        "Stalled",
+        "red",
+        "The committed offset is unchanged with lag, for longer than usual for this consumer.",
+    ),
     "stopped": ("Stopped", "red", "No members and no commits, with lag."),
     "rewound": ("Rewound", "amber", "The committed offset moved backwards."),
     "data_lost": ("Data lost to retention", "red", "Retention deleted records before the group read them."),
     "unknown": ("Unknown", "grey", "No committed offset, or no broker responded."),
-}  # fmt: skip
+}
 """Status of a group: label, tone, explanation."""
 
 BLOCKS = {
@@ -262,10 +282,14 @@ def eta(bounds: Sequence[float] | None, needs_bytes_per_s: int | None = None) ->
 
 
 NO_END = {
-    "planned": "The move has not started.", "approved": "The move has not started.", "paused": "The move is paused.",
-    "done": "The move has finished.", "cancelled": "The move has finished.", "rolled_back": "The move has finished.",
+    "planned": "The move has not started.",
+    "approved": "The move has not started.",
+    "paused": "The move is paused.",
+    "done": "The move has finished.",
+    "cancelled": "The move has finished.",
+    "rolled_back": "The move has finished.",
     "failed": "The move has finished.",
-}  # fmt: skip
+}
 """States of a move without an ETA, and the reason."""
 
 

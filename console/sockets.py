@@ -209,5 +209,4 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         )
 
 
-websocket_urlpatterns = [path("ws/live", LiveSocket.as_asgi())]
-urlpatterns = websocket_urlpatterns
+urlpatterns = [path("ws/live", LiveSocket.as_asgi())]

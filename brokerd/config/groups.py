@@ -81,18 +81,24 @@ class GroupConfigDefinition:
 
 GROUP_CONFIGS = {
     "consumer.session.timeout.ms": GroupConfigDefinition(
-        "group.consumer.session.timeout.ms", "group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
         "Session time-out of the members of this group.",
     ),
     "consumer.heartbeat.interval.ms": GroupConfigDefinition(
-        "group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms",
-        "group.consumer.max.heartbeat.interval.ms", "Interval at which the members of this group send heartbeats.",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "Interval at which the members of this group send heartbeats.",
     ),
     "consumer.assignment.interval.ms": GroupConfigDefinition(
-        "group.consumer.assignment.interval.ms", "group.consumer.min.assignment.interval.ms",
-        "group.consumer.max.assignment.interval.ms", "Minimum time between two assignments of this group.",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+        "Minimum time between two assignments of this group.",
     ),
-}  # fmt: skip
+}
 """Kafka's settings of consumer groups. Those of share groups are in `share_groups`."""
 
 

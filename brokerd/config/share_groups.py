@@ -94,15 +94,32 @@ def _bounded(name: str, doc: str) -> ShareConfigDefinition:
 
 SHARE_CONFIGS = {
     "share.session.timeout.ms": _bounded("session.timeout.ms", "Session time-out of the members of this share group."),
-    "share.heartbeat.interval.ms": _bounded("heartbeat.interval.ms", "Interval at which the members of this share group send heartbeats."),
-    "share.assignment.interval.ms": _bounded("assignment.interval.ms", "Minimum time between two assignments of this share group."),
-    "share.record.lock.duration.ms": _bounded("record.lock.duration.ms", "Time for which a member holds an acquired record."),
-    "share.delivery.count.limit": _bounded("delivery.count.limit", "Number of deliveries after which a record is not delivered again."),
-    "share.partition.max.record.locks": _bounded("partition.max.record.locks", "Maximum number of records in flight per share partition."),
-    "share.auto.offset.reset": ShareConfigDefinition("Where a new share partition starts: latest, earliest, or by_duration:<ISO 8601 duration>.", default=LATEST),
-    "share.isolation.level": ShareConfigDefinition("read_committed: records of aborted transactions are not delivered. read_uncommitted: all records are delivered.", default=READ_UNCOMMITTED),
-    "share.renew.acknowledge.enable": ShareConfigDefinition("Whether members may renew the lock of a record (acknowledge type renew).", default="true"),
-}  # fmt: skip
+    "share.heartbeat.interval.ms": _bounded(
+        "heartbeat.interval.ms", "Interval at which the members of this share group send heartbeats."
+    ),
+    "share.assignment.interval.ms": _bounded(
+        "assignment.interval.ms", "Minimum time between two assignments of this share group."
+    ),
+    "share.record.lock.duration.ms": _bounded(
+        "record.lock.duration.ms", "Time for which a member holds an acquired record."
+    ),
+    "share.delivery.count.limit": _bounded(
+        "delivery.count.limit", "Number of deliveries after which a record is not delivered again."
+    ),
+    "share.partition.max.record.locks": _bounded(
+        "partition.max.record.locks", "Maximum number of records in flight per share partition."
+    ),
+    "share.auto.offset.reset": ShareConfigDefinition(
+        "Where a new share partition starts: latest, earliest, or by_duration:<ISO 8601 duration>.", default=LATEST
+    ),
+    "share.isolation.level": ShareConfigDefinition(
+        "read_committed: records of aborted transactions are not delivered. read_uncommitted: all records are delivered.",
+        default=READ_UNCOMMITTED,
+    ),
+    "share.renew.acknowledge.enable": ShareConfigDefinition(
+        "Whether members may renew the lock of a record (acknowledge type renew).", default="true"
+    ),
+}
 """Kafka's settings of share groups. `share.assignor.offload.enable` has no effect here and is not accepted."""
 
 

@@ -211,13 +211,29 @@ _QUORUM = "no KRaft quorum: the metadata log is in ZooKeeper"
 _NO_TELEMETRY = "Kafka advertises it only with a plugin that receives the metrics (KIP-714); clients that do not see it send no metrics"
 
 ABSENT: dict[int, str] = {
-    4: _INTERNAL, 5: _INTERNAL, 6: _INTERNAL, 7: _INTERNAL,
-    52: _INTERNAL, 53: _INTERNAL, 54: _INTERNAL, 55: _QUORUM, 56: _INTERNAL,
-    58: _INTERNAL, 59: _INTERNAL, 62: _INTERNAL, 63: _INTERNAL,
-    64: "KRaft only, where a registration outlives its broker; in Weir it ends with the broker's session", 67: _INTERNAL,
-    70: _INTERNAL, 71: _NO_TELEMETRY, 72: _NO_TELEMETRY, 73: _INTERNAL,
-    80: _QUORUM, 81: _QUORUM, 82: _INTERNAL,
-}  # fmt: skip
+    4: _INTERNAL,
+    5: _INTERNAL,
+    6: _INTERNAL,
+    7: _INTERNAL,
+    52: _INTERNAL,
+    53: _INTERNAL,
+    54: _INTERNAL,
+    55: _QUORUM,
+    56: _INTERNAL,
+    58: _INTERNAL,
+    59: _INTERNAL,
+    62: _INTERNAL,
+    63: _INTERNAL,
+    64: "KRaft only, where a registration outlives its broker; in Weir it ends with the broker's session",
+    67: _INTERNAL,
+    70: _INTERNAL,
+    71: _NO_TELEMETRY,
+    72: _NO_TELEMETRY,
+    73: _INTERNAL,
+    80: _QUORUM,
+    81: _QUORUM,
+    82: _INTERNAL,
+}
 """APIs of Kafka 3.9 that are not supported, with the reason. docs/apis.md is generated from both tables."""
 
 

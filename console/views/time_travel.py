@@ -15,6 +15,7 @@ from console.time_links import BEFORE, input_text
 from console.views.shell import page_number, render_page, viewer_required
 from controlplane.domain.cluster_difference import DifferenceKind
 from controlplane.selectors import cluster_history as selectors
+from controlplane.selectors import past_states
 from controlplane.services import Rejected
 
 TABS = (
@@ -127,9 +128,9 @@ def _content(choice: Choice, page: int) -> dict[str, Any]:
         kinds = [(k.kind, KIND_LABELS[DifferenceKind(k.kind)], k.count) for k in rows.kinds]
         return {"page": rows, "kinds": kinds, "labels": KIND_LABELS, "more": rows.more}
     moment = selectors.moment(choice.at)
-    found: dict[str, Any] = {"past": selectors.past_cluster(moment)}
+    found: dict[str, Any] = {"past": past_states.past_cluster(moment)}
     if choice.tab == "partitions":
-        found["page"] = selectors.past_partitions(moment, problems=choice.kind == "problems", **where)
+        found["page"] = past_states.past_partitions(moment, problems=choice.kind == "problems", **where)
     elif choice.tab == "configs":
-        found["page"] = selectors.past_configs(moment, **where)
+        found["page"] = past_states.past_configs(moment, **where)
     return found

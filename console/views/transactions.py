@@ -8,6 +8,7 @@ from django.utils.http import urlencode
 
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.domain.transactions import ALL_OPEN, CoordinatorState
+from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 
 RARE_STATES = (CoordinatorState.EMPTY, CoordinatorState.DEAD, CoordinatorState.PREPARE_EPOCH_FENCE)
@@ -57,7 +58,7 @@ def transaction(request: HttpRequest, transactional_id: str) -> HttpResponse:
 def hanging(request: HttpRequest) -> HttpResponse:
     """The form, and the result of a search for the topic that it names. `all`: a search in all topics."""
     topic, everything = request.GET.get("topic", "").strip(), bool(request.GET.get("all"))
-    found = selectors.hanging_transactions(topic) if topic or everything else None
+    found = hanging_transactions.search(topic) if topic or everything else None
     rows = [] if found is None else [(r, _propose("transaction.abort", r.target)) for r in found.rows]
     context = {"found": found, "rows": rows, "topic": topic, "everything": everything}
     return render_page(request, "console/hanging_transactions.html", context, nav="transactions")

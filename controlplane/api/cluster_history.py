@@ -13,10 +13,11 @@ from controlplane.api import serializers
 from controlplane.api.viewsets import InputMixin
 from controlplane.domain.cluster_difference import DifferenceKind
 from controlplane.selectors import cluster_history as selectors
+from controlplane.selectors import past_states
 from controlplane.selectors.common import PER_PAGE_MAX, Page
 
 KEPT = serializers.shape(selectors.KeptTime)
-CLUSTER = serializers.shape(selectors.PastCluster)
+CLUSTER = serializers.shape(past_states.PastCluster)
 DIFFERENCE = serializers.shape(selectors.ClusterDifference)
 BROKER_ID_MIN = -1
 """Broker id of cluster-wide configs."""
@@ -59,8 +60,8 @@ def page_shape(name: str, row: type) -> type[drf.Serializer[Any]]:
     return type(name, (drf.Serializer,), {"rows": serializers.shape(row)(many=True), **fields})
 
 
-PARTITIONS = page_shape("PastPartitionPage", selectors.PastPartition)
-CONFIGS = page_shape("PastConfigPage", selectors.PastConfig)
+PARTITIONS = page_shape("PastPartitionPage", past_states.PastPartition)
+CONFIGS = page_shape("PastConfigPage", past_states.PastConfig)
 
 
 def page_body(row: type, page: Page[Any]) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class PastClusterView(InputMixin):
     def get(self, request: Request) -> Response:
         """The cluster at a time: brokers, numbers of partitions and their problems. 400: the time is not known; the error names the nearest known
         times."""
-        return Response(CLUSTER(selectors.past_cluster(selectors.moment(**self.query(MomentQuery)))).data)
+        return Response(CLUSTER(past_states.past_cluster(selectors.moment(**self.query(MomentQuery)))).data)
 
 
 class PastPartitionsView(InputMixin):
@@ -88,8 +89,8 @@ class PastPartitionsView(InputMixin):
     def get(self, request: Request) -> Response:
         """Leader, ISR and replicas of each partition at a time, by topic and index."""
         given = self.query(PartitionQuery)
-        page = selectors.past_partitions(selectors.moment(given.pop("at")), **given)
-        return Response(page_body(selectors.PastPartition, page))
+        page = past_states.past_partitions(selectors.moment(given.pop("at")), **given)
+        return Response(page_body(past_states.PastPartition, page))
 
 
 class PastConfigsView(InputMixin):
@@ -98,8 +99,8 @@ class PastConfigsView(InputMixin):
         """Overrides of topics and dynamic configs of brokers at a time. With `broker` those of this broker only (-1: cluster-wide), with `topic` those
         of topics only."""
         given = self.query(StateQuery)
-        page = selectors.past_configs(selectors.moment(given.pop("at")), **given)
-        return Response(page_body(selectors.PastConfig, page))
+        page = past_states.past_configs(selectors.moment(given.pop("at")), **given)
+        return Response(page_body(past_states.PastConfig, page))
 
 
 class DifferenceView(InputMixin):

@@ -17,12 +17,13 @@ from controlplane.api import serializers
 from controlplane.api.pagination import PageQuery
 from controlplane.api.viewsets import InputMixin, RowViewSet
 from controlplane.domain.transactions import ALL_OPEN, CoordinatorState
+from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 
 DETAIL = serializers.shape(selectors.TransactionDetail)
 PAGE = serializers.shape(selectors.TransactionPage)
 ONE_PAGE = forced_singular_serializer(PAGE)  # type: ignore[no-untyped-call]
-SCAN = serializers.shape(selectors.HangingScan)
+SCAN = serializers.shape(hanging_transactions.HangingScan)
 MINUTES_MAX = 60 * 24 * 365
 """A year. The filter of the brokers is in milliseconds, 64 bits."""
 
@@ -80,7 +81,7 @@ class HangingTransactionView(InputMixin, APIView):
         """Search for transactions that are open in a partition and that no coordinator ends, as `kafka-transactions.sh find-hanging`. At most 10,000
         partitions per search."""
         given = self.query(HangingQuery)
-        scan = selectors.hanging_transactions(given["topic"], given["partition"])
+        scan = hanging_transactions.search(given["topic"], given["partition"])
         if given["topic"] and not scan.partitions:
             raise Http404(f"There is no partition like {given['topic']!r}.")
         return Response(SCAN(scan).data)

@@ -18,6 +18,7 @@ from django.utils import timezone
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
 from controlplane.domain.transactions import PartitionTransaction, TransactionVerdict
 from controlplane.models import HangingTransaction, Partition
+from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class HangingTransactionMonitor:
         found = {_key(t): t for a in answers if a.value for t in a.value.transactions}
         self._note_open(found, described, now_ms)
         suspects = [t for key, t in found.items() if key in known or now_ms - self._open_since_ms[key] >= OPEN_MS_MIN]
-        judged = selectors.verdicts(suspects, brokers)
+        judged = hanging_transactions.verdicts(suspects, brokers)
         undetermined = {_key(t) for t, v, _ in judged if v is TransactionVerdict.UNDETERMINED}
         hanging = {_key(t): (v, name) for t, v, name in judged if v.hangs}
         kept = hanging.keys() | undetermined

@@ -179,27 +179,42 @@ _DISK = ExpressionWrapper(100.0 * (F("total_bytes") - F("free_bytes")) / F("tota
 _LIVE = Broker.objects.filter(alive=True)
 
 READS: dict[TopFigure, Read] = {
-    TopFigure(TopOf.TOPICS, "records_per_s", "Records in per second", TopUnit.RECORDS_PER_S): _column(_TOPICS, "topic", "name", "records_per_s"),
+    TopFigure(TopOf.TOPICS, "records_per_s", "Records in per second", TopUnit.RECORDS_PER_S): _column(
+        _TOPICS, "topic", "name", "records_per_s"
+    ),
     TopFigure(TopOf.TOPICS, "size_bytes", "Size", TopUnit.BYTES): _column(_TOPICS, "topic", "name", "size_bytes"),
     TopFigure(TopOf.TOPICS, "growth_bytes_per_s", "Growth in the last hour", TopUnit.BYTES_PER_S): _growth,
     TopFigure(TopOf.TOPICS, "records", "Records", TopUnit.RECORDS): _column(_TOPICS, "topic", "name", "records"),
-    TopFigure(TopOf.TOPICS, "partitions", "Partitions", TopUnit.COUNT): _column(_TOPICS, "topic", "name", "partition_count"),
+    TopFigure(TopOf.TOPICS, "partitions", "Partitions", TopUnit.COUNT): _column(
+        _TOPICS, "topic", "name", "partition_count"
+    ),
     TopFigure(TopOf.PARTITIONS, "size_bytes", "Size", TopUnit.BYTES): _column(
-        Partition.objects.annotate(top_name=F("topic__name")), "partition", "pk", "size_bytes"),
+        Partition.objects.annotate(top_name=F("topic__name")), "partition", "pk", "size_bytes"
+    ),
     TopFigure(TopOf.PARTITIONS, "skew_pct", "Size, of the mean of the topic", TopUnit.PERCENT): _skew,
-    TopFigure(TopOf.GROUPS, "lag_records", "Lag", TopUnit.RECORDS): _column(ConsumerGroup.objects.all(), "group", "group_id", "lag_records"),
+    TopFigure(TopOf.GROUPS, "lag_records", "Lag", TopUnit.RECORDS): _column(
+        ConsumerGroup.objects.all(), "group", "group_id", "lag_records"
+    ),
     TopFigure(TopOf.GROUPS, "lag_s", "Lag in time", TopUnit.SECONDS): _column(
-        ConsumerGroup.objects.all(), "group", "group_id", _LAG_S, summed=False),
+        ConsumerGroup.objects.all(), "group", "group_id", _LAG_S, summed=False
+    ),
     TopFigure(TopOf.GROUPS, "lag_growth_per_s", "Growth of the lag", TopUnit.RECORDS_PER_S): _column(
-        ConsumerGroup.objects.all(), "group", "group_id", _BEHIND),
+        ConsumerGroup.objects.all(), "group", "group_id", _BEHIND
+    ),
     TopFigure(TopOf.GROUPS, "consumed_per_s", "Consumed records per second", TopUnit.RECORDS_PER_S): _column(
-        ConsumerGroup.objects.all(), "group", "group_id", "consumed_per_s"),
+        ConsumerGroup.objects.all(), "group", "group_id", "consumed_per_s"
+    ),
     TopFigure(TopOf.BROKERS, "leaders", "Leaders", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "leaders"),
     TopFigure(TopOf.BROKERS, "replicas", "Replicas", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "replicas"),
     TopFigure(TopOf.BROKERS, "replicas_out_of_sync", "Replicas out of sync", TopUnit.COUNT): _column(
-        Broker.objects.all(), "broker", "broker_id", "replicas_out_of_sync"),
-    TopFigure(TopOf.BROKERS, "size_bytes", "Size of its replicas", TopUnit.BYTES): _column(_LIVE, "broker", "broker_id", "size_bytes"),
-    TopFigure(TopOf.BROKERS, "disk_used_pct", "Disk used", TopUnit.PERCENT): _column(_LIVE, "broker", "broker_id", _DISK, summed=False),
+        Broker.objects.all(), "broker", "broker_id", "replicas_out_of_sync"
+    ),
+    TopFigure(TopOf.BROKERS, "size_bytes", "Size of its replicas", TopUnit.BYTES): _column(
+        _LIVE, "broker", "broker_id", "size_bytes"
+    ),
+    TopFigure(TopOf.BROKERS, "disk_used_pct", "Disk used", TopUnit.PERCENT): _column(
+        _LIVE, "broker", "broker_id", _DISK, summed=False
+    ),
     **{
         TopFigure(of, by, label, unit): _clients(by, by_principal=of is TopOf.PRINCIPALS)
         for of in (TopOf.CLIENTS, TopOf.PRINCIPALS)
@@ -211,7 +226,7 @@ READS: dict[TopFigure, Read] = {
             ("connections", "Connections", TopUnit.COUNT),
         )
     },
-}  # fmt: skip
+}
 
 FIGURES: dict[TopOf, list[TopFigure]] = {of: [f for f in READS if f.of is of] for of in TopOf}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from brokerd.cluster.configs import contradiction, topic_config_problem
 from brokerd.cluster.model import topic_name_problem
 from controlplane.services.common import Rejected
-from controlplane.services.topics import check_counts
+from controlplane.services.topic_checks import check_counts
 
 
 def config_problems(configs: Mapping[str, str]) -> dict[str, str]:

@@ -12,13 +12,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from brokerd.cluster.configs import contradiction, topic_config_problem, transition_problem
-from brokerd.cluster.cordons import cordoned
-from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem, topic_names_collide
-from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
+from brokerd.cluster.configs import transition_problem
+from brokerd.cluster.model import INTERNAL_TOPICS
 from controlplane.models import Broker, MovePartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
-from controlplane.services import front_topics
+from controlplane.services import front_topics, topic_checks
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
 
 
@@ -70,43 +68,6 @@ def create_topic(
         raise AlreadyExists(f"Topic {name!r} already exists; choose another name or alter the topic.", "name") from None
 
 
-def check_topic(
-    name: str,
-    *,
-    partitions: int,
-    replication_factor: int,
-    configs: Mapping[str, str],
-    assignment: Mapping[int, Sequence[int]] | None = None,
-    checked: bool = False,
-) -> None:
-    """Every check of `create_topic`, without writing. Raises Rejected."""
-    if (problem := topic_name_problem(name)) is not None:
-        raise Rejected(problem, "name")
-    if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
-        raise AlreadyExists(f"Topic {name!r} already exists; choose another name or alter the topic.", "name")
-    if not checked and (seen := ObservedTopic.objects.filter(name=name).first()) is not None:
-        if Topic.objects.filter(id=seen.id, deleted_at__isnull=False).exists():
-            raise Rejected(f"Topic {name!r} is being deleted; try again in a few seconds.", "name")
-        raise Rejected(
-            f"Topic {name!r} exists in the cluster but not in the database (drift); adopt it instead.",
-            "name",
-        )
-    if "." in name or "_" in name:
-        pattern = "^" + "".join("[._]" if c in "._" else c for c in name) + "$"
-        for other in Topic.objects.filter(deleted_at__isnull=True, name__regex=pattern).values_list("name", flat=True):
-            if topic_names_collide(name, other):
-                raise Rejected(
-                    f"Topic {name!r} differs from {other!r} only in '.' and '_', and Kafka's metric names would be the same; "
-                    "choose another name.",
-                    "name",
-                )
-    check_counts(partitions, replication_factor, against_brokers=not checked)
-    _check_configs(configs)
-    _check_together({k: str(v) for k, v in configs.items()})
-    if assignment is not None:
-        _check_assignment(assignment, range(partitions), against_brokers=not checked)
-
-
 def _create(
     name: str,
     wanted: dict[str, Any],
@@ -122,7 +83,7 @@ def _create(
         wanted["replication_factor"] = len(next(iter(assignment.values()), [])) or 1
     if wanted["replication_factor"] is None:
         wanted["replication_factor"] = max(1, min(3, Broker.objects.filter(alive=True).count()))
-    check_topic(
+    topic_checks.check_topic(
         name,
         partitions=wanted["partitions"],
         replication_factor=wanted["replication_factor"],
@@ -216,14 +177,14 @@ def _alter(
         raise Rejected(
             f"Topic {name!r} changed since you read it (generation {if_generation}, now {row.generation}); reload it."
         )
-    _check_drift(row)
+    topic_checks.check_drift(row)
     before = {"partitions": row.partitions, "configs": row.configs}
     configs = {**row.configs, **{k: str(v) for k, v in set_configs.items()}}
     for key in delete_configs:
         configs.pop(key, None)
-    _check_configs({k: configs[k] for k in set_configs if k in configs})
+    topic_checks.check_configs({k: configs[k] for k in set_configs if k in configs})
     if set_configs or delete_configs:
-        _check_together(configs)
+        topic_checks.check_together(configs)
         if (refused := transition_problem(row.configs, configs)) is not None:
             raise Rejected(refused, "configs")
     count = row.partitions if partitions is None else partitions
@@ -240,9 +201,9 @@ def _alter(
                 "Create a new topic and copy the records instead.",
                 "partitions",
             )
-        check_counts(count, row.replication_factor)
+        topic_checks.check_counts(count, row.replication_factor)
         if assignment is not None:
-            _check_assignment(assignment, range(row.partitions, count))
+            topic_checks.check_assignment(assignment, range(row.partitions, count))
             placed = {**(row.assignment or {}), **{str(k): list(v) for k, v in assignment.items()}}
     after = {"partitions": count, "configs": configs}
     if after == before:
@@ -299,7 +260,7 @@ def delete_topic(
                 f"{name!r} is internal: it stores groups or transactions, and its deletion would lose them.",
                 "name",
             )
-        _check_drift(row)
+        topic_checks.check_drift(row)
         moving = MovePartition.objects.filter(topic_id=row.id, active=True).values_list("move_id", flat=True).first()
         if moving is not None:
             raise Rejected(f"Topic {name!r} is part of move {moving}; cancel the move, or wait until it ends.", "name")
@@ -388,73 +349,3 @@ def get_topic(name: str) -> Topic:
     if ObservedTopic.objects.filter(name=name).exists():
         raise Rejected(f"Topic {name!r} exists in the cluster but not in the database (drift); adopt it first.", "name")
     raise Rejected(f"Topic {name!r} does not exist.", "name")
-
-
-# -- checks --------------------------------------------------------------------------------------------------------------
-
-
-def check_counts(partitions: int, replication_factor: int, *, against_brokers: bool = True) -> None:
-    """Raises Rejected for a number of partitions or replicas that no topic can have."""
-    if partitions < 1:
-        raise Rejected(f"{partitions} partitions are too few; the minimum is 1.", "partitions")
-    if partitions > TOPIC_PARTITIONS_MAX:
-        raise Rejected(f"{partitions} partitions are too many; the maximum is {TOPIC_PARTITIONS_MAX}.", "partitions")
-    if replication_factor < 1:
-        raise Rejected(f"Replication factor {replication_factor} is too small; the minimum is 1.", "replication_factor")
-    known = Broker.objects.count() if against_brokers else 0
-    # Without any broker row the monitor has not polled yet: the controller will check.
-    if known and replication_factor > known:
-        raise Rejected(
-            f"Replication factor {replication_factor} is larger than the number of brokers ({known}); lower it, or add brokers.",
-            "replication_factor",
-        )
-    aside = sorted(b.broker_id for b in Broker.objects.all() if cordoned(b.configs)) if against_brokers else []
-    if aside and replication_factor > known - len(aside):
-        raise Rejected(
-            f"Replication factor {replication_factor} is larger than the number of brokers that can take replicas "
-            f"({known - len(aside)}): {', '.join(map(str, aside))} {'is' if len(aside) == 1 else 'are'} cordoned; uncordon a broker, or lower the replication factor.",
-            "replication_factor",
-        )
-
-
-def _check_drift(row: Topic) -> None:
-    seen = ObservedTopic.objects.filter(id=row.id).only("generation").first()
-    if seen is not None and seen.generation > row.generation:
-        raise Rejected(
-            f"The database has generation {row.generation} of {row.name!r}, the cluster has {seen.generation} (drift, for example after a "
-            "restore); adopt the cluster's state first.",
-            "name",
-        )
-
-
-def _check_together(configs: Mapping[str, str]) -> None:
-    if (problem := contradiction(configs)) is not None:
-        raise Rejected(problem, "configs")
-
-
-def _check_configs(configs: Mapping[str, str]) -> None:
-    for name, value in configs.items():
-        if (problem := topic_config_problem(name, str(value))) is not None:
-            raise Rejected(problem, f"configs.{name}")
-
-
-def _check_assignment(
-    assignment: Mapping[int, Sequence[int]], expected: range, *, against_brokers: bool = True
-) -> None:
-    if sorted(assignment) != list(expected):
-        raise Rejected(
-            f"The assignment has partitions {sorted(assignment)}; it must have {expected.start} to {expected.stop - 1}, each one time.",
-            "assignment",
-        )
-    known = set(Broker.objects.values_list("broker_id", flat=True)) if against_brokers else set()
-    sizes = {len(replicas) for replicas in assignment.values()}
-    if len(sizes) > 1:
-        raise Rejected("All partitions of an assignment need the same number of replicas.", "assignment")
-    for partition, replicas in assignment.items():
-        if not replicas or len(set(replicas)) != len(replicas):
-            raise Rejected(f"Partition {partition} has no replica or a duplicate: {list(replicas)}.", "assignment")
-        if known and (strange := [b for b in replicas if b not in known]):
-            raise Rejected(
-                f"Partition {partition} has broker {strange[0]}, which has never registered; known brokers: {sorted(known)}.",
-                "assignment",
-            )

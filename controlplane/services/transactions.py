@@ -14,6 +14,7 @@ from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain.text import duration_text
 from controlplane.domain.transactions import CoordinatorState, TransactionVerdict, parse_target
 from controlplane.models.change import Outcome
+from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, Shown
@@ -35,10 +36,10 @@ def _target(target: str) -> tuple[str, int, int]:
     return found
 
 
-def _hanging(target: str) -> selectors.HangingRow:
+def _hanging(target: str) -> hanging_transactions.HangingRow:
     """The hanging transaction of this target. Raises Rejected."""
     topic, index, offset = _target(target)
-    scan = selectors.hanging_transactions(topic, index, offset)
+    scan = hanging_transactions.search(topic, index, offset)
     if not scan.rows:
         if scan.partitions == 0:
             raise Rejected(f"Partition {topic}-{index} does not exist.", "target")
@@ -101,7 +102,7 @@ def abort(act: Act) -> tuple[Outcome, str]:
 
 def _abort(topic: str, index: int, offset: int, facts: Mapping[str, Any]) -> tuple[Outcome, str]:
     try:
-        now = selectors.open_in_partition(topic, index, offset)
+        now = hanging_transactions.open_in_partition(topic, index, offset)
     except LookupError as e:
         return Outcome.REFUSED, f"Nothing was written: {e}."
     if now is None:
@@ -118,7 +119,7 @@ def _abort(topic: str, index: int, offset: int, facts: Mapping[str, Any]) -> tup
     except NoAnswer as e:
         return Outcome.UNKNOWN, f"No response: {e} Search for hanging transactions before you propose the abort again."
     try:
-        left = selectors.open_in_partition(topic, index, offset)
+        left = hanging_transactions.open_in_partition(topic, index, offset)
     except LookupError as e:
         return Outcome.UNKNOWN, f"Broker {now.leader} has written the abort marker, and could not be read back: {e}."
     if left is not None:

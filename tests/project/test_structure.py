@@ -36,10 +36,10 @@ processes. They have no test file of their name in tests/unit, where their colla
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.BoolOp)
 
 LINES_MAX = 450
-"""Lines of a product file in the packages that `BOUNDED` names. A longer file answers more than one question and is split."""
-BOUNDED = ("brokerd",)
-LONGER_FILES = {"brokerd/storage/log.py": 580}
-"""Files that are not split yet, with the lines that they have at most. Remove an entry when its file is split."""
+"""Lines of a product file. A longer file answers more than one question and is split."""
+LONGER_FILES = {"brokerd/storage/log.py": 496}
+"""Files that are not split, with the lines that they have at most. `Log` is the one owner of a partition's segments: append, truncation, retention and
+recovery change the same offsets together. Its indexes, snapshots, flushes, compaction and checks of appends are files of their own."""
 
 UNFORMATTED_TABLES = {
     "brokerd/config/share_groups.py",
@@ -52,7 +52,6 @@ UNFORMATTED_TABLES = {
     "console/fragments.py",
     "controlplane/domain/alert.py",
     "controlplane/domain/health.py",
-    "controlplane/selectors/top.py",
     "tests/cli/calls.py",
     "tests/foreign/features.py",
     "tests/unit/wire/test_apis.py",
@@ -180,8 +179,8 @@ def test_a_broker_builds_its_components_complete() -> None:
 
 
 def test_files_have_at_most_450_lines() -> None:
-    lines = {str(p): len((ROOT / p).read_text().splitlines()) for p in product_files() if p.parts[0] in BOUNDED}
-    assert len(lines) > 200
+    lines = {str(p): len((ROOT / p).read_text().splitlines()) for p in product_files()}
+    assert len(lines) > 400
     assert {p: n for p, n in lines.items() if n > LONGER_FILES.get(p, LINES_MAX)} == {}
     assert all(lines[p] > LINES_MAX for p in LONGER_FILES), "a file was split: remove it from LONGER_FILES"
 

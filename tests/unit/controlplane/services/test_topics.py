@@ -2,55 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.models import Topic
 from controlplane.services import Rejected, changes, topic_results, topics
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.services.test_topic_results import last
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "field"),
-    [
-        ("", {}, "name"),
-        ("..", {}, "name"),
-        ("with space", {}, "name"),
-        ("x" * 250, {}, "name"),
-        ("t", {"partitions": 0}, "partitions"),
-        ("t", {"partitions": 10_001}, "partitions"),
-        ("t", {"replication_factor": 4}, "replication_factor"),
-        ("t", {"replication_factor": 0}, "replication_factor"),
-        ("t", {"configs": {"retention.ms": "soon"}}, "configs.retention.ms"),
-        ("t", {"configs": {"no.such.config": "1"}}, "configs.no.such.config"),
-        ("t", {"assignment": {0: [1, 1]}}, "assignment"),
-        ("t", {"assignment": {0: [1], 1: [1, 2]}}, "assignment"),
-        ("t", {"assignment": {1: [1]}}, "assignment"),
-        ("t", {"assignment": {0: [9]}}, "assignment"),
-    ],
-)
-def test_invalid_input_is_rejected_by_field_and_the_rejection_is_audited(
-    world: World, name: str, more: dict[str, object], field: str
-) -> None:
-    with pytest.raises(Rejected) as refused:
-        topics.create_topic(name, actor="alice", **more)  # type: ignore[arg-type]
-    assert refused.value.field == field
-    assert refused.value.reason.endswith(".") or field.startswith("configs")
-    assert not Topic.objects.exists()
-    assert (last().outcome, last().verb) == ("refused", "topic.create")
-
-
-def test_a_topic_name_is_unique(world: World) -> None:
-    topics.create_topic("flights", actor="alice")
-    with pytest.raises(Rejected, match="already exists"):
-        topics.create_topic("flights", actor="bob")
-
-
-def test_topic_names_that_collide_in_kafkas_metrics_are_rejected(world: World) -> None:
-    topics.create_topic("a.b", actor="alice")
-    with pytest.raises(Rejected, match=r"differs from 'a\.b' only in"):
-        topics.create_topic("a_b", actor="alice")
 
 
 def test_a_deleted_name_is_free_again_and_gets_another_id(world: World) -> None:
