@@ -13,6 +13,7 @@ from console.views import (
     brokers,
     bulk,
     clients,
+    dead_letters,
     delayed_messages,
     groups,
     half_messages,
@@ -91,6 +92,14 @@ urlpatterns = [
     path("topics/<str:name>/", topics.topic, name="topic"),
     path("topics/<str:name>/alter/", topic_forms.alter, name="topic-alter"),
     path("topics/<str:name>/delete/", topic_forms.delete, name="topic-delete"),
+    path("topics/<str:name>/dead-letters/", dead_letters.dead_letters, name="dead-letters"),
+    path("topics/<str:name>/dead-letters/send/", dead_letters.send, name="dead-letters-send"),
+    path(
+        "topics/<str:name>/dead-letters/send-matching/", dead_letters.send_matching, name="dead-letters-send-matching"
+    ),
+    path(
+        "topics/<str:name>/dead-letters/<int:partition>/<int:offset>/edit/", dead_letters.edit, name="dead-letter-edit"
+    ),
     path("topics/<str:name>/delayed-messages/", delayed_messages.delayed_messages, name="delayed-messages"),
     path(
         "topics/<str:name>/delayed-messages/<int:partition>/<int:offset>/cancel/",

@@ -13,6 +13,7 @@ from console.panels import lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.selectors import (
     changes,
+    dead_letters,
     delayed_messages,
     groups,
     half_messages,
@@ -91,6 +92,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "t": detail,
         "tab": tab,
         "tabs": TABS,
+        "has_dead_letters": lazy(dead_letters.dead_letter_topic, name),
         "has_delayed_messages": lazy(delayed_messages.front_topic, name),
         "has_half_messages": lazy(half_messages.front_topic, name),
         "h": lazy(page_charts, request, f"topic:{name}", "records_per_s", "size_bytes"),

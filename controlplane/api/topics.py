@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
+from controlplane.api.dead_letters import DeadLetterViews
 from controlplane.api.delayed_messages import NO_LIST, DelayedMessageViews
 from controlplane.api.produce import CopyBody, CopyRange, ProduceBody
 from controlplane.api.viewsets import RowViewSet
@@ -54,7 +55,7 @@ def _placed(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | N
         raise Rejected("The assignment's keys are partition numbers.", "assignment") from None
 
 
-class TopicViewSet(ListModelMixin, RetrieveModelMixin, DelayedMessageViews):
+class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedMessageViews):
     queryset = ObservedTopic.objects.all()
     serializer_class: type[serializers.RowSerializer] = TOPIC
     filterset_class = selectors.TopicFilter

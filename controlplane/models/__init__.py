@@ -21,6 +21,7 @@ from controlplane.models.cluster import (
     RemoteSize,
     Replica,
 )
+from controlplane.models.dead_letter import DeadLetterBatch, SentDeadLetter
 from controlplane.models.healing import HealingRun, HealingSetting
 from controlplane.models.health import HealthFailure, HealthResult
 from controlplane.models.history import HistoryChunk, HistoryFrame, HistorySeries
@@ -57,6 +58,7 @@ __all__ = [
     "Cluster",
     "ClusterEvent",
     "ConsumerGroup",
+    "DeadLetterBatch",
     "Feature",
     "GroupPartition",
     "HandledRequest",
@@ -93,6 +95,7 @@ __all__ = [
     "RestartStep",
     "RollingRestart",
     "SavedView",
+    "SentDeadLetter",
     "SparkJob",
     "SparkRun",
     "Topic",

@@ -145,6 +145,12 @@ def read_messages(
     return replace(read.summary, rows=rows)
 
 
+def read_raw(query: RecordQuery, resume: str = "") -> RawRead:
+    """The same with the records as they are stored, without masking rules. Raises Rejected."""
+    query.check()
+    return _read(query, resume, page_budget(query), RecordRenderer(query.topic))
+
+
 def read_for_download(
     query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: RecordRenderer
 ) -> MessageRead:

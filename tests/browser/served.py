@@ -37,6 +37,7 @@ def prepare() -> None:
 
         made = seed(extra_topics=60)
         delayed_messages(made["world"])
+        dead_letters(made["world"])
         moves_in_every_state()
         long_names()
         health_and_past()
@@ -53,6 +54,21 @@ def delayed_messages(world: World) -> None:
         at = NOW_MS + (n % 7 + 1) * (n * n * 977 + 40_000)
         answers.waiting[n % 2].append(Waiting(100 + n, at, f"payment-{n % 50}".encode(), cancelled=n % 23 == 5))
     answers.waiting[1].append(Waiting(600, NOW_MS + 24 * 90 * HOUR_MS, b"far"))
+
+
+def dead_letters(world: World) -> None:
+    """Dead letters of the topic invoices, some sent again. The user may read and produce records."""
+    import pytest
+
+    from controlplane.domain.dead_letters import ResendTarget
+    from controlplane.services import dead_letters as services
+    from tests.unit.controlplane.dead_answers import answering, letter, permitted
+
+    answers = answering(pytest.MonkeyPatch(), world, "invoices")
+    answers.letters[1] += [letter(n, "mail", f"address of customer {n} bounced") for n in range(1, 9)]
+    services.send(
+        permitted(USER), "invoices", [(0, 1), (1, 3)], target=ResendTarget.RETRY, comment="mail server is back"
+    )
 
 
 def health_and_past() -> None:

@@ -1,4 +1,5 @@
-"""The example consumer on real processes: failed records come again after their delays, and are dead letters after the last attempt."""
+"""The example consumer on real processes: failed records come again after their delays, and are dead letters after the last attempt. And the
+transactions that send dead letters again."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from controlplane.clients import transactional_producer
+from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker, TransactionResult
+from controlplane.domain.produce import NewRecord
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.test_half_messages import consumer
 
@@ -67,3 +71,49 @@ def test_failed_records_come_again_and_are_dead_letters_after_the_last_attempt(
         "x-retry-source": f"{name}-0@0".encode(),
         "x-retry-error": b"cannot process 'bad 0'",
     }
+
+
+def test_a_marker_says_whether_the_dead_letters_were_sent(cluster: LocalCluster) -> None:
+    """A client that is stuck before its commit is fenced by the question for its marker."""
+    name = f"t{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for future in admin.create_topics([NewTopic(n, 1, 1) for n in (name, f"{name}.dead")]).values():
+        future.result(60)
+    brokers, transactional_id = {"bootstrap.servers": cluster.bootstrap}, f"weir-dead-letters-{name}-0"
+
+    def marker(batch: int) -> TransactionMarker:
+        return TransactionMarker("weir-dead-letters", f"{name}.dead", 0, batch, f"{name}:{batch}")
+
+    def send(batch: int) -> TransactionResult:
+        copies = [NewRecord(b"k", b"batch %d, %d" % (batch, i), partition=0) for i in range(3)]
+        return transactional_producer.send_once(transactional_id, name, copies, marker(batch), **brokers)
+
+    first = wait_for(lambda: r if (r := send(1)).end is TransactionEnd.COMMITTED else None, "the first batch")
+    assert [r.offset for r in first.records] == sorted(r.offset for r in first.records if r.offset is not None)
+    assert transactional_producer.find_marker(transactional_id, marker(1), **brokers)
+    stuck = Producer({**brokers, "transactional.id": transactional_id, "log_level": 0})
+    stuck.init_transactions(60)
+    stuck.begin_transaction()
+    stuck.produce(name, b"batch 2, 0", partition=0)
+    reader = Consumer({**brokers, "group.id": "weir-dead-letters"})
+    place = TopicPartition(f"{name}.dead", 0, 2, marker(2).metadata)
+    stuck.send_offsets_to_transaction([place], reader.consumer_group_metadata(), 60)
+    assert not transactional_producer.find_marker(transactional_id, marker(2), **brokers)
+    with pytest.raises(KafkaException):
+        stuck.commit_transaction(60)
+    assert send(3).end is TransactionEnd.COMMITTED
+    assert transactional_producer.find_marker(transactional_id, marker(3), **brokers)
+    reader.close()
+    values: list[bytes] = []
+    committed = Consumer({**brokers, "group.id": uuid4().hex, "isolation.level": "read_committed"})
+    committed.assign([TopicPartition(name, 0, 0)])
+
+    def all_read() -> bool:
+        message = committed.poll(0.2)
+        if message is not None and not message.error():
+            values.append(message.value() or b"")
+        return len(values) == 6
+
+    wait_for(all_read, "six records")
+    committed.close()
+    assert values == [b"batch %d, %d" % (batch, i) for batch in (1, 3) for i in range(3)]

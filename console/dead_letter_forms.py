@@ -1,0 +1,139 @@
+"""The forms of dead letters: the filters of the list, the reason and target of a sending, the edit of one. Syntax only; the service checks the
+meaning."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from django import forms
+
+from console.forms import WeirForm, comment_field
+from console.message_forms import text_field, time_field, unix_ms
+from controlplane.domain.dead_letters import DeadLetterFilters, ResendTarget, editable_headers
+from controlplane.domain.produce import Header, InputFormat, NewRecord, decode_input, headers_of_text
+from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
+from controlplane.services import Rejected
+
+ROWS = 50
+MATCHING_MAX = 500
+"""Dead letters of one sending by filter: the limit of a read."""
+FIELDS = {"timestamp_ms": "since", "until_ms": "until", "limit": "partitions", "resume": "partitions"}
+"""Field of the form by field of a refusal, where they differ."""
+FORMATS = [(f.value, label) for f, label in zip(InputFormat, ("text", "JSON, checked", "hex", "Base64"), strict=True)]
+
+
+class DeadLetterForm(WeirForm):
+    group = text_field("Consumer group", "billing")
+    error_contains = text_field("Error contains", "timeout")
+    source_begins = text_field("Source begins with", "orders-3@")
+    key = text_field("Key equals", "order-4711")
+    value_contains = text_field("Value contains", "EUR")
+    since = time_field("From (UTC)")
+    until = time_field("Until (UTC)")
+    partitions = forms.CharField(
+        required=False, widget=forms.TextInput(attrs={"placeholder": "all", "size": 9, "autocomplete": "off"})
+    )
+
+    def query(self, topic: str, limit: int = ROWS) -> RecordQuery:
+        """Raises Rejected with the field."""
+        v = self.cleaned_data
+        since_ms, until_ms = unix_ms(v["since"]), unix_ms(v["until"])
+        return RecordQuery(
+            topic,
+            partitions_of_text(v["partitions"]),
+            start=StartPosition.LATEST if since_ms is None else StartPosition.TIMESTAMP,
+            timestamp_ms=since_ms,
+            limit=limit,
+            filters=DeadLetterFilters(**{f.name: v.get(f.name, "") for f in fields(DeadLetterFilters)}),
+            all_partitions=True,
+            until_ms=None if until_ms is None else until_ms + 999,
+        )
+
+    def body(self) -> dict[str, str | int]:
+        """The filters as fields of a REST request."""
+        v = self.cleaned_data
+        times = {"from_ms": unix_ms(v["since"]), "until_ms": unix_ms(v["until"])}
+        texts = {n: str(v[n]) for n in self.fields if n not in ("since", "until") and v[n]}
+        return {**texts, **{n: at for n, at in times.items() if at is not None}}
+
+    def refuse(self, error: Rejected) -> None:
+        super().refuse(Rejected(error.reason, FIELDS.get(error.field, error.field)))
+
+
+def target_field(topic: str) -> forms.ChoiceField:
+    labels = {
+        ResendTarget.RETRY: f"{topic}.retry, for the consumer group that failed",
+        ResendTarget.TOPIC: f"{topic}, for all consumer groups",
+    }
+    return forms.ChoiceField(label="Send to", choices=[(t.value, label) for t, label in labels.items()])
+
+
+class SendForm(WeirForm):
+    """Where dead letters go, and why."""
+
+    def __init__(self, topic: str, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["target"] = target_field(topic)
+        self.fields["comment"] = comment_field(required=True)
+
+    @property
+    def target(self) -> ResendTarget:
+        return ResendTarget(self.cleaned_data["target"])
+
+
+def _area(rows: int) -> forms.Textarea:
+    return forms.Textarea(attrs={"rows": rows, "class": "mono", "spellcheck": "false", "autocomplete": "off"})
+
+
+class EditForm(SendForm):
+    """`letter`: the dead letter as it is stored. Headers that are not text are kept."""
+
+    key = forms.CharField(required=False, strip=False, widget=_area(1), help_text="Empty: no key (null).")
+    key_format = forms.ChoiceField(choices=FORMATS)
+    value = forms.CharField(required=False, strip=False, widget=_area(8))
+    value_format = forms.ChoiceField(choices=FORMATS)
+    tombstone = forms.BooleanField(required=False, help_text="The value is null.")
+    headers = forms.CharField(
+        required=False, widget=_area(4), help_text="One per line, name: value. Without a colon the value is null."
+    )
+
+    def __init__(self, topic: str, letter: NewRecord, partition: int, *args: Any) -> None:
+        text, self._kept = editable_headers(letter.headers)
+        self._letter, self._partition = letter, partition
+        key, value = _shown(letter.key), _shown(letter.value)
+        initial = {
+            "key": key[1],
+            "key_format": key[0],
+            "value": value[1],
+            "value_format": value[0],
+            "tombstone": letter.value is None,
+            "headers": text,
+        }
+        super().__init__(topic, *args, initial=initial)
+        if self._kept:
+            names = ", ".join(sorted({name for name, _ in self._kept}))
+            self.fields["headers"].help_text += f" Kept as they are, because they are not text: {names}."
+
+    def record(self) -> NewRecord:
+        """Raises Rejected with the field. A record with the same key goes to the same partition number, another one to the partition of its key."""
+        v = self.cleaned_data
+        if v["tombstone"] and v["value"]:
+            raise Rejected("A tombstone has no value. Clear the value, or the tick.", "value")
+        key = decode_input(v["key"], InputFormat(v["key_format"]), "key") if v["key"] else None
+        # A browser sends line ends as CR LF.
+        text = v["value"].replace("\r\n", "\n")
+        value = None if v["tombstone"] else decode_input(text, InputFormat(v["value_format"]), "value")
+        headers: list[Header] = [*headers_of_text(v["headers"]), *self._kept]
+        return NewRecord(key, value, tuple(headers), self._partition if key == (self._letter.key or None) else None)
+
+
+def _shown(data: bytes | None) -> tuple[str, str]:
+    """(format, text) of a key or value. Bytes that are no text, or that a text field would change, are hexadecimal."""
+    try:
+        text = (data or b"").decode()
+    except UnicodeDecodeError:
+        return InputFormat.HEX.value, (data or b"").hex()
+    return (
+        (InputFormat.HEX.value, (data or b"").hex()) if "\r" in text or "\0" in text else (InputFormat.TEXT.value, text)
+    )

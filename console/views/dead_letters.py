@@ -1,0 +1,208 @@
+"""Dead letters of a topic: the list with its filters, and what is sent again: the chosen ones, all that match, or one after an edit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from console.dead_letter_forms import MATCHING_MAX, DeadLetterForm, EditForm, SendForm
+from console.views.shell import flash, not_found, operator_required, redirect_to, rejected, render_page, viewer_required
+from controlplane.domain.dead_letters import ResendTarget
+from controlplane.selectors import dead_letters as selectors
+from controlplane.services import Rejected, produce
+from controlplane.services import dead_letters as services
+from controlplane.services.dead_letters import ResendResult
+
+CONTINUE = "resume"
+"""Hidden field: the token that continues a sending by filter."""
+
+
+@viewer_required
+def dead_letters(request: HttpRequest, name: str) -> HttpResponse:
+    of = selectors.dead_letter_topic(name)
+    if of is None:
+        return _no_topic(request, name)
+    form = DeadLetterForm(request.GET)
+    filters = {n: str(v) for n, v in request.GET.items() if n in form.fields and v}
+    context: dict[str, Any] = {"of": of, "form": form, "query": urlencode(filters), "filtered": bool(filters)}
+    if form.is_valid():
+        try:
+            context["found"] = services.dead_letters(
+                request.user, name, form.query(of.dead_topic), request.GET.get("resume", "")
+            )
+        except Rejected as error:
+            form.refuse(error)
+        except PermissionDenied as error:
+            context["may_not"] = str(error)
+    status = 403 if "may_not" in context else 400 if form.errors else 200
+    return render_page(request, "console/dead_letters.html", context, nav="topics", status=status)
+
+
+@operator_required
+def send(request: HttpRequest, name: str) -> HttpResponse:
+    """The chosen dead letters: `place` is partition@offset, once or more."""
+    places = _places([*request.GET.getlist("place"), *request.POST.getlist("place")])
+    if not places:
+        return rejected(request, Rejected("Choose at least one dead letter."), _back(name), nav="topics")
+    form = SendForm(name, request.POST if request.POST.get("step") == "apply" else None)
+
+    def act() -> ResendResult | None:
+        return services.send(request.user, name, places, target=form.target, comment=form.cleaned_data["comment"])
+
+    body = {"places": [{"partition": p, "offset": o} for p, o in places], "target": "retry", "comment": "COMMENT"}
+    count = f"{len(places)} dead letter{'' if len(places) == 1 else 's'}"
+    context = {
+        "title": f"Send {count} of {name} again",
+        "lines": _lines(request, name),
+        "button": f"Send {count}",
+        "chosen": [f"{p}@{o}" for p, o in places],
+        "hidden": {"step": "apply"},
+        "path": f"topics/{name}/dead-letters/send",
+        "body": body,
+    }
+    return _form(request, name, form, act, context)
+
+
+@operator_required
+def send_matching(request: HttpRequest, name: str) -> HttpResponse:
+    """All dead letters of the filter in the address, some hundred at a time."""
+    filters = DeadLetterForm(request.GET)
+    if not filters.is_valid():
+        return rejected(
+            request, Rejected("The filter is not valid. Correct it on the list."), _back(name), nav="topics"
+        )
+    form = SendForm(name, request.POST or None)
+    resume = request.POST.get(CONTINUE, "")
+
+    def act() -> ResendResult | None:
+        query = filters.query(name, MATCHING_MAX)
+        return services.send_matching(
+            request.user, name, query, target=form.target, resume=resume, comment=form.cleaned_data["comment"]
+        )
+
+    chosen = {n: v for n, v in request.GET.items() if n in filters.fields and v}
+    which = [f"{filters.fields[n].label or n}: {v}." for n, v in chosen.items()] or ["No filter: all dead letters."]
+    context = {
+        "title": f"Send all matching dead letters of {name} again",
+        "lines": [
+            *which,
+            f"A request sends at most {MATCHING_MAX}, oldest first. The page then offers to continue.",
+            *_lines(request, name),
+        ],
+        "button": "Send matching dead letters",
+        "hidden": {CONTINUE: resume},
+        "path": f"topics/{name}/dead-letters/send-matching",
+        "body": {**filters.body(), "limit": MATCHING_MAX, "target": "retry", "comment": "COMMENT"},
+    }
+    return _form(request, name, form, act, context)
+
+
+@operator_required
+def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpResponse:
+    try:
+        letter = services.one(request.user, name, partition, offset)
+    except PermissionDenied as error:
+        return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
+    except Rejected as error:
+        return rejected(request, error, _back(name), nav="topics")
+    if letter is None:
+        return _no_topic(request, name)
+    form = EditForm(name, letter, partition, request.POST or None)
+
+    def act() -> ResendResult | None:
+        comment = form.cleaned_data["comment"]
+        edited = form.record()
+        return services.send(
+            request.user, name, [(partition, offset)], target=form.target, edited=edited, comment=comment
+        )
+
+    context = {
+        "title": f"Edit and send a dead letter of {name} again",
+        "lines": [
+            f"The dead letter at offset {offset} of partition {partition} stays as it is.",
+            *_lines(request, name),
+        ],
+        "button": "Send edited record",
+        "hidden": {},
+        "path": f"topics/{name}/dead-letters/send-edited",
+        "body": {
+            "partition": partition,
+            "offset": offset,
+            "target": ResendTarget.RETRY.value,
+            "key": form["key"].value() or None,
+            "value": form["value"].value(),
+            "headers": [{"name": "x-retry-group", "value": "GROUP"}],
+            "comment": "COMMENT",
+        },
+    }
+    return _form(request, name, form, act, context)
+
+
+def _form(request: HttpRequest, name: str, form: SendForm, act: Any, context: dict[str, Any]) -> HttpResponse:
+    """The form, and after a POST its result: on the list, or on this page if the sending continues."""
+    if selectors.dead_letter_topic(name) is None:
+        return _no_topic(request, name)
+    context |= {"name": name, "form": form, "back": _back(name), "method": "POST"}
+    status = 200
+    if form.is_bound and form.is_valid():
+        try:
+            result: ResendResult | None = act()
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            if result is None:
+                return _no_topic(request, name)
+            if not result.resume and not result.problems:
+                flash(request, _said(result))
+                return redirect_to("dead-letters", name)
+            context |= {"result": result, "said": _said(result)}
+            if result.resume:
+                context |= {"hidden": {CONTINUE: result.resume}, "button": "Continue"}
+    if form.is_bound and form.errors:
+        status = 400
+    return render_page(request, "console/dead_letter_send.html", context, nav="topics", status=status)
+
+
+def _said(result: ResendResult) -> str:
+    parts = [f"{result.sent} sent to {result.target}."]
+    for number, text in (
+        (result.already, "sent before; not sent again."),
+        (result.missing, "not in the log any more."),
+        (result.refused, "refused."),
+        (result.unknown, "with unknown outcome."),
+    ):
+        if number:
+            parts.append(f"{number} {text}")
+    return " ".join(parts)
+
+
+def _lines(request: HttpRequest, name: str) -> list[str]:
+    lines = [
+        "Each dead letter is written to a target at most one time, also if this request is repeated.",
+        f"{name}.retry: only the group in x-retry-group processes it, with its first attempt. {name}: all groups do.",
+    ]
+    return [*lines, *filter(None, [produce.denied(request.user)])]
+
+
+def _places(texts: list[str]) -> list[tuple[int, int]]:
+    """Texts of another form are ignored: the addresses come from the list."""
+    found: dict[tuple[int, int], None] = {}
+    for text in texts:
+        partition, _, offset = text.partition("@")
+        if all(t.isascii() and t.isdigit() and len(t) < 19 for t in (partition, offset)):
+            found[int(partition), int(offset)] = None
+    return list(found)
+
+
+def _back(name: str) -> str:
+    return reverse("dead-letters", args=[name])
+
+
+def _no_topic(request: HttpRequest, name: str) -> HttpResponse:
+    return not_found(request, f"topic with dead letters “{name}”", "topics", nav="topics")

@@ -1,0 +1,95 @@
+"""The dead letter topic of a topic, the causes in a page of dead letters, and which of them were sent again. Does not contain: reading records
+(`selectors.messages`), permissions (`services.dead_letters`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from brokerd.cluster.configs import RETRY_SOURCE, dead_topic_name, retry_topic_name
+from controlplane.domain.dead_letters import DeadLetterCause, cause_of
+from controlplane.models import SentDeadLetter, Topic
+from controlplane.models.dead_letter import ResendState
+from controlplane.selectors.front_leaders import front_of
+from controlplane.selectors.messages import MessageRow, PartitionRead
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterTopic:
+    """The topics of the convention. `retry_topic`: None if it was deleted."""
+
+    topic: str
+    dead_topic: str
+    topic_id: UUID
+    retry_topic: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resending:
+    """A sending of a dead letter. `state`: sending, sent or unknown."""
+
+    target: str
+    state: str
+    actor: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterRow:
+    """A dead letter, as masking rules permit. `cause`: from its headers."""
+
+    record: MessageRow
+    cause: DeadLetterCause
+    sent: list[Resending] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterList:
+    """Newest first. `complete` False: `resume` continues. `note`: why it is not complete."""
+
+    topic: str
+    dead_topic: str
+    rows: list[DeadLetterRow] = field(default_factory=list)
+    problems: list[PartitionRead] = field(default_factory=list)
+    scanned: int = 0
+    complete: bool = True
+    note: str = ""
+    resume: str = ""
+
+
+def dead_letter_topic(topic: str) -> DeadLetterTopic | None:
+    """None: the topic has no dead letter topic."""
+    name = front_of(topic, dead_topic_name(topic), RETRY_SOURCE)
+    if name is None:
+        return None
+    row = Topic.objects.get(name=name, deleted_at__isnull=True)
+    return DeadLetterTopic(topic, name, row.id, front_of(topic, retry_topic_name(topic), RETRY_SOURCE))
+
+
+def source_of(dead_topic: str) -> str | None:
+    """The topic whose dead letters this topic has."""
+    row = Topic.objects.filter(name=dead_topic, deleted_at__isnull=True).first()
+    topic = row.configs.get(RETRY_SOURCE) if row is not None else None
+    return str(topic) if topic and dead_topic == dead_topic_name(str(topic)) else None
+
+
+def with_causes(of: DeadLetterTopic, records: Sequence[MessageRow]) -> list[DeadLetterRow]:
+    sent = _resendings(of.topic_id, records)
+    return [DeadLetterRow(r, cause_of(dict(r.headers)), sent.get((r.partition, r.offset), [])) for r in records]
+
+
+def _resendings(topic_id: UUID, records: Iterable[MessageRow]) -> dict[tuple[int, int], list[Resending]]:
+    offsets: dict[int, list[int]] = {}
+    for r in records:
+        offsets.setdefault(r.partition, []).append(r.offset)
+    found: dict[tuple[int, int], list[Resending]] = {}
+    for partition, chosen in offsets.items():
+        rows = SentDeadLetter.objects.filter(topic_id=topic_id, partition=partition, offset__in=chosen)
+        for row in rows.select_related("batch"):
+            batch = row.batch
+            at = batch.finished_at or batch.created_at
+            sending = Resending(batch.target, ResendState(batch.state).value, batch.actor, at)
+            found.setdefault((partition, row.offset), []).append(sending)
+    return found

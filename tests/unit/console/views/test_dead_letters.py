@@ -1,0 +1,107 @@
+"""The page of dead letters, and the forms that send them again."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from console.views import dead_letters as views
+from tests.unit.controlplane.dead_answers import DeadAnswers, answering, letter, permitted
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+PAGE = "/topics/orders/dead-letters/"
+
+
+@pytest.fixture(autouse=True)
+def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
+    return answering(monkeypatch, world)
+
+
+@pytest.fixture
+def producer(operator: Client) -> Client:
+    """An operator who may read and produce records."""
+    for name in get_user_model().objects.filter(is_staff=True).values_list("username", flat=True):
+        permitted(name)
+    return operator
+
+
+def text(client: Client, address: str, status: int = 200) -> str:
+    answer = client.get(address)
+    assert answer.status_code == status
+    return answer.content.decode()
+
+
+def test_the_page_has_the_causes(producer: Client, viewer: Client) -> None:
+    page = text(producer, PAGE)
+    for shown in ("timeout of card", "bad address", "orders-0@51", "billing", 'value="0@1"', f"{PAGE}0/1/edit/"):
+        assert shown in page
+    assert "read_records" in text(viewer, PAGE, 403) and PAGE in text(viewer, "/topics/orders/")
+    text(viewer, "/topics/orders.dead/dead-letters/", 404)
+
+
+def test_filters(producer: Client) -> None:
+    page = text(producer, f"{PAGE}?group=mail")
+    assert "bad address" in page and "timeout of card" not in page and "send-matching/?group=mail" in page
+    assert "No dead letters match" in text(producer, f"{PAGE}?error_contains=nothing")
+    assert "not a partition" in text(producer, f"{PAGE}?partitions=x", 400)
+
+
+def test_chosen_dead_letters_are_sent_after_a_form(producer: Client, answers: DeadAnswers) -> None:
+    shown = producer.post(f"{PAGE}send/", {"place": ["0@1", "0@2", "junk"]})
+    assert "Send 2 dead letters of orders again" in shown.content.decode() and not answers.written
+    form = {"place": ["0@1", "0@2"], "step": "apply", "target": "retry", "comment": "fixed"}
+    answer = producer.post(f"{PAGE}send/", form, follow=True)
+    assert "2 sent to orders.retry." in answer.content.decode() and len(answers.written) == 2
+    again = producer.post(f"{PAGE}send/", form, follow=True)
+    assert "2 sent before; not sent again." in again.content.decode() and len(answers.written) == 2
+    assert producer.post(f"{PAGE}send/", {**form, "comment": ""}).status_code == 400
+    text(producer, f"{PAGE}send/", 409)
+    answers.refusal = "Too large."
+    refused = producer.post(f"{PAGE}send/", {**form, "target": "topic"})
+    assert "Too large." in refused.content.decode() and "2 refused." in refused.content.decode()
+
+
+def test_all_that_match_are_sent_and_the_page_continues(
+    producer: Client, answers: DeadAnswers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "MATCHING_MAX", 2)
+    answers.letters[0] += [letter(10), letter(11)]
+    address = f"{PAGE}send-matching/?group=billing"
+    assert "Consumer group: billing." in text(producer, address)
+    form = {"target": "retry", "comment": "fixed"}
+    page = producer.post(address, form).content.decode()
+    assert "Continue" in page and 'name="resume" value="0@10"' in page and len(answers.written) == 2
+    answer = producer.post(address, {**form, "resume": "0@10"}, follow=True)
+    assert "2 sent to orders.retry." in answer.content.decode() and len(answers.written) == 4
+
+
+def test_one_is_edited_before_it_is_sent(producer: Client, answers: DeadAnswers) -> None:
+    page = text(producer, f"{PAGE}0/1/edit/")
+    assert "x-retry-group: billing" in page and ">v1<" in page.replace("\n", "")
+    form = {
+        "key": "k1",
+        "key_format": "text",
+        "value": "fixed",
+        "value_format": "text",
+        "headers": "x-retry-group: billing",
+        "target": "retry",
+        "comment": "typo",
+    }
+    answer = producer.post(f"{PAGE}0/1/edit/", form, follow=True)
+    assert "1 sent to orders.retry." in answer.content.decode()
+    ((_, sent),) = answers.written
+    assert (sent.value, sent.partition) == (b"fixed", 0)
+    bad = producer.post(f"{PAGE}0/1/edit/", {**form, "key": "xyz", "key_format": "hex"})
+    assert bad.status_code == 400 and "Not hex" in bad.content.decode()
+    text(producer, f"{PAGE}0/77/edit/", 409)
+    text(producer, "/topics/plain/dead-letters/0/1/edit/", 404)
+
+
+def test_viewers_send_nothing(viewer: Client, operator: Client) -> None:
+    text(viewer, f"{PAGE}send/?place=0@1", 403)
+    text(viewer, f"{PAGE}send-matching/", 403)
+    text(operator, f"{PAGE}0/1/edit/", 403)
+    form = {"place": "0@1", "step": "apply", "target": "topic", "comment": "x"}
+    assert operator.post(f"{PAGE}send/", form).status_code == 403, "the permission is missing"

@@ -1,0 +1,142 @@
+"""A dead letter topic and transactions in memory, for the tests of services, views and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+
+from brokerd.wire.records import Record
+from controlplane.clients import record_range, transactional_producer
+from controlplane.clients.connection import NoAnswer
+from controlplane.clients.record_range import RecordRange
+from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker, TransactionResult
+from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.produce import NewRecord, ProducedRecord
+from controlplane.domain.record_query import RecordQuery
+from controlplane.models import Topic
+from controlplane.selectors import messages
+from controlplane.selectors.messages import MessageRead, RawRead, message_row
+from tests.unit.controlplane.world import World
+
+START_MS = 1_790_000_000_000
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Moment(Enum):
+    NEVER = "never"
+    BEFORE_COMMIT = "before_commit"
+    AFTER_COMMIT = "after_commit"
+
+
+@dataclass
+class DeadAnswers:
+    """`letters` by partition. `written`: committed records, (topic, record). `crash`: when the next sending ends its process. `silent`: the next sending
+    has no answer at that moment. `unreachable`: no marker can be read."""
+
+    letters: dict[int, list[Record]] = field(default_factory=dict)
+    written: list[tuple[str, NewRecord]] = field(default_factory=list)
+    markers: dict[tuple[str, int], str] = field(default_factory=dict)
+    crash: Moment = Moment.NEVER
+    silent: Moment = Moment.NEVER
+    unreachable: bool = False
+    refusal: str = ""
+    starts: dict[int, int] = field(default_factory=dict)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+    def raw(self, query: RecordQuery, resume: str = "") -> RawRead:
+        assert query.topic.endswith(".dead")
+        matcher = query.matcher()
+        after = tuple(map(int, resume.split("@"))) if resume else (-1, -1)
+        found = [
+            (p, r)
+            for p, own in sorted(self.letters.items())
+            for r in own
+            if (p, r.offset) > after
+            and (not query.partitions or p in query.partitions)
+            and r.timestamp >= query.since_ms(0)
+            and (matcher is None or matcher(r))
+        ]
+        more = len(found) > query.limit
+        found = found[: query.limit]
+        following = f"{found[-1][0]}@{found[-1][1].offset}" if more else ""
+        return RawRead(MessageRead(query.topic, scanned=9, complete=not more, resume=following), found)
+
+    def page(self, query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: Any) -> MessageRead:
+        query.check()
+        read = self.raw(query, resume)
+        return replace(read.summary, rows=[message_row(p, r, renderer) for p, r in read.records])
+
+    def read_range(self, topic: str, partition: int, first: int, last: int, bytes_max: int) -> RecordRange:
+        start = self.starts.get(partition, 0)
+        records = [
+            (r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp))
+            for r in self.letters.get(partition, [])
+            if max(first, start) <= r.offset <= last
+        ]
+        return RecordRange(records, start, 100, True)
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+    def send_once(
+        self, transactional_id: str, topic: str, records: Sequence[NewRecord], marker: TransactionMarker
+    ) -> TransactionResult:
+        crash, self.crash = self.crash, Moment.NEVER
+        silent, self.silent = self.silent, Moment.NEVER
+        if crash is Moment.BEFORE_COMMIT:
+            raise Crash
+        if self.refusal:
+            return TransactionResult(TransactionEnd.ABORTED, problem=self.refusal)
+        if silent is Moment.BEFORE_COMMIT:
+            return TransactionResult(TransactionEnd.UNKNOWN, problem="No answer.")
+        self.written += [(topic, r) for r in records]
+        self.markers[marker.topic, marker.partition] = marker.metadata
+        if crash is Moment.AFTER_COMMIT:
+            raise Crash
+        if silent is Moment.AFTER_COMMIT:
+            return TransactionResult(TransactionEnd.UNKNOWN, problem="No answer.")
+        return TransactionResult(TransactionEnd.COMMITTED, [ProducedRecord(r.partition, 0) for r in records])
+
+    def find_marker(self, transactional_id: str, marker: TransactionMarker) -> bool:
+        if self.unreachable:
+            raise NoAnswer("no coordinator")
+        return self.markers.get((marker.topic, marker.partition)) == marker.metadata
+
+
+def letter(offset: int, group: str | None = "billing", error: str = "timeout of card", count: str = "4") -> Record:
+    headers = [("h", b"\xff"), ("x-retry-count", count.encode()), ("x-retry-source", b"orders-0@%d" % (offset + 50))]
+    if group is not None:
+        headers += [("x-retry-group", group.encode()), ("x-retry-error", error.encode())]
+    return Record(offset, START_MS + offset * 1000, f"k{offset}".encode(), f"v{offset}".encode(), tuple(headers))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "orders") -> DeadAnswers:
+    """A topic with retries. Partition 0 of its dead letter topic has the offsets 1 (group billing), 2 (mail), 5 (no group), partition 1 offset 0."""
+    world.topic(topic, (1, 2), (2, 3))
+    for name in (f"{topic}.retry", f"{topic}.dead"):
+        world.topic(name, (1, 2), (2, 3), configs={"weir.retry.source": topic})
+    world.look()
+    Topic.objects.filter(name__in=(f"{topic}.retry", f"{topic}.dead")).update(configs={"weir.retry.source": topic})
+    first = [letter(1), letter(2, "mail", "bad address"), letter(5, None)]
+    answers = DeadAnswers({0: first, 1: [letter(0)]})
+    monkeypatch.setattr(messages, "read_messages", answers.page)
+    monkeypatch.setattr(messages, "read_raw", answers.raw)
+    monkeypatch.setattr(record_range, "read_range", answers.read_range)
+    monkeypatch.setattr(transactional_producer, "send_once", answers.send_once)
+    monkeypatch.setattr(transactional_producer, "find_marker", answers.find_marker)
+    return answers
+
+
+def permitted(name: str, *commands: str, staff: bool = True) -> Any:
+    """A user with the permissions of these commands."""
+    get_user_model().objects.get_or_create(username=name, defaults={"is_staff": staff})
+    for command in commands or ("produce_records", "read_records"):
+        call_command(command, name)
+    return get_user_model().objects.get(username=name)
