@@ -99,12 +99,13 @@ class Broker:
             "background_work": work,
             "waiting_fetches": WaitingFetches(lambda: 1_000, lambda: 1_000),
             "history_reads": None,
-            "remote_logs": SimpleNamespace(request_start=Unused("remote_logs")),
+            "remote_logs": SimpleNamespace(request_start=Unused("remote_logs"), sizes=Unused("remote_logs")),
             "warming": None,
             "listeners": SimpleNamespace(endpoints=(Endpoint("PLAINTEXT", "here", 9092),)),
             "dispatch": Dispatch(config, lambda: self.harness.now),
             "relocations": Unused("relocations"),
             "produce": ProduceApi(loop, partitions, verification, work, self.auth),  # type: ignore[arg-type]
+            "delayed_fronts": Unused("delayed_fronts"),
             "groups": groups or Unused("groups"),
             "coordinators": SimpleNamespace(
                 **{
