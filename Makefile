@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -132,6 +132,9 @@ fuzz: setup  ## fuzz the listeners of a whole broker: make fuzz MINUTES=60 (with
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 rolling-restart: setup  ## all brokers of a local cluster restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
 	$(BIN)/python -m tests.faults.rolling_restart $(ARGS)
+
+cold-starts: setup  ## 200 first starts of a broker with an empty ZooKeeper: how many refuse the first CreateTopics (options: make cold-starts ARGS='--starts 20')
+	$(BIN)/python -m tests.faults.cold_starts $(ARGS)
 
 tail-move: setup  ## a partition under load leaves a broker, with its old data and without: what each mode copies (options: make tail-move BYTES=10000000000)
 	$(BIN)/python -m tests.faults.tail_move --bytes $(BYTES)

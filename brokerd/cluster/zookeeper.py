@@ -122,7 +122,8 @@ class _TlsHandler(_OrderedHandler):
 
 
 class ZooKeeperStore:
-    """Connects in the background and reports state changes with `on_session`. After a session expiry kazoo opens a new session automatically."""
+    """Connects in the background and reports state changes with `on_session`. After a session expiry kazoo opens a new session automatically.
+    A chroot in `hosts` that does not exist is created before the first session is reported, as in Kafka."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, protection: Protection = OPEN) -> None:
         self.on_session: Callable[[SessionState], None] = lambda state: None
@@ -131,8 +132,10 @@ class ZooKeeperStore:
         self._number = 0  # connection number; callbacks of an earlier connection are stale
         self._connected = False
         self._closed = False
+        servers, _, chroot = hosts.partition("/")
+        self._chroot_to_create = f"/{chroot}".rstrip("/")
         self._client = KazooClient(
-            hosts,
+            servers,
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0),
             command_retry=KazooRetry(max_tries=0),
@@ -157,7 +160,10 @@ class ZooKeeperStore:
                 self._connected = True
                 self.on_session(SessionState.CONNECTED)
 
-            self._post(number, connected)
+            if self._chroot_to_create:
+                self._create_chroot(lambda: self._post(number, connected))
+            else:
+                self._post(number, connected)
             return
         expired = state == KazooState.LOST
 
@@ -167,6 +173,21 @@ class ZooKeeperStore:
 
         self._number += 1
         self._post(self._number, gone, gone)
+
+    def _create_chroot(self, then: Callable[[], None]) -> None:
+        """Paths are relative to the chroot from its creation on. After a lost connection the next one tries again."""
+        chroot = self._chroot_to_create
+
+        def created(promise: Any) -> None:
+            error = promise.exception
+            if isinstance(error, (ke.ConnectionLoss, ke.ConnectionClosedError, ke.SessionExpiredError)):
+                return
+            if error is not None:
+                log.error("ZooKeeper chroot cannot be created path=%s error=%s", chroot, type(error).__name__)
+            self._client.chroot, self._chroot_to_create = chroot, ""
+            then()
+
+        self._client.ensure_path_async(chroot).rawlink(created)
 
     def _submit(self, call: Callable[[], Any], done: Done, shape: Callable[[Any], Result]) -> None:
         number = self._number

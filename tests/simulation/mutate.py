@@ -89,6 +89,8 @@ TARGETS = {
         ("Group",),
         (
             "tests/unit/coordinator/classic/test_group_requests.py",
+            "tests/unit/coordinator/classic/test_group_timers.py",
+            "tests/unit/coordinator/classic/test_group_commits.py",
             "tests/unit/coordinator/classic/test_offsets.py",
             "tests/unit/coordinator/classic/test_group.py",
             "tests/unit/coordinator/consumer/test_mixed_group.py",

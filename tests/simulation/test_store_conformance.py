@@ -57,12 +57,12 @@ class Ground(ABC):
 
 
 class Real(Ground):
-    def __init__(self, port: int, protection: Protection = OPEN) -> None:
-        self.port, self.protection = port, protection
+    def __init__(self, port: int, protection: Protection = OPEN, chroot: str = "") -> None:
+        self.port, self.protection, self.chroot = port, protection, chroot
         self.stores: list[ZooKeeperStore] = []
 
     def connect(self) -> Store:
-        store = ZooKeeperStore(f"127.0.0.1:{self.port}", SESSION_MS, self.protection)
+        store = ZooKeeperStore(f"127.0.0.1:{self.port}{self.chroot}", SESSION_MS, self.protection)
         self.stores.append(store)
         return store
 
@@ -164,6 +164,33 @@ def root(ground: Ground, request: pytest.FixtureRequest) -> str:
     store = ground.joined()
     assert ground.send_request(lambda d: store.create(path, b"", d)).ok
     return path
+
+
+@pytest.mark.parametrize("who", ["real", "protected"])
+def test_a_chroot_is_created_and_paths_are_relative_to_it(who: str, request: pytest.FixtureRequest) -> None:
+    """As in Kafka. A broker with a chroot that did not exist accepted connections, and answered every request with a time-out."""
+    if who == "real":
+        port, protection = request.getfixturevalue("server"), OPEN
+    else:
+        port, ca = request.getfixturevalue("guarded")
+        protection = protected(ca)
+    below, whole = Real(port, protection, "/clusters/weir/"), Real(port, protection)
+
+    def created(path: str) -> list[str]:
+        """The paths that a watch was called with."""
+        store, seen = below.joined(), list[str]()
+        below.send_request(lambda d: store.exists(path, d, watch=seen.append))
+        assert below.send_request(lambda d: store.create(path, b"x", d)).ok
+        below.until(lambda: bool(seen))
+        return seen
+
+    assert created("/a") == ["/a"]
+    assert created("/b") == ["/b"], "the second client finds the chroot"
+    other = whole.joined()
+    assert whole.send_request(lambda d: other.get("/clusters/weir/a", d)).data == b"x"
+    assert whole.send_request(lambda d: other.get("/a", d)).code is Code.NO_NODE
+    below.close()
+    whole.close()
 
 
 def test_versions_guard_every_change(ground: Ground, root: str) -> None:

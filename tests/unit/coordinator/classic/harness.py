@@ -126,3 +126,22 @@ class GroupHarness:
             self.sync(name, self.group.generation, {m: m.encode() for m in members})
         self.persist()
         assert self.group.state is State.STABLE and self.group.leader == members[0]
+
+
+def stable(*members: str, static: tuple[str, ...] = (), **settings: Any) -> GroupHarness:
+    """A stable group of these members, the first is the leader."""
+    harness = GroupHarness(**settings)
+    harness.stable(*members, static=static)
+    return harness
+
+
+def completing(*members: str) -> GroupHarness:
+    """All have joined, and nobody has sent SyncGroup."""
+    harness = GroupHarness()
+    for name in members:
+        harness.join(new_id=name)
+    for name in members[:-1]:
+        if harness.group.members[name].join is None:
+            harness.join(name)
+    assert harness.group.state is State.COMPLETING
+    return harness

@@ -1,0 +1,106 @@
+"""`make cold-starts`: first use, on processes. A broker and a controller start with an empty ZooKeeper, and a client creates a topic with the first
+connection that the broker accepts. Each start has its own path of one ZooKeeper, its own data directory and its own broker process.
+
+Does not check: cold starts under other load, several brokers (tests/simulation/test_cold_starts.py has random orders and delays).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from brokerd.wire import messages as m
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from tests.cluster.local import LocalCluster, wait_for
+from tests.faults.raw import Raw
+
+STARTS = 200
+CREATE_VERSION, TIMEOUT_MS = 7, 30_000
+
+
+@dataclass(frozen=True)
+class FirstAnswer:
+    """The response to the first CreateTopics. `waited_s`: seconds since the broker accepted the connection."""
+
+    error: int
+    message: str
+    waited_s: float
+
+
+class ColdCluster(LocalCluster):
+    """One broker on a path of a ZooKeeper that runs already. Nothing waits for anything else."""
+
+    def __init__(self, folder: Path, zookeeper: LocalCluster, path: str) -> None:
+        super().__init__(folder, brokers=1)
+        self.zookeeper_port, self.path = zookeeper.zookeeper_port, path
+
+    @property
+    def hosts(self) -> str:
+        return f"{super().hosts}/{self.path}"
+
+    def _start(self) -> None:
+        self.start_broker(1)
+        self.start_controller()
+
+
+def first_answer(cluster: LocalCluster) -> FirstAnswer:
+    """Creates a topic with the first connection that the broker accepts."""
+    wait_for(lambda: cluster.listening(1), "the broker to listen")
+    began = time.monotonic()
+    raw = Raw(cluster, 1)
+    topic = m.CreateTopicsRequest.CreatableTopic(name="first", num_partitions=1, replication_factor=1)
+    raw.send(ApiKey.CREATE_TOPICS, CREATE_VERSION, m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS))
+    answer = raw.receive(ApiKey.CREATE_TOPICS, CREATE_VERSION).topics[0]
+    waited_s = time.monotonic() - began
+    raw.close()
+    if answer.error_code == ErrorCode.NONE:
+        wait_for(lambda: cluster.image.topic_named("first"), "the created topic")
+    return FirstAnswer(answer.error_code, answer.error_message or "", waited_s)
+
+
+def cold_starts(folder: Path, starts: int) -> Iterator[FirstAnswer]:
+    zookeeper = LocalCluster(folder, brokers=0)
+    try:
+        zookeeper.start_zookeeper()
+        for i in range(starts):
+            home = folder / f"start-{i}"
+            home.mkdir()
+            with ColdCluster(home, zookeeper, home.name) as cluster:
+                yield first_answer(cluster)
+    finally:
+        zookeeper.__exit__()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.cold_starts", description=__doc__)
+    parser.add_argument("--starts", type=int, default=STARTS)
+    starts = parser.parse_args().starts
+    answers: list[FirstAnswer] = []
+    with tempfile.TemporaryDirectory(prefix="weir-cold-") as folder:
+        for answer in cold_starts(Path(folder), starts):
+            answers.append(answer)
+            if answer.error or len(answers) % 20 == 0:
+                print(
+                    f"start {len(answers)}: error {answer.error} {answer.message}, {answer.waited_s:.2f} s", flush=True
+                )
+    waits = sorted(a.waited_s for a in answers)
+    refused = Counter(f"{a.error} {a.message}" for a in answers if a.error)
+    print(
+        f"{len(answers)} cold starts, {refused.total()} refused; the topic was created {statistics.median(waits):.2f} s (median) and "
+        f"{waits[-1]:.2f} s (longest) after the broker accepted the connection"
+    )
+    for text, count in refused.items():
+        print(f"  {count} times: {text}")
+    return int(bool(refused))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
