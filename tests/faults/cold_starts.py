@@ -1,5 +1,6 @@
 """`make cold-starts`: first use, on processes. A broker and a controller start with an empty ZooKeeper, and a client creates a topic with the first
-connection that the broker accepts. Each start has its own path of one ZooKeeper, its own data directory and its own broker process.
+connection that the broker accepts. In every second start the controller starts only after this request was sent. Each start has its own path of one
+ZooKeeper, its own data directory and its own broker process.
 
 Does not check: cold starts under other load, several brokers (tests/simulation/test_cold_starts.py has random orders and delays).
 """
@@ -36,11 +37,11 @@ class FirstAnswer:
 
 
 class ColdCluster(LocalCluster):
-    """One broker on a path of a ZooKeeper that runs already. Nothing waits for anything else."""
+    """One broker on a path of a ZooKeeper that runs already. Nothing waits for anything else. `late_controller`: it starts after the first request."""
 
-    def __init__(self, folder: Path, zookeeper: LocalCluster, path: str) -> None:
+    def __init__(self, folder: Path, zookeeper: LocalCluster, path: str, *, late_controller: bool) -> None:
         super().__init__(folder, brokers=1)
-        self.zookeeper_port, self.path = zookeeper.zookeeper_port, path
+        self.zookeeper_port, self.path, self.late_controller = zookeeper.zookeeper_port, path, late_controller
 
     @property
     def hosts(self) -> str:
@@ -48,16 +49,19 @@ class ColdCluster(LocalCluster):
 
     def _start(self) -> None:
         self.start_broker(1)
-        self.start_controller()
+        if not self.late_controller:
+            self.start_controller()
 
 
-def first_answer(cluster: LocalCluster) -> FirstAnswer:
+def first_answer(cluster: ColdCluster) -> FirstAnswer:
     """Creates a topic with the first connection that the broker accepts."""
     wait_for(lambda: cluster.listening(1), "the broker to listen")
     began = time.monotonic()
     raw = Raw(cluster, 1)
     topic = m.CreateTopicsRequest.CreatableTopic(name="first", num_partitions=1, replication_factor=1)
     raw.send(ApiKey.CREATE_TOPICS, CREATE_VERSION, m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS))
+    if cluster.late_controller:
+        cluster.start_controller()
     answer = raw.receive(ApiKey.CREATE_TOPICS, CREATE_VERSION).topics[0]
     waited_s = time.monotonic() - began
     raw.close()
@@ -73,7 +77,8 @@ def cold_starts(folder: Path, starts: int) -> Iterator[FirstAnswer]:
         for i in range(starts):
             home = folder / f"start-{i}"
             home.mkdir()
-            with ColdCluster(home, zookeeper, home.name) as cluster:
+            cluster = ColdCluster(home, zookeeper, home.name, late_controller=bool(i % 2))
+            with cluster:
                 yield first_answer(cluster)
     finally:
         zookeeper.__exit__()
