@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.unit.controlplane.world import World
@@ -60,11 +60,18 @@ def dead_letters(world: World) -> None:
     """Dead letters of the topic invoices, some sent again. The user may read and produce records."""
     import pytest
 
+    from controlplane.clients import record_range
     from controlplane.domain.dead_letters import ResendTarget
     from controlplane.services import dead_letters as services
     from tests.unit.controlplane.dead_answers import answering, letter, permitted
 
-    answers = answering(pytest.MonkeyPatch(), world, "invoices")
+    patch, read_delayed = pytest.MonkeyPatch(), record_range.read_range
+    answers = answering(patch, world, "invoices")
+
+    def read_range(topic: str, *rest: Any) -> record_range.RecordRange:
+        return (answers.read_range if topic.endswith(".dead") else read_delayed)(topic, *rest)
+
+    patch.setattr(record_range, "read_range", read_range)
     answers.letters[1] += [letter(n, "mail", f"address of customer {n} bounced") for n in range(1, 9)]
     services.send(
         permitted(USER), "invoices", [(0, 1), (1, 3)], target=ResendTarget.RETRY, comment="mail server is back"
