@@ -70,7 +70,7 @@ RULES = (
          "Move partitions off the broker (Moves, or a rebalance by disk), reduce the retention of a topic, or add disk space."),
     AlertRule(AlertKind.DISK_SLOW, Severity.DEGRADED, cases.disks_slow,
          "Broker {id} has {dirs}.",
-         "Demote the broker, so that brokers with faster disks lead its partitions. Then check the load and the health of the disk. Restore leadership when the disk is fast again."),
+         "Move leadership off the broker, so that brokers with faster disks lead its partitions. Then check the load and the health of the disk. Restore leadership when the disk is fast again."),
     AlertRule(AlertKind.PARTITIONS_UNDER_REPLICATED, Severity.DEGRADED, cases.lagging_replicas,
          "{what} {has} a replica that is out of sync, although every broker is alive.",
          "The replica may be catching up: check whether the count decreases. If not, check disk and network of the lagging broker, or re-replicate the replica on the partition page."),

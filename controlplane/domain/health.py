@@ -129,7 +129,7 @@ RULES: tuple[CheckRule, ...] = (
         "Move partitions off the broker, reduce retention, or add disk space.", at_least=True, threshold=ThresholdName.DISK_FREE_LOW),
     CheckRule(CheckName.DISK_SPEED, _B, 5, _N, "Disks are fast",
         "Requests that need a flush or old records wait for a slow disk, and a slow disk often fails soon.",
-        "Demote the broker, and check the load and the health of its disk."),
+        "Move leadership off the broker, and check the load and the health of its disk."),
     CheckRule(CheckName.LEADER_BALANCE, _B, 3, _P, "Leaders are balanced",
         "A broker that leads many more partitions than others serves more traffic, and its failure moves more of it.",
         "Elect preferred leaders, or rebalance by leaders.", threshold=ThresholdName.HEALTH_LEADER_SKEW),

@@ -84,7 +84,7 @@ def _disk_slow(a: AlertRow) -> list[NextStep]:
     broker = Broker.objects.filter(pk=a.subject).first()
     if broker is None or leadership_disabled(broker.configs):
         return _broker(a)  # its page restores leadership
-    return [NextStep(StepKind.DEMOTE_BROKER, f"Demote broker {a.subject}", [a.subject]), *_broker(a)]
+    return [NextStep(StepKind.DEMOTE_BROKER, f"Move leadership off broker {a.subject}", [a.subject]), *_broker(a)]
 
 
 def _disk_low(a: AlertRow) -> list[NextStep]:

@@ -45,7 +45,9 @@ def test_the_page_of_a_broker_names_slow_and_hung_disks(operator: Client) -> Non
     assert "Slow log directories" not in operator.get("/brokers/1/").content.decode()
     Broker.objects.filter(pk=1).update(dirs_slow=["/a"], dirs_hung=["/b"], dirs_failed=["/b"])
     page = operator.get("/brokers/1/").content.decode()
-    assert "Slow log directories:" in page and "Demote the broker" in page and "Disk does not answer:" in page
+    assert (
+        "Slow log directories:" in page and "Move leadership off the broker" in page and "Disk does not answer:" in page
+    )
 
 
 def test_a_move_is_reviewed_and_then_started(operator: Client, directories: Directories) -> None:
