@@ -42,22 +42,40 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-class BrowserSession:
-    """A logged-in browser page that records every error and warning of the browser."""
+_COOKIES: dict[tuple[str, str], dict[str, str]] = {}
+"""The cookies of the last login, by address and user."""
 
-    def __init__(self, browser: Browser, base: str, user: str, password: str, **options: Any) -> None:
+
+def login(base: str, user: str, password: str) -> dict[str, str]:
+    """The cookies of a session. The form of the login page has a test of its own: here a browser would need seconds for each test."""
+    cookies = _COOKIES.get((base, user))
+    if (
+        cookies is None
+        or httpx.get(f"{base}/palette/", cookies=cookies, timeout=120, trust_env=False).status_code != 200
+    ):
+        with httpx.Client(base_url=base, timeout=120, trust_env=False) as client:
+            client.get("/login/")
+            form = {"username": user, "password": password, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
+            answer = client.post("/login/", data=form, headers={"Referer": f"{base}/login/"})
+            assert answer.status_code == 302, answer.text
+            cookies = _COOKIES[base, user] = dict(client.cookies)
+    return cookies
+
+
+class BrowserSession:
+    """A logged-in browser page that records every error and warning of the browser. `at`: the page that it opens."""
+
+    def __init__(self, browser: Browser, base: str, user: str, password: str, *, at: str = "", **options: Any) -> None:
         options.setdefault("viewport", {"width": 1440, "height": 900})
         self.context = browser.new_context(base_url=base, **options)
+        self.context.add_cookies([{"name": n, "value": v, "url": base} for n, v in login(base, user, password).items()])
         self.context.set_default_timeout(120_000)  # for every click and wait: a busy machine is slow
         self.page: Page = self.context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda e: self.errors.append(str(e)))
         self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
-        self.page.goto("/login/")
-        self.page.fill("#id_username", user)
-        self.page.fill("#id_password", password)
-        self.page.click("button.primary")
-        self.page.wait_for_url(base + "/")
+        if at:
+            self.page.goto(at)
 
     def shot(self, name: str, *, full: bool = False) -> None:
         SHOTS.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
 
 @pytest.fixture
 def session(chromium: Browser, devcluster: DevCluster) -> Iterator[BrowserSession]:
-    session = BrowserSession(chromium, devcluster.console.rstrip("/"), devcluster.user, devcluster.password)
+    session = BrowserSession(chromium, devcluster.console.rstrip("/"), devcluster.user, devcluster.password, at="/")
     yield session
     session.context.close()
     # The refused reset answers 409, which Chromium reports.

@@ -194,6 +194,10 @@ def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, s
     session.page.goto("/moves/")
     session.shot("login")
     assert session.page.url.endswith("/login/?next=%2Fmoves%2F")
+    session.page.fill("#id_username", USER)
+    session.page.fill("#id_password", PASSWORD)
+    session.page.click("button.primary")
+    session.page.wait_for_url(served.base + "/moves/")
     session.context.close()
 
 
