@@ -379,7 +379,7 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
     ("mutation", "first"),
     [
         (a_topic_id_means_any_topic_of_its_name, 3),
-        (compaction_keeps_the_oldest_of_each_key, 3),
+        (compaction_keeps_the_oldest_of_each_key, 14),
         (an_unclean_election_is_not_reported, 13),
         (every_election_may_be_unclean, 1),
         (a_follower_returns_records_above_the_high_watermark, 8),
