@@ -30,6 +30,7 @@ class Keyboard:
 
 def test_a_move_is_created_in_under_forty_keys(session: BrowserSession) -> None:
     page, keys = session.page, Keyboard(session)
+    page.goto("/")
     session.live()
     heading = page.locator("#main h1")
     keys.press("g", "m")

@@ -150,7 +150,7 @@ def test_a_page_opens_without_errors(session: BrowserSession, name: str) -> None
 
 @pytest.mark.parametrize("theme", ["dark", "contrast"])
 def test_the_same_in_other_themes(chromium: Browser, served: Served, theme: str) -> None:
-    session = BrowserSession(chromium, served.base, USER, PASSWORD)
+    session = BrowserSession(chromium, served.base, USER, PASSWORD, at="/")
     session.page.click("#user-menu summary")
     session.page.click(f"button[value={theme}]")
     session.page.wait_for_selector(f"html[data-theme={theme}]")

@@ -86,7 +86,7 @@ class Turns:
     def background(self, run: Callable[[], None]) -> None:
         self.submit(run, lambda error: None)
 
-    def lane(self, name: str, threads: int) -> Turns:
+    def lane(self, name: str, threads: int, *, replaceable: bool = True) -> Turns:
         return self
 
     def fileno(self) -> int:

@@ -101,7 +101,7 @@ def test_one_broker_with_a_slow_disk_is_demoted(world: World) -> None:
     (run,) = healing.heal()
     assert (run.outcome, run.subject, run.detail) == (HealingOutcome.DONE, "broker 2", "Slow log directories: /b.")
     change = Change.objects.get(verb="broker.demote")
-    assert (change.actor, change.noun_id) == (healing.ACTOR, "2")
+    assert (change.actor, change.object_name) == (healing.ACTOR, "2")
     later(hours=2)
     Broker.objects.filter(pk=1).update(dirs_slow=["/a"])
     Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
