@@ -75,6 +75,7 @@ PAGES = {
     "messages": "/messages/",
     "acls": "/acls/",
     "acl-new": "/acls/new/",
+    "acl-template": "/acls/from-template/",
     "permissions": "/permissions/?principal=User:billing",
     "permission": "/permissions/?principal=User:billing&resource_type=topic&resource_name=orders&operation=write",
     "users": "/users/",
