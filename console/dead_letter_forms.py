@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 
-from console.forms import WeirForm, comment_field
+from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
 from console.message_forms import text_field, time_field, unix_ms
 from controlplane.domain.dead_letters import DeadLetterFilters, ResendTarget, editable_headers
 from controlplane.domain.produce import Header, InputFormat, NewRecord, decode_input, headers_of_text
@@ -20,7 +20,6 @@ MATCHING_MAX = 500
 """Dead letters of one sending by filter: the limit of a read."""
 FIELDS = {"timestamp_ms": "since", "until_ms": "until", "limit": "partitions", "resume": "partitions"}
 """Field of the form by field of a refusal, where they differ."""
-FORMATS = [(f.value, label) for f, label in zip(InputFormat, ("text", "JSON, checked", "hex", "Base64"), strict=True)]
 
 
 class DeadLetterForm(WeirForm):
@@ -82,20 +81,16 @@ class SendForm(WeirForm):
         return ResendTarget(self.cleaned_data["target"])
 
 
-def _area(rows: int) -> forms.Textarea:
-    return forms.Textarea(attrs={"rows": rows, "class": "mono", "spellcheck": "false", "autocomplete": "off"})
-
-
 class EditForm(SendForm):
     """`letter`: the dead letter as it is stored. Headers that are not text are kept."""
 
-    key = forms.CharField(required=False, strip=False, widget=_area(1), help_text="Empty: no key (null).")
-    key_format = forms.ChoiceField(choices=FORMATS)
-    value = forms.CharField(required=False, strip=False, widget=_area(8))
-    value_format = forms.ChoiceField(choices=FORMATS)
+    key = forms.CharField(required=False, strip=False, widget=text_area(1), help_text="Empty: no key (null).")
+    key_format = forms.ChoiceField(choices=INPUT_FORMATS)
+    value = forms.CharField(required=False, strip=False, widget=text_area(8))
+    value_format = forms.ChoiceField(choices=INPUT_FORMATS)
     tombstone = forms.BooleanField(required=False, help_text="The value is null.")
     headers = forms.CharField(
-        required=False, widget=_area(4), help_text="One per line, name: value. Without a colon the value is null."
+        required=False, widget=text_area(4), help_text="One per line, name: value. Without a colon the value is null."
     )
 
     def __init__(self, topic: str, letter: NewRecord, partition: int, *args: Any) -> None:

@@ -11,6 +11,7 @@ from django import forms
 
 from console.fragments import MOVE_MODES
 from controlplane.domain.config_units import parsed_all
+from controlplane.domain.produce import InputFormat
 from controlplane.domain.scope import Scope, parse
 from controlplane.domain.window import DAYS
 from controlplane.services import Rejected
@@ -18,6 +19,10 @@ from controlplane.services.acls import OPERATIONS, PATTERN_TYPES, PERMISSIONS, R
 from controlplane.services.topic_problems import creation_problems
 
 WHY_CHARS_MAX = 500
+INPUT_FORMATS = [
+    (f.value, label) for f, label in zip(InputFormat, ("text", "JSON, checked", "hex", "Base64"), strict=True)
+]
+"""Formats of a typed key or value, with their labels."""
 
 
 class WeirForm(forms.Form):
@@ -44,6 +49,11 @@ def comment_field(*, required: bool = False, autofocus: bool = False) -> forms.C
         widget=forms.TextInput(attrs={"autocomplete": "off", **({"autofocus": True} if autofocus else {})}),
         error_messages={"required": "Give a reason; it is recorded in the audit log."},
     )
+
+
+def text_area(rows: int) -> forms.Textarea:
+    """Input of a record: several lines in a font with equal widths."""
+    return forms.Textarea(attrs={"rows": rows, "class": "mono", "spellcheck": "false", "autocomplete": "off"})
 
 
 class MegabytesField(forms.FloatField):

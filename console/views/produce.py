@@ -9,7 +9,7 @@ from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
-from console.forms import WeirForm, comment_field
+from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
 from console.views.shell import not_found, operator_required, render_page
 from controlplane.domain.produce import (
     COPY_RECORDS_MAX,
@@ -24,7 +24,6 @@ from controlplane.selectors import topics
 from controlplane.services import Rejected
 from controlplane.services import produce as services
 
-FORMATS = [(f.value, label) for f, label in zip(InputFormat, ("text", "JSON, checked", "hex", "Base64"), strict=True)]
 SHORT = {"class": "short"}
 SHOWN_MAX = 100
 """Partitions and offsets on the page of a result."""
@@ -32,15 +31,11 @@ RESULT = "produce_result"
 """Key of the session: the result of a POST, until the page after the redirect has shown it."""
 
 
-def text_area(rows: int) -> forms.Textarea:
-    return forms.Textarea(attrs={"rows": rows, "class": "mono", "spellcheck": "false", "autocomplete": "off"})
-
-
 class ProduceForm(WeirForm):
     key = forms.CharField(required=False, strip=False, widget=text_area(1), help_text="Empty: no key (null).")
-    key_format = forms.ChoiceField(choices=FORMATS)
+    key_format = forms.ChoiceField(choices=INPUT_FORMATS)
     value = forms.CharField(required=False, strip=False, widget=text_area(8))
-    value_format = forms.ChoiceField(choices=FORMATS)
+    value_format = forms.ChoiceField(choices=INPUT_FORMATS)
     tombstone = forms.BooleanField(required=False, help_text="The value is null. Compaction removes the key.")
     headers = forms.CharField(
         required=False, widget=text_area(2), help_text="One per line, name: value. Without a colon the value is null."

@@ -73,7 +73,7 @@ def test_the_next_leader_is_a_member_that_has_joined() -> None:
 
 
 def test_without_a_member_that_joins_the_generation_stays() -> None:
-    """Static members that have not joined again are told to do so (REBALANCE_IN_PROGRESS), and not that their generation is over."""
+    """Static members that have not joined again get REBALANCE_IN_PROGRESS, not ILLEGAL_GENERATION."""
     harness = stable("s", "d", static=("s",))
     generation = harness.group.generation
     harness.leave("d")
