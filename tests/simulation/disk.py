@@ -191,6 +191,8 @@ class SimDisk(Disk):
             for step in journal[: rng.randint(0, len(journal))]:
                 _follow(step, names, folders)
         found.folders, found._durable_folders = folders, set(folders)
+        orphans = [name for name in names if name.parent not in folders]
+        assert not orphans, f"no file system has a file without its directory: {orphans}"
         seen: dict[int, Inode] = {}
         for name, inode in names.items():
             if id(inode) not in seen:
@@ -302,8 +304,8 @@ class SimDisk(Disk):
         self.reach(path)
         for folders in (self.folders, self._durable_folders):
             folders.update([path, *path.parents])
-        if any(change == (path, None) for step in self._journal_of(path) for change in step):
-            self._change((path, path))  # after the removal of the previous directory of this name
+        if any(name == path for step in self._journal_of(path) for name, _ in step):
+            self._change((path, path))  # after the removal or the rename of the previous directory of this name
 
     def rename(self, old: Path, new: Path) -> None:
         self.reach(old)

@@ -171,6 +171,20 @@ def test_a_power_cut_during_the_deletion_of_a_directory_leaves_no_file_without_d
     assert found == {None, "abc", "bc", "c", "", "new"}
 
 
+def test_a_power_cut_after_the_rename_of_a_directory_leaves_no_file_without_directory() -> None:
+    """The replay of the rename must not remove the new directory that has the old name."""
+    disk, found = SimDisk(), set()
+    disk.mkdir(FOLDER)
+    disk.open(FOLDER / "old", create=True).fsync()
+    disk.rename(FOLDER, FOLDER.with_name("d-delete"))
+    disk.mkdir(FOLDER)
+    disk.open(FOLDER / "new", create=True)
+    for seed in range(60):
+        after = disk.power_cut(random.Random(seed))
+        found.add("".join(after.listdir(FOLDER)) if after.exists(FOLDER) else None)
+    assert found == {"old", None, "", "new"}
+
+
 def test_a_killed_process_loses_no_written_byte() -> None:
     disk = sim()
     disk.open(FOLDER / "f", create=True).pwrite(b"x", 0)
