@@ -50,9 +50,9 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
         problem = config.size_problem(header.size)
         if problem is not None:
             return PartitionResult(ErrorCode.MESSAGE_TOO_LARGE, problem)
-        if header.is_control:
+        if header.attributes & records.CONTROL:
             return PartitionResult(ErrorCode.INVALID_RECORD, "clients must not write control batches")
-        if header.compression == ZSTD and not zstd:
+        if not zstd and header.compression == ZSTD:
             return PartitionResult(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_SINCE} or later"
             )

@@ -6,7 +6,7 @@ are acknowledged or have failed. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
@@ -77,28 +77,41 @@ def produce_response(body: ProduceRequest, results: Iterable[PartitionResult]) -
     """The response with these results, which are in the order of the request."""
     r = ProduceResponse
     left = iter(results)
+    if len(body.topic_data) == 1:
+        (topic,) = body.topic_data
+        parts = _partition_responses(topic, left)
+        return r(
+            responses=[r.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)]
+        )
     topics: dict[tuple[str, UUID], list[ProduceResponse.PartitionProduceResponse]] = {}
     for topic in body.topic_data:
-        parts = topics.setdefault((topic.name, topic.topic_id), [])
-        for requested in topic.partition_data:
-            error, message, base_offset, append_time_ms, log_start_offset, bad_records = next(left)
-            parts.append(
-                r.PartitionProduceResponse(
-                    index=requested.index,
-                    error_code=error,
-                    base_offset=base_offset,
-                    log_append_time_ms=append_time_ms,
-                    log_start_offset=log_start_offset,
-                    record_errors=[
-                        r.BatchIndexAndErrorMessage(batch_index=i, batch_index_error_message=why)
-                        for i, why in bad_records
-                    ],
-                    error_message=message,
-                )
-            )
+        topics.setdefault((topic.name, topic.topic_id), []).extend(_partition_responses(topic, left))
     return r(
         responses=[
             r.TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=parts)
             for (name, topic_id), parts in topics.items()
         ]
     )
+
+
+def _partition_responses(
+    topic: ProduceRequest.TopicProduceData, left: Iterator[PartitionResult]
+) -> list[ProduceResponse.PartitionProduceResponse]:
+    parts = []
+    for requested in topic.partition_data:
+        error, message, base_offset, append_time_ms, log_start_offset, bad_records = next(left)
+        part = ProduceResponse.PartitionProduceResponse(
+            index=requested.index,
+            error_code=error,
+            base_offset=base_offset,
+            log_append_time_ms=append_time_ms,
+            log_start_offset=log_start_offset,
+            error_message=message,
+        )
+        if bad_records:
+            part.record_errors = [
+                ProduceResponse.BatchIndexAndErrorMessage(batch_index=i, batch_index_error_message=why)
+                for i, why in bad_records
+            ]
+        parts.append(part)
+    return parts

@@ -277,15 +277,18 @@ class Connection:
         slot.filled = True
         if self.closed:
             return
-        self._answer_bytes += sum(len(p) for p in parts or () if not isinstance(p, FileRegion))
+        for part in parts or ():
+            if not isinstance(part, FileRegion):
+                self._answer_bytes += len(part)
         moved = False
         while self._slots and self._slots[0].filled:
             ready = self._slots.popleft().parts
             if ready:
                 for part in ready:
-                    if len(part):
+                    size = len(part)
+                    if size:
                         self._output.append(part)
-                        self._output_bytes += len(part)
+                        self._output_bytes += size
                 moved = True
         if moved and not self._corked:
             self._flush()

@@ -92,7 +92,10 @@ class Flushing:
     def acknowledgeable_end(self) -> int:
         """The end of the records that may be acknowledged: the log end offset, or less because of flush.messages or flush.ms=0 (decision 015)."""
         log_ = self._log
-        return min(log_.end_offset, max(self.offset, log_.start_offset) + log_.config.unflushed_max)
+        end, flushed, unflushed_max = log_.end_offset, self.offset, log_.config.unflushed_max
+        if end - flushed <= unflushed_max:
+            return end  # the case of each append with the default settings
+        return min(end, max(flushed, log_.start_offset) + unflushed_max)
 
     def due(self, now: Now) -> bool:
         """Whether a closed segment or the topic id of a new log is not flushed yet, or `flush.messages` or `flush.ms` require a flush.

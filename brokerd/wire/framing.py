@@ -11,13 +11,16 @@ from typing import Any, NamedTuple, Protocol
 
 from brokerd.wire.apis import APIS, Api, ApiKey
 from brokerd.wire.primitives import Malformed, skip_tags
-from brokerd.wire.schema import Struct, packer, unpacker
+from brokerd.wire.schema import Pack, Struct, Unpack, packer, unpacker
 
 ELEMENTS_MAX = 100_000
 """The maximum number of array elements and tagged fields of one message, nested ones included: ten times the partitions of a large cluster.
 A frame of 100 MiB could contain 50 million of two bytes each: minutes of CPU time on one thread and gigabytes of objects."""
 _HEADER = struct.Struct(">hhih")
 _INT = struct.Struct(">i")
+_decoders: dict[tuple[int, int], tuple[bool, Unpack]] = {}
+"""The results of `_decoder` by API key and version. Only served versions are kept, so that no client can fill it."""
+_encoders: dict[tuple[int, int], tuple[bool, Pack]] = {}
 _BAD_BYTES = (Malformed, struct.error, IndexError, UnicodeDecodeError, ValueError)
 
 
@@ -110,6 +113,19 @@ class Framer:
         return frames
 
 
+def _decoder(header: RequestHeader) -> tuple[bool, Unpack]:
+    """Whether the version is flexible, and the function that reads its body. Raises UnknownApi, UnsupportedVersion."""
+    key, version = header.api_key, header.api_version
+    api = APIS.get(key)
+    if api is None:
+        raise UnknownApi(f"API key {key} is not served")
+    if not api.min_version <= version <= api.max_version:
+        raise UnsupportedVersion(header)
+    flexible = api.flexible(version)
+    found = _decoders[key, version] = flexible, unpacker(api.request, version, flexible)
+    return found
+
+
 def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
     """Header and body of a request frame (without its length). Raises WireError; UnsupportedVersion carries the header."""
     try:
@@ -122,17 +138,12 @@ def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
             client_id = str(frame[pos : pos + n], "utf-8")
             pos += n
         header = RequestHeader(key, version, correlation_id, client_id)
-        api = APIS.get(key)
-        if api is None:
-            raise UnknownApi(f"API key {key} is not served")
-        if not api.min_version <= version <= api.max_version:
-            raise UnsupportedVersion(header)
-        flexible = api.flexible(version)
+        flexible, unpack = _decoders.get((key, version)) or _decoder(header)
         end = len(frame)
         budget = [ELEMENTS_MAX]
         if flexible:
             pos = skip_tags(frame, pos, end, budget)
-        body, pos = unpacker(api.request, version, flexible)(frame, pos, end, budget)
+        body, pos = unpack(frame, pos, end, budget)
     except _BAD_BYTES as e:
         raise MalformedRequest(f"a request cannot be read: {e}") from e
     return header, body
@@ -153,16 +164,24 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
     return bytes(out)
 
 
-def encode_response(api_key: int, version: int, correlation_id: int, body: Struct) -> list[Part]:
-    """The response as parts to send in order: bytes and file regions. The first part contains the length of all parts."""
+def _encoder(api_key: int, version: int) -> tuple[bool, Pack]:
+    """Whether the response header has tagged fields, and the function that writes the body."""
     api = APIS[api_key]
     flexible = api.flexible(version)
+    found = flexible and api_key != ApiKey.API_VERSIONS, packer(api.response, version, flexible)
+    _encoders[api_key, version] = found
+    return found
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, body: Struct) -> list[Part]:
+    """The response as parts to send in order: bytes and file regions. The first part contains the length of all parts."""
+    has_tags, pack = _encoders.get((api_key, version)) or _encoder(api_key, version)
     out = bytearray(4)
     out += _INT.pack(correlation_id)
-    if flexible and api_key != ApiKey.API_VERSIONS:
+    if has_tags:
         out.append(0)
     regions: list[tuple[int, FileRegion]] = []
-    packer(api.response, version, flexible)(body, out, regions)
+    pack(body, out, regions)
     if not regions:
         _INT.pack_into(out, 0, len(out) - 4)
         return [out]

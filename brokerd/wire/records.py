@@ -179,25 +179,25 @@ def check(buf: Buffer) -> list[tuple[int, BatchHeader]]:
         header = peek(buf, pos)
         if header.magic != MAGIC:
             raise InvalidBatch(f"record format {header.magic}; only version 2 is accepted")
-        if header.batch_length < HEADER_BYTES - LENGTH_OVERHEAD or header.size > end - pos:
-            raise CorruptBatch(f"a batch of {header.size} bytes where {end - pos} remain")
-        if crc32c(view[pos + CRC_FROM : pos + header.size]) != header.crc:
+        size = header.batch_length + LENGTH_OVERHEAD
+        if size < HEADER_BYTES or size > end - pos:
+            raise CorruptBatch(f"a batch of {size} bytes where {end - pos} remain")
+        if crc32c(view[pos + CRC_FROM : pos + size]) != header.crc:
             raise CorruptBatch("the CRC does not fit the batch")
-        if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
-            raise InvalidBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+        records = header.record_count
+        if records <= 0 or header.last_offset_delta != records - 1:
+            raise InvalidBatch(f"{records} records with a last offset delta of {header.last_offset_delta}")
         if header.attributes & COMPRESSION > ZSTD:
             raise InvalidBatch(f"compression type {header.compression} is unknown")
-        records_max = RECORDS_PER_BATCH_MAX
-        if not header.attributes & COMPRESSION:
-            records_max = min(records_max, (header.size - HEADER_BYTES) // RECORD_BYTES_MIN)
-        count += header.record_count
-        if header.record_count > records_max or count > SEQUENCE_MAX:
+        fits = header.attributes & COMPRESSION or records * RECORD_BYTES_MIN <= size - HEADER_BYTES
+        count += records
+        if not fits or records > RECORDS_PER_BATCH_MAX or count > SEQUENCE_MAX:
             # Offsets are assigned by the header: a hundred bytes could skip 2^31 offsets, more than a segment can contain.
-            raise InvalidBatch(f"{header.record_count} records in a batch of {header.size} bytes")
+            raise InvalidBatch(f"{records} records in a batch of {size} bytes")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             raise InvalidBatch("a producer id without sequence or epoch")
         out.append((pos, header))
-        pos += header.size
+        pos += size
     return out
 
 
