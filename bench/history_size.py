@@ -36,10 +36,11 @@ def _measure(folder: Path, topics: int, part: int, noise: float) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from controlplane.domain.history import CHUNK_VALUES, MINUTE_S, STEP_S, code_of, pack
+    from controlplane.domain.history import ROWS_KEPT_S
     from controlplane.models import HistoryChunk, HistorySeries
-    from controlplane.monitoring.history import FINE_S, HOUR_S, KEPT_S, SPAN_S, HistoryRecorder, maintain_block
+    from controlplane.monitoring.history import FINE_S, HOUR_S, SPAN_S, HistoryRecorder, maintain_block
     from controlplane.selectors import history
+    from weir_common.history_codes import CHUNK_VALUES, MINUTE_S, STEP_S, code_of, pack
 
     call_command("migrate", verbosity=0)
     file, draw = Path(connection.settings_dict["NAME"]), random.Random(1)
@@ -64,7 +65,7 @@ def _measure(folder: Path, topics: int, part: int, noise: float) -> None:
     for series in HistorySeries.objects.filter(subject__in=sampled):
         rows = []
         for step, first, end, deviation in (
-            (MINUTE_S, now - KEPT_S, now - FINE_S, noise / 6**0.5),
+            (MINUTE_S, now - ROWS_KEPT_S, now - FINE_S, noise / 6**0.5),
             (STEP_S, now - FINE_S - SPAN_S, now, noise),
         ):
             for begins in range(first, end, step * CHUNK_VALUES):

@@ -15,10 +15,12 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.history import FIGURES, STEP_S, HistorySubject
+from controlplane.domain.history import FIGURES, HistorySubject
 from controlplane.monitoring.live_points import FED
 from controlplane.selectors import history
+from controlplane.selectors.history import LakePart
 from controlplane.selectors.history_marks import MarkKind, MarkRow, marks
+from weir_common.history_codes import STEP_S
 
 RANGES = {
     "15m": ("15 min", timedelta(minutes=15)),
@@ -26,6 +28,9 @@ RANGES = {
     "6h": ("6 h", timedelta(hours=6)),
     "24h": ("24 h", timedelta(days=1)),
     "7d": ("7 d", timedelta(days=7)),
+    "30d": ("30 d", timedelta(days=30)),
+    "90d": ("90 d", timedelta(days=90)),
+    "365d": ("1 y", timedelta(days=365)),
 }
 RANGE_DEFAULT = "15m"
 LIVE_RANGES = ("15m", "1h")
@@ -56,7 +61,8 @@ class ChartMark:
 
 @dataclass(frozen=True, slots=True)
 class PageCharts:
-    """`choice`: a key of RANGES, or empty for a range between two times. `problem`: why the requested range is not shown. `drawn`: the marks as JSON."""
+    """`choice`: a key of RANGES, or empty for a range between two times. `problem`: why the requested range is not shown. `drawn`: the marks as JSON.
+    `lake`: whether the values older than 30 days were read; `lake_detail`: why not."""
 
     choice: str
     problem: str
@@ -67,6 +73,8 @@ class PageCharts:
     marks: list[ChartMark]
     marks_more: bool
     drawn: str
+    lake: LakePart = LakePart.NOT_NEEDED
+    lake_detail: str = ""
 
     @property
     def since_s(self) -> int:
@@ -120,7 +128,8 @@ def page_charts(request: HttpRequest, subject: str, *figures: str) -> PageCharts
     found = marks(subject, since, until)
     drawn = json.dumps([[int(m.at.timestamp()), m.kind, m.text] for m in found.rows])
     shown = [ChartMark(m, _url(m)) for m in reversed(found.rows)]
-    return PageCharts(choice, problem, choice in LIVE_RANGES, since, until, charts, shown, found.more, drawn)
+    part = next(((line.lake, line.lake_detail) for line in lines.values()), (LakePart.NOT_NEEDED, ""))
+    return PageCharts(choice, problem, choice in LIVE_RANGES, since, until, charts, shown, found.more, drawn, *part)
 
 
 def time_of(request: HttpRequest, name: str) -> datetime | None:

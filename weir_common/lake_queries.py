@@ -27,6 +27,7 @@ class QueryError(StrEnum):
     TIME = "time"
     NOT_LOCAL = "not_local"
     CRASHED = "crashed"
+    NO_TABLE = "no_table"
 
 
 @dataclass(frozen=True, slots=True)

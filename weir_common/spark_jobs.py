@@ -198,6 +198,32 @@ KINDS: dict[str, JobKind] = {
             (_TOPICS,),
         ),
         JobKind(
+            "history",
+            "History",
+            "Copies the history of figures and the changes of the cluster to tables, before the database deletes them. Needs a daily schedule.",
+            (
+                Parameter(
+                    "snapshot_days",
+                    ParameterType.INTEGER,
+                    "Keep snapshots",
+                    "Snapshots of these tables that are older are expired. The newest one is always kept.",
+                    7,
+                    maximum=3_650,
+                    unit="days",
+                ),
+                Parameter(
+                    "orphan_days",
+                    ParameterType.INTEGER,
+                    "Keep unused files",
+                    "Files of these tables that no snapshot uses are deleted after this time.",
+                    3,
+                    minimum=1,
+                    maximum=365,
+                    unit="days",
+                ),
+            ),
+        ),
+        JobKind(
             "profile",
             "Profile",
             "Reports skew of partitions and keys, record sizes and the gain of compression, with proposals.",

@@ -31,8 +31,8 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class RunDescription:
-    """`name`: identifies the run in logs, snapshots and client IDs. Contains no password: `kafka_config` names the file with it, and the driver
-    inherits the environment."""
+    """`name`: identifies the run in logs, snapshots and client IDs. `database`: SQLite file of the control plane; empty for the PostgreSQL database of
+    WEIR_DATABASE_URL. Contains no password: `kafka_config` names the file with it, and the driver inherits the environment."""
 
     name: str
     kind: str
@@ -42,6 +42,7 @@ class RunDescription:
     kafka_config: str = ""
     master: str = "local[*]"
     driver_memory: str = "1g"
+    database: str = ""
 
     def text(self) -> str:
         return json.dumps(asdict(self), indent=2)

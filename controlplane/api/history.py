@@ -31,7 +31,8 @@ class HistoryView(InputMixin):
 
     @extend_schema(parameters=[HistoryQuery], responses={200: HISTORY})
     def get(self, request: Request) -> Response:
-        """A figure over time: values every 10 s of the last day, averages of a minute of 30 days, as at most 450 points. A range has at most 31 days.
+        """A figure over time: values every 10 s of the last day, averages of a minute of 30 days, and older ones from the lake (job `history`), as at most 450
+        points. A range has at most 366 days.
         404: this figure of the subject was never recorded."""
         given = self.query(HistoryQuery)
         found = selectors.figure_history(**given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from django.conf import settings
 
 from weir_common import lake as names
 from weir_common.lake_catalog import LakeSettings
+from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryAnswer, HistoryRequest
 from weir_common.lake_queries import SECONDS_MAX, LakeQuery, QueryError, QueryResult
 
 TABLES_MAX = 500
@@ -161,26 +162,49 @@ def query(sql: str) -> QueryResult:
     """Run a query in a process of its own, for at most SECONDS_MAX."""
     asked = LakeQuery(sql, str(settings.WEIR.lake_dir))
     try:
+        return QueryResult.parse(_output("pipeline.lake.query", asked.text(), SECONDS_MAX))
+    except _NoOutput as e:
+        return QueryResult(error=e.error, detail=f"The query {e}")
+
+
+def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s: int) -> HistoryAnswer:
+    """Points of figures from the lake, read in a process of its own, for at most HISTORY_SECONDS_MAX. Keys are (subject, figure)."""
+    if _is_absent():
+        return HistoryAnswer(error=QueryError.NO_TABLE, detail="There is no lake yet.")
+    asked = HistoryRequest(tuple(keys), since_s, until_s, step_s, str(settings.WEIR.lake_dir))
+    try:
+        return HistoryAnswer.parse(_output("pipeline.lake.history_query", asked.text(), HISTORY_SECONDS_MAX))
+    except _NoOutput as e:
+        return HistoryAnswer(error=e.error, detail=f"The read of the lake {e}")
+
+
+class _NoOutput(Exception):
+    """The process was killed after its time, or ended with an error. The text says which."""
+
+    def __init__(self, error: QueryError, detail: str) -> None:
+        super().__init__(detail)
+        self.error = error
+
+
+def _output(module: str, request: str, seconds: float) -> str:
+    """The standard output of a module of the pipeline. Raises _NoOutput."""
+    try:
         done = subprocess.run(
-            [sys.executable, "-m", "pipeline.lake.query"],
-            input=asked.text(),
+            [sys.executable, "-m", module],
+            input=request,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=seconds,
             cwd=settings.BASE_DIR,
             env={**os.environ},
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return QueryResult(
-            error=QueryError.TIME, detail=f"The query took longer than {SECONDS_MAX:.0f} s and was ended."
-        )
+        raise _NoOutput(QueryError.TIME, f"took longer than {seconds:.0f} s and was ended.") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1][:500]
-        return QueryResult(
-            error=QueryError.CRASHED, detail=f"The process of the query ended with code {done.returncode}: {last}"
-        )
-    return QueryResult.parse(done.stdout)
+        raise _NoOutput(QueryError.CRASHED, f"failed: its process ended with code {done.returncode}: {last}")
+    return done.stdout
 
 
 def _table(found: Any) -> LakeTable:

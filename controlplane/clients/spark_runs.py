@@ -46,6 +46,7 @@ def describe(run_id: int, kind: str, parameters: Mapping[str, Any]) -> RunDescri
         kafka_config=str(weir.kafka_config) if weir.kafka_config is not None else "",
         master=weir.spark_master,
         driver_memory=weir.spark_driver_memory,
+        database="" if weir.database_url else str(settings.DATABASES["default"]["NAME"]),
     )
 
 

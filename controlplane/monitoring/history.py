@@ -19,11 +19,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from brokerd.cluster.image import Image
-from controlplane.domain.history import CHUNK_VALUES, MINUTE_S, MISSING, STEP_S, code_of, minute_codes, pack, unpack
+from controlplane.domain.history import ROWS_KEPT_S
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.models.history import BLOCK_SERIES
 from controlplane.monitoring.history_figures import HistoryFigures, SeriesKey
 from controlplane.monitoring.samples import MetricsCache
+from weir_common.history_codes import CHUNK_VALUES, MINUTE_S, MISSING, STEP_S, code_of, minute_codes, pack, unpack
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +34,6 @@ SPAN_S = CHUNK_VALUES * MINUTE_S
 
 FINE_S = 86_400
 """Seconds after which values of 10 s become averages of a minute, at the end of their six hours."""
-
-KEPT_S = 30 * 86_400
-"""Seconds after which averages of a minute are deleted, with their six hours."""
 
 LATE_S_MAX = 30
 """Seconds between two sampling rounds that may be longer than a step: the steps between them get the later values."""
@@ -176,7 +174,7 @@ def maintain_block(block: int, now_s: int) -> None:
     for hour in sorted(hours):
         frames_to_chunks(block, hour)
     chunks_to_minutes(block, (now_s - FINE_S) // SPAN_S * SPAN_S)
-    _chunks(block, MINUTE_S).filter(begins__lt=now_s - KEPT_S - SPAN_S).delete()
+    _chunks(block, MINUTE_S).filter(begins__lt=now_s - ROWS_KEPT_S - SPAN_S).delete()
 
 
 def frames_to_chunks(block: int, hour: int) -> None:

@@ -1,30 +1,53 @@
 """Recorded history of figures as points of charts. Three queries for all charts of a page.
 
-Invariant: a step without a recorded value has no value; nothing is interpolated.
+Values that the database no longer has are read from the lake (job `history`), in one process for all charts of a page. Invariant: a step without a
+recorded value has no value; nothing is interpolated.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from django.db.models import Q
 from django.utils import timezone
 
+from controlplane.clients import lake
 from controlplane.domain import history as domain
 from controlplane.domain.errors import Rejected
-from controlplane.domain.history import CHUNK_VALUES, MINUTE_S, RANGE_S_MAX, STEP_S, Step
+from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, Step
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.models.history import BLOCK_SERIES
+from weir_common import history_codes
+from weir_common.history_codes import CHUNK_VALUES, MINUTE_S, STEP_S
+from weir_common.lake_history import HistoryAnswer
+from weir_common.lake_queries import QueryError
 
 RANGE_DEFAULT = timedelta(hours=1)
 UNFINISHED_S = 2 * STEP_S
 """Seconds before now within which a missing value is not a gap: it is not written yet."""
 
+LAKE_READS_MAX = 2
+"""Reads of the lake at a time in this process: each has a process with up to 256 MB."""
+
 SeriesKey = tuple[str, str]
 """(subject, figure)."""
+
+_free = threading.BoundedSemaphore(LAKE_READS_MAX)
+
+
+class LakePart(StrEnum):
+    """Where the points come from that are older than the rows of the database."""
+
+    NOT_NEEDED = "not_needed"
+    READ = "read"
+    NO_TABLE = "no_table"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +63,7 @@ class HistoryPointRow:
 @dataclass(frozen=True, slots=True)
 class FigureHistory:
     """The points of one figure in the order of time. `step_s`: seconds between two points. `total`: number of points. Values have three significant
-    digits."""
+    digits. `lake`: whether points older than 30 days were read from the lake (not_needed, read, no_table, failed); `lake_detail`: why not."""
 
     subject: str
     figure: str
@@ -49,6 +72,8 @@ class FigureHistory:
     until: datetime
     step_s: int
     total: int
+    lake: str
+    lake_detail: str
     rows: list[HistoryPointRow]
 
 
@@ -59,6 +84,8 @@ class Line:
     step_s: int
     steps: list[Step]
     recorded: bool
+    lake: LakePart = LakePart.NOT_NEEDED
+    lake_detail: str = ""
 
 
 def figure_history(
@@ -71,7 +98,9 @@ def figure_history(
     if not line.recorded:
         return None
     rows = [HistoryPointRow(datetime.fromtimestamp(p.at_s, UTC), p.value, p.peak) for p in line.steps]
-    return FigureHistory(subject, figure, kind.unit.value, since, until, line.step_s, len(rows), rows)
+    return FigureHistory(
+        subject, figure, kind.unit.value, since, until, line.step_s, len(rows), line.lake.value, line.lake_detail, rows
+    )
 
 
 def checked_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
@@ -95,25 +124,51 @@ def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[S
     """The points of some series. All have the same step."""
     ids = _ids(keys)
     begin, end = since.timestamp(), until.timestamp()
+    now = timezone.now().timestamp()
+    is_old = begin < now - ROWS_KEPT_S - MINUTE_S
     chunks = _chunks(ids.values(), begin, end)
-    least = MINUTE_S if any(step == MINUTE_S for _, step, _, _ in chunks) else STEP_S
+    least = MINUTE_S if is_old or any(step == MINUTE_S for _, step, _, _ in chunks) else STEP_S
     step_s = domain.step_for(end - begin, least)
     first, last = int(begin // step_s) * step_s, end
+    # The first step of which the database has all values.
+    kept = math.ceil((now - ROWS_KEPT_S) / step_s) * step_s if is_old else first
     values: dict[int, list[tuple[int, float]]] = {i: [] for i in ids.values()}
     for series_id, chunk_step, at, stored in chunks:
-        values[series_id] += _values(domain.unpack(stored), at, chunk_step, first, last)
+        values[series_id] += _values(history_codes.unpack(stored), at, chunk_step, max(first, kept), last)
     for series_id, at, code in _framed(ids.values(), first, last):
-        value = domain.value_of(code)
+        value = history_codes.value_of(code)
         if value is not None:
             values[series_id].append((at, value))
-    unfinished = timezone.now().timestamp() - UNFINISHED_S
+    older, part, detail = _from_lake(keys, first, min(kept, math.ceil(end)), step_s)
+    unfinished = now - UNFINISHED_S
     found = {}
     for key in keys:
         steps = domain.steps_of(values[ids[key]] if key in ids else (), begin, end, step_s)
+        steps = [older.get((*key, s.at_s), s) for s in steps]
         while steps and steps[-1].value is None and steps[-1].at_s + step_s > unfinished:
             steps.pop()
-        found[key] = Line(step_s, steps, key in ids)
+        recorded = key in ids or any(s.value is not None for s in steps)
+        found[key] = Line(step_s, steps, recorded, part, detail)
     return found
+
+
+def _from_lake(
+    keys: Sequence[SeriesKey], first: int, until: int, step_s: int
+) -> tuple[dict[tuple[str, str, int], Step], LakePart, str]:
+    """Steps of [first, until) by subject, figure and time, from the lake; nothing of an empty range."""
+    if until <= first or not keys:
+        return {}, LakePart.NOT_NEEDED, ""
+    if not _free.acquire(blocking=False):
+        return {}, LakePart.FAILED, f"{LAKE_READS_MAX} reads of the lake are running, which is the maximum."
+    try:
+        answer: HistoryAnswer = lake.history(keys, first, until, step_s)
+    finally:
+        _free.release()
+    if answer.error is not None:
+        part = LakePart.NO_TABLE if answer.error is QueryError.NO_TABLE else LakePart.FAILED
+        return {}, part, answer.detail
+    steps = {(p.subject, p.figure, p.at_s): Step(p.at_s, p.value, p.peak) for p in answer.points}
+    return steps, LakePart.READ, ""
 
 
 def _ids(keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
@@ -137,7 +192,7 @@ def _chunks(ids: Iterable[int], begin: float, end: float) -> list[tuple[int, int
 def _values(codes: array[int], at: int, step_s: int, first: int, last: float) -> Iterator[tuple[int, float]]:
     for i, code in enumerate(codes):
         when = at + i * step_s
-        if first <= when < last and (value := domain.value_of(code)) is not None:
+        if first <= when < last and (value := history_codes.value_of(code)) is not None:
             yield when, value
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, In, LessThan
 
 
 def equal(column: str, value: Any) -> BooleanExpression:
@@ -17,6 +18,10 @@ def at_least(column: str, value: Any) -> BooleanExpression:
 
 def below(column: str, value: Any) -> BooleanExpression:
     return _built(LessThan, column, value)
+
+
+def one_of(column: str, values: Iterable[Any]) -> BooleanExpression:
+    return _built(In, column, set(values))
 
 
 def every(*conditions: BooleanExpression) -> BooleanExpression:

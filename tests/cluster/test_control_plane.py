@@ -23,9 +23,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from controlplane.domain.history import STEP_S
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
+from weir_common.history_codes import STEP_S
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

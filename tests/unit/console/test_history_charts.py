@@ -13,6 +13,9 @@ from django.utils import timezone
 
 from console.history_charts import RANGES, PageCharts, page_charts
 from controlplane.models import Alert, Change, ClusterEvent
+from controlplane.selectors import history
+from weir_common.lake_history import HistoryAnswer
+from weir_common.lake_queries import QueryError
 
 pytestmark = pytest.mark.django_db
 PAGES = {
@@ -46,7 +49,7 @@ def test_a_range_ends_now(seeded: dict[str, Any], choice: str) -> None:
     assert (found.choice, found.problem, found.until - found.since) == (choice, "", RANGES[choice][1])
     columns = json.loads(found.charts[0].points)
     assert len(columns) == (3 if found.charts[0].peaks else 2) and found.charts[0].peaks == (
-        choice in ("6h", "24h", "7d")
+        choice not in ("15m", "1h")
     )
 
 
@@ -92,3 +95,13 @@ def test_a_page_without_history_has_empty_charts(seeded: dict[str, Any], viewer:
     text = viewer.get("/topics/payments.audit/").content.decode()
     assert 'data-points="[[],[]]"' in text
     assert charts("", "topic:payments.audit").since < timezone.now() - timedelta(minutes=14)
+
+
+@pytest.mark.parametrize(("part", "text"), [("read", "metrics.points"), ("no_table", "no <a"), ("failed", "too slow")])
+def test_a_page_says_where_old_values_come_from(
+    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, part: str, text: str
+) -> None:
+    errors = {"read": None, "no_table": QueryError.NO_TABLE, "failed": QueryError.TIME}
+    answer = HistoryAnswer(error=errors[part], detail="too slow")
+    monkeypatch.setattr(history.lake, "history", lambda *_: answer)
+    assert text in viewer.get("/topics/flights/?range=90d").content.decode()

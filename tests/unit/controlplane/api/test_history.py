@@ -53,7 +53,7 @@ def test_points_are_available_as_csv(rows: None, viewer_client: APIClient) -> No
         ({"figure": "speed"}, "figure", "records_per_s, size_bytes"),
         ({"subject": "topics:flights"}, "subject", "topic:NAME"),
         ({"since": "yesterday"}, "since", "since"),
-        ({"since": "2001-01-01T00:00:00Z"}, "since", "at most 31 days"),
+        ({"since": "2001-01-01T00:00:00Z"}, "since", "at most 366 days"),
         ({"until": "2001-01-01T00:00:00Z", "since": "2001-01-02T00:00:00Z"}, "since", "before its end"),
         ({"step": "10"}, "step", "no such query parameter"),
     ],

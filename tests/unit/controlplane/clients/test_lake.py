@@ -61,3 +61,13 @@ def test_a_query_is_ended_after_its_time(folder: Path, monkeypatch: pytest.Monke
 def test_a_process_that_breaks_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake.sys, "executable", "/bin/false")
     assert lake.query("SELECT 1").error is QueryError.CRASHED
+
+
+def test_a_read_of_the_history_runs_in_a_process(folder: Path) -> None:
+    found = lake.history([("cluster", "offline")], 0, 60, 60)
+    assert found.error is QueryError.NO_TABLE, found.detail
+
+
+def test_a_read_of_the_history_is_ended_after_its_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake, "HISTORY_SECONDS_MAX", 0.01)
+    assert lake.history([("cluster", "offline")], 0, 60, 60).error is QueryError.TIME

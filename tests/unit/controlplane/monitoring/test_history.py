@@ -11,14 +11,13 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
-from controlplane.domain.history import code_of, unpack, value_of
+from controlplane.domain.history import ROWS_KEPT_S
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
 from controlplane.monitoring import history as module
 from controlplane.monitoring.history import (
     BLOCKS_PER_JOB,
     FINE_S,
     HOUR_S,
-    KEPT_S,
     PENDING_MAX,
     SERIES_EMPTY_S,
     SPAN_S,
@@ -28,6 +27,7 @@ from controlplane.monitoring.history import (
 from controlplane.monitoring.samples import MetricsCache
 from tests.unit.controlplane.history_rows import record
 from tests.unit.controlplane.world import World
+from weir_common.history_codes import code_of, unpack, value_of
 
 pytestmark = pytest.mark.django_db
 RATE, LAG = ("topic:flights", "records_per_s"), ("group:g", "lag_records")
@@ -149,9 +149,9 @@ def test_minutes_are_deleted_after_thirty_days_and_empty_series_with_them() -> N
     record(recorder, {HOUR: {RATE: 1}})
     block = block_of(RATE)
     maintain_block(block, HOUR + 2 * FINE_S)
-    maintain_block(block, HOUR + KEPT_S + SPAN_S)
+    maintain_block(block, HOUR + ROWS_KEPT_S + SPAN_S)
     assert HistoryChunk.objects.count() == 1
-    maintain_block(block, HOUR + KEPT_S + SPAN_S + 1)
+    maintain_block(block, HOUR + ROWS_KEPT_S + SPAN_S + 1)
     assert HistoryChunk.objects.count() == 0
     recorder._delete_empty()
     assert HistorySeries.objects.count() == 1, "a new series has no chunk yet"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -14,7 +19,11 @@ from controlplane.domain.history import POINTS_MAX
 from controlplane.models import HistorySeries
 from controlplane.monitoring.history import FINE_S, HOUR_S, SPAN_S, HistoryRecorder, maintain_block
 from controlplane.selectors import history
+from controlplane.selectors.history import LakePart
+from pipeline.lake import history as lake_history
+from pipeline.lake.writing import write_arrow
 from tests.unit.controlplane.history_rows import record
+from weir_common.lake_catalog import LakeSettings
 
 pytestmark = pytest.mark.django_db
 RATE, SIZE = ("topic:flights", "records_per_s"), ("topic:flights", "size_bytes")
@@ -96,7 +105,7 @@ def test_the_history_of_a_figure_has_its_unit_and_range() -> None:
         (timedelta(hours=1), None),
         (timedelta(hours=-1), timedelta(hours=-2)),
         (timedelta(hours=-1), timedelta(hours=-1)),
-        (timedelta(days=-32), None),
+        (timedelta(days=-367), None),
     ],
 )
 def test_an_impossible_range_is_rejected(since: timedelta, until: timedelta | None) -> None:
@@ -114,3 +123,49 @@ def test_a_range_before_the_first_year_is_rejected() -> None:
 def test_a_range_ends_now_at_most() -> None:
     begin, end = history.checked_range(None, timezone.now() + timedelta(days=1))
     assert timezone.now() - end < timedelta(minutes=1) and end - begin == history.RANGE_DEFAULT
+
+
+def copied_to_the_lake(folder: Path, settings: Any, values: dict[int, float]) -> None:
+    settings.WEIR = replace(settings.WEIR, lake_dir=folder)
+    table = lake_history.points_table(LakeSettings.of_folder(folder).open())
+    rows = [{"subject": RATE[0], "figure": RATE[1], "timestamp": at(t), "value": v} for t, v in values.items()]
+    files = [f for _, f in write_arrow(table, pa.Table.from_pylist(rows, schema=lake_history.POINTS_ARROW))]
+    assert lake_history.commit(table, None, "2026-03-02", files, "run-1")
+
+
+def test_values_older_than_the_rows_come_from_the_lake(tmp_path: Path, settings: Any) -> None:
+    now = int(timezone.now().timestamp()) // SPAN_S * SPAN_S
+    old, new = now - 40 * 86_400, now - 2 * SPAN_S
+    copied_to_the_lake(tmp_path, settings, {old: 4, old + 60: 8, new: 1_000})
+    record(HistoryRecorder(), {new + 10 * i: {RATE: 20} for i in range(6)})
+    line = history.lines([RATE], at(now - 60 * 86_400), at(now))[RATE]
+    assert (line.lake, line.step_s) == (LakePart.READ, 14_400)
+    found = [(s.at_s, s.value, s.peak) for s in line.steps if s.value is not None]
+    assert found == [(old // 14_400 * 14_400, 6, 8), (new // 14_400 * 14_400, 20, 20)], "new values come from the rows"
+
+
+def test_a_figure_that_only_the_lake_has_was_recorded(tmp_path: Path, settings: Any) -> None:
+    old = int(timezone.now().timestamp()) // 3600 * 3600 - 40 * 86_400
+    copied_to_the_lake(tmp_path, settings, {old: 4, old + 60: 8})
+    found = history.figure_history(*RATE, at(old), at(old + 3600))
+    assert found is not None and (found.lake, found.step_s) == ("read", 60)
+    assert [r.value for r in found.rows[:3]] == [4, 8, None]
+
+
+def test_without_a_lake_old_values_are_missing_with_the_reason(tmp_path: Path, settings: Any) -> None:
+    settings.WEIR = replace(settings.WEIR, lake_dir=tmp_path / "absent")
+    line = history.lines([RATE], timezone.now() - timedelta(days=90), timezone.now())[RATE]
+    assert (line.lake, line.recorded) == (LakePart.NO_TABLE, False) and line.lake_detail
+
+
+def test_the_lake_is_not_read_for_rows_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history.lake, "history", lambda *_: pytest.fail("the lake was read"))
+    line = history.lines([RATE], timezone.now() - timedelta(days=30), timezone.now())[RATE]
+    assert line.lake is LakePart.NOT_NEEDED
+
+
+def test_reads_of_the_lake_at_a_time_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_free", BoundedSemaphore(1))
+    assert history._free.acquire()
+    line = history.lines([RATE], timezone.now() - timedelta(days=90), timezone.now())[RATE]
+    assert line.lake is LakePart.FAILED

@@ -1,0 +1,74 @@
+"""`python -m pipeline.lake.history_query`: points of figures from the table of the job `history`, for charts. Reads a
+`weir_common.lake_history.HistoryRequest` from standard input and writes the answer to standard output. The control plane kills it when its time is over.
+
+Invariants: only files whose bounds may match are opened. Memory is limited and nothing is spilled. A step without a value has no point.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+import duckdb
+from pyiceberg.exceptions import NoSuchTableError
+
+from pipeline.lake.conditions import at_least, below, every, one_of
+from pipeline.lake.query import LOCAL
+from weir_common.lake import METRICS_NAMESPACE, POINTS
+from weir_common.lake_catalog import LakeSettings
+from weir_common.lake_history import HISTORY_FILES_MAX, HistoryAnswer, HistoryPoint, HistoryRequest
+from weir_common.lake_queries import QueryError
+
+
+def answer(request: HistoryRequest, lake: LakeSettings) -> HistoryAnswer:
+    """The points, or the error as a value."""
+    try:
+        table = lake.open().load_table((METRICS_NAMESPACE, POINTS))
+    except NoSuchTableError:
+        return HistoryAnswer(error=QueryError.NO_TABLE, detail="No job `history` has run yet.")
+    since, until = (datetime.fromtimestamp(s, UTC) for s in (request.since_s, request.until_s))
+    wanted = every(
+        at_least("timestamp", since), below("timestamp", until), one_of("subject", {s for s, _ in request.keys})
+    )
+    paths = [task.file.file_path for task in table.scan(row_filter=wanted).plan_files()]
+    if len(paths) > HISTORY_FILES_MAX:
+        return HistoryAnswer(
+            error=QueryError.FAILED,
+            detail=f"The range has {len(paths)} files; the maximum is {HISTORY_FILES_MAX}. Choose a shorter range.",
+        )
+    local = [unquote(p.removeprefix(LOCAL)) for p in paths if p.startswith(LOCAL)]
+    if len(local) < len(paths):
+        return HistoryAnswer(error=QueryError.NOT_LOCAL, detail="The files of the lake are not on a file system.")
+    if not local:
+        return HistoryAnswer()
+    try:
+        return HistoryAnswer(points_of(request, local))
+    except duckdb.Error as e:
+        return HistoryAnswer(error=QueryError.FAILED, detail=str(e).strip()[:500])
+
+
+def points_of(request: HistoryRequest, paths: list[str]) -> list[HistoryPoint]:
+    """The points of all keys from Parquet files. Raises duckdb.Error."""
+    with duckdb.connect(config={"threads": "2", "memory_limit": f"{request.memory_mb}MB"}) as connection:
+        connection.execute("SET temp_directory = ''")
+        connection.execute("CREATE TABLE wanted (subject VARCHAR, figure VARCHAR)")
+        connection.executemany("INSERT INTO wanted VALUES (?, ?)", [list(key) for key in request.keys])
+        found = connection.execute(
+            "SELECT subject, figure, (epoch(timestamp)::BIGINT // $step) * $step AS point, avg(value), max(value)"
+            " FROM read_parquet($paths) SEMI JOIN wanted USING (subject, figure)"
+            " WHERE timestamp >= to_timestamp($since) AND timestamp < to_timestamp($until) GROUP BY ALL ORDER BY ALL",
+            {"paths": paths, "step": request.step_s, "since": request.since_s, "until": request.until_s},
+        ).fetchall()
+    return [HistoryPoint(s, f, int(at), round(value, 3), peak) for s, f, at, value, peak in found]
+
+
+def main() -> int:
+    request = HistoryRequest.parse(sys.stdin.read())
+    sys.stdout.write(answer(request, LakeSettings.of_environment(Path(request.lake_folder))).text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""A read of the history of figures in the lake, as JSON between the control plane and the process that reads. Values only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from weir_common.lake_queries import QueryError
+
+HISTORY_SECONDS_MAX = 15.0
+"""The process is killed after this time: a page waits for it."""
+
+HISTORY_MEMORY_MB = 256
+"""Of DuckDB. Nothing is spilled to a disk."""
+
+HISTORY_FILES_MAX = 5_000
+"""Data files of one read: a year of 366 days and 13 files per day with the wanted subjects."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRequest:
+    """`keys`: (subject, figure). Points of the steps in [since_s, until_s), Unix seconds. `lake_folder`: of the default lake."""
+
+    keys: tuple[tuple[str, str], ...]
+    since_s: int
+    until_s: int
+    step_s: int
+    lake_folder: str
+    memory_mb: int = HISTORY_MEMORY_MB
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def parse(text: str) -> HistoryRequest:
+        values = json.loads(text)
+        return HistoryRequest(**{**values, "keys": tuple((subject, figure) for subject, figure in values["keys"])})
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """Average and greatest value of the averages of a minute of the step that begins at `at_s`."""
+
+    subject: str
+    figure: str
+    at_s: int
+    value: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnswer:
+    """`error`: None for a result; `detail` explains it. A step without a value has no point."""
+
+    points: list[HistoryPoint] = field(default_factory=list)
+    error: QueryError | None = None
+    detail: str = ""
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def parse(text: str) -> HistoryAnswer:
+        values = json.loads(text)
+        error = values["error"]
+        return HistoryAnswer(
+            [HistoryPoint(**p) for p in values["points"]],
+            None if error is None else QueryError(error),
+            values["detail"],
+        )
