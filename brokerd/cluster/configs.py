@@ -292,6 +292,11 @@ class TopicConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def retention_deletes(self) -> bool:
+        """Whether retention by time or size can ever delete a record of the log. For a tiered topic True, because copied segments are deleted."""
+        return self.remote_storage or (self.deletes and max(self.retention_ms, self.retention_bytes) >= 0)
+
+    @property
     def local(self) -> TopicConfig:
         """The configs with the retention of the local log of a tiered topic."""
         return replace(

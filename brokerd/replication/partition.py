@@ -56,12 +56,14 @@ class Partition:
     proposal_retry_ms: int = 500
     """Milliseconds between a refused proposal and the next one. Limits the rate of proposals in a disagreement."""
     late_ms_max: int = 310_000
-    """A follower whose log start offset is too high is reset after this time. Until then retention may solve it."""
+    """A follower whose log start offset is too high is reset after this time. Until then retention may solve it. If retention can delete nothing, the
+    reset comes after lag_ms_max."""
 
     role: Role = Role.OFFLINE
     state: PartitionState | None = None
     min_insync: int = 1
     """The effective minimum: at most the number of replicas."""
+    retention_deletes: bool = True
     high_watermark: int = 0
     leader_high_watermark: int = 0
     """On a follower: the high watermark that its leader sent last. It may exceed the follower's log end."""
@@ -192,6 +194,7 @@ class Partition:
         was_leader, was_epoch = self.role is Role.LEADER, self.leader_epoch
         previous_leader = self.leader if self.role is Role.FOLLOWER else NO_LEADER
         self.state, self.min_insync = new, new.effective_min_insync(event.min_insync)
+        self.retention_deletes = event.retention_deletes
         self.acknowledgeable_end = event.log_end if event.acknowledgeable_end is None else event.acknowledgeable_end
         if event.leads:
             if was_leader and was_epoch == new.leader_epoch:
@@ -331,9 +334,11 @@ class Partition:
         )
 
     def _followers_to_reset(self, now: Now) -> Iterator[ReplicaIncarnation]:
-        """Followers that only their log start has kept out of the ISR for longer than `late_ms_max`. Only a reset brings them into the ISR."""
+        """Followers that only their log start has kept out of the ISR for long enough. Only a reset brings them into the ISR. The controller resets one
+        of them, and the next leader epoch begins the wait of the others again."""
         assert self.state is not None
         in_sync = self.state.isr_ids
+        wait_ms = self.late_ms_max if self.retention_deletes else self.lag_ms_max
         for broker_id, follower in self.followers.items():
             if (
                 broker_id in in_sync
@@ -343,7 +348,7 @@ class Partition:
                 follower.log_start_late_since_ms = None
             elif follower.log_start_late_since_ms is None:
                 follower.log_start_late_since_ms = now.mono_ms
-            elif now.mono_ms - follower.log_start_late_since_ms > self.late_ms_max:
+            elif now.mono_ms - follower.log_start_late_since_ms > wait_ms:
                 yield ReplicaIncarnation(broker_id, follower.broker_epoch)
 
     def _log_start_max(self, broker_id: int) -> int:

@@ -17,6 +17,7 @@ class PartitionStateChanged:
 
     `min_insync`: the topic's min.insync.replicas as configured. `leader_alive`: a follower has a leader to fetch from. `log_end`: this
     replica's log end offset. `acknowledgeable_end`: the part of it that counts (see Appended).
+    `retention_deletes`: retention may raise the log start offset later.
     """
 
     state: PartitionState
@@ -26,6 +27,7 @@ class PartitionStateChanged:
     log_start: int
     leader_alive: bool = True
     acknowledgeable_end: int | None = None
+    retention_deletes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

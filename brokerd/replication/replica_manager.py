@@ -228,6 +228,7 @@ class ReplicaManager:
             replica.log.start_offset,
             leader_alive=state.leader >= 0,
             acknowledgeable_end=replica.log.flushing.acknowledgeable_end,
+            retention_deletes=replica.config.retention_deletes,
         )
 
     # -- opening, closing, deleting ----------------------------------------------------------------------------------

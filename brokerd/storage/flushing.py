@@ -16,6 +16,7 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
 from brokerd.storage.checkpoints import PARTITION_METADATA
 from brokerd.storage.disk import Disk, DiskFull, File
+from brokerd.storage.log_start import LOG_START, StoredLogStart
 from brokerd.storage.segment import Segment
 from brokerd.storage.snapshots import Snapshot, Snapshots
 
@@ -30,6 +31,7 @@ class FlushableLog(Protocol):
     config: TopicConfig
     snapshots: Snapshots
     start_offset: int
+    stored_start: StoredLogStart
 
     @property
     def segments(self) -> Sequence[Segment]: ...
@@ -128,6 +130,8 @@ class Flushing:
         if self.offset < 0:
             # The topic id, and the producer state at the log start.
             before = (log_.folder / PARTITION_METADATA, *(log_.snapshots.path(o) for o in sorted(log_.snapshots.kept)))
+        if log_.stored_start.lowered:
+            before += (log_.folder / LOG_START,)  # a power failure must not leave the higher offset with these records
         state = None
         if snapshot:
             state, self._snapshot_requested = log_.snapshot(flushed=True), log_.end_offset  # not retried on a full disk

@@ -45,18 +45,20 @@ class StoredLogStart:
     """The stored log start offset of one log. Deleted records below `flushed` stay deleted after a power failure. `flushed` is 0 when the log is opened,
     because a killed process may have written the file without a flush."""
 
-    __slots__ = ("_log", "_reported", "_resets", "flushed")
+    __slots__ = ("_log", "_reported", "_resets", "flushed", "lowered")
 
     def __init__(self, log_: StartedLog) -> None:
         self._log = log_
         self.flushed = 0
+        self.lowered = False
+        """The file was lowered at opening and not flushed since. A flush of records must flush it first."""
         self._reported: int | None = None
         self._resets = 0
 
     @property
     def pending(self) -> bool:
-        """A flush was requested and has not covered the log start offset yet."""
-        return self._reported is not None
+        """A flush is needed and has not covered the log start offset yet."""
+        return self._reported is not None or self.lowered
 
     @property
     def reported(self) -> int:
@@ -96,20 +98,21 @@ class StoredLogStart:
         """`done.run` has returned. Still pending if the log start offset was raised meanwhile."""
         if done.resets != self._resets:
             return
-        self.flushed = max(self.flushed, done.offset)
+        self.flushed, self.lowered = max(self.flushed, done.offset), False
         if self.flushed >= self._log.start_offset:
             self._reported = None
 
     def lower(self) -> None:
-        """At opening: records up to the stored offset were lost, and the log ends below it. The stored offset would hide records that are
-        appended later, so it is replaced. Blocks."""
-        self._log.disk.replace(self._log.folder / LOG_START, _encoded(self._log.start_offset), durable=True)
+        """At opening: records up to the stored offset were lost, and the log ends below it. The stored offset would hide records that are appended
+        later, so it is replaced. The flush follows in a job, and before any flush of records (`Flushing.plan`). Raises DiskFull, DiskFailed."""
+        self.write()
+        self.lowered = True
 
     def reset(self) -> None:
         """The log was deleted and starts at another offset. The stored offset may be higher: it would hide records that are appended later."""
         self._log.disk.unlink(self._log.folder / LOG_START)
         self._resets += 1
-        self.flushed, self._reported = 0, None
+        self.flushed, self.lowered, self._reported = 0, False, None
 
 
 def _encoded(offset: int) -> bytes:

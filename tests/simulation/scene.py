@@ -7,7 +7,7 @@ from typing import Any
 from brokerd.cluster.model import PartitionState, TopicPartition
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
-from brokerd.wire.messages import ProduceRequest
+from brokerd.wire.messages import DeleteRecordsRequest, ProduceRequest
 from brokerd.wire.records import Record
 from tests.simulation.checkers import Watch, logs_agree, values
 from tests.simulation.clients import Client
@@ -84,6 +84,21 @@ class Scene:
         self.cluster.until(lambda: bool(answers), 10, f"the answer to {text!r}")
         assert answers[0] is not None, f"no answer to {text!r}"
         return int(answers[0].responses[0].partition_responses[0].error_code)
+
+    def delete_below(self, offset: int, *, timeout_ms: int = 8_000, broker_id: int | None = None) -> tuple[int, int]:
+        """DeleteRecords at the leader, or at `broker_id`. (error code, low watermark) of the response.
+
+        A follower reports a flushed log start with its next fetch, so two fetches of up to 500 ms may wait before the response."""
+        r = DeleteRecordsRequest
+        part = r.DeleteRecordsPartition(partition_index=0, offset=offset)
+        body = r(topics=[r.DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=timeout_ms)
+        answers: list[Any] = []
+        target = self.state.leader if broker_id is None else broker_id
+        self.client.enter(lambda: self.client.send_request(target, ApiKey.DELETE_RECORDS, 2, body, answers.append))
+        self.cluster.until(lambda: bool(answers), 10, "the response to DeleteRecords")
+        assert answers[0] is not None, "no response"
+        answer = answers[0].topics[0].partitions[0]
+        return answer.error_code, answer.low_watermark
 
     def until_leads(self, broker_id: int) -> None:
         self.cluster.until(lambda: self.state.leader == broker_id, 20, f"broker {broker_id} to lead")

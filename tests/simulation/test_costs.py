@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from brokerd.membership.identity import Identity
+from brokerd.storage.log_start import StoredLogStart
+from brokerd.wire.errors import ErrorCode
 from tests.simulation.checkers import Violation
 from tests.simulation.scene import Scene
 from tests.simulation.world import MS, Node, S, World
 
 SECONDS = 30
+LOST_BELOW_THE_START = (2, 10)
+"""Seeds in which the power cut keeps records of the log, but fewer than the log start offset."""
 
 
 def test_events_of_a_busy_process_wait_and_arrivals_precede_timers() -> None:
@@ -95,3 +99,44 @@ def test_a_flush_on_the_event_loop_is_detected(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Identity, "_save", Identity._save_and_wait)
     with pytest.raises(Violation, match="waited for the disk"):
         on_slow_disks(1)
+
+
+def opened_on_a_slow_disk(seed: int) -> tuple[int, list[str]]:
+    """(log start offset at opening, records at the end). Records below a log start offset that was flushed are lost with the records behind them."""
+    scene = Scene(seed, brokers=1)
+    scene.write(*(f"r{i}" for i in range(12)))
+    assert scene.delete_below(8) == (ErrorCode.NONE, 8)
+    node = scene.cluster.brokers[1]
+    node.power_cut()
+    node.slow_until_us = scene.world.now_us + SECONDS * S
+    node.start()
+    scene.cluster.until(lambda: scene.tp in node.broker.partitions.hosted, 30, "the log to be open")
+    opened_at = node.broker.partitions.hosted[scene.tp].log.start_offset
+    scene.pass_ms(SECONDS * 1_000)
+    scene.cluster.until(lambda: scene.leads_now(node), 30, "the broker to lead")
+    node.power_cut()
+    node.start()
+    scene.cluster.until(lambda: scene.leads_now(node), 30, "the broker to lead again")
+    scene.pass_ms(300)
+    scene.write("after")
+    return opened_at, scene.end()
+
+
+@pytest.mark.parametrize("seed", LOST_BELOW_THE_START)
+def test_a_log_that_ends_below_its_flushed_start_opens_without_waiting(seed: int) -> None:
+    """Shares 79: the lowered log start offset was flushed within the iteration that opens the log."""
+    opened_at, found = opened_on_a_slow_disk(seed)
+    assert 0 < opened_at < 8, "the records are not lost: the scenario did not happen"
+    assert found == ["after"]
+
+
+def test_a_flush_of_the_lowered_start_on_the_event_loop_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def waiting(self: StoredLogStart) -> None:
+        self.write()
+        flush = self.plan()
+        assert flush is not None
+        flush.run()
+
+    monkeypatch.setattr(StoredLogStart, "lower", waiting)
+    with pytest.raises(Violation, match="one iteration of its event loop"):
+        opened_on_a_slow_disk(LOST_BELOW_THE_START[0])

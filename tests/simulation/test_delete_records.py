@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages import DeleteRecordsRequest
 from tests.simulation.checkers import values
 from tests.simulation.cluster import BrokerNode
 from tests.simulation.scene import Scene
 
 pytestmark = pytest.mark.parametrize("seed", range(1, 7))
 WRITTEN = [f"r{i}" for i in range(12)]
-
-
-def delete(scene: Scene, offset: int, *, timeout_ms: int = 8_000) -> tuple[int, int]:
-    """(error code, low watermark) of the leader's response."""
-    r = DeleteRecordsRequest
-    part = r.DeleteRecordsPartition(partition_index=0, offset=offset)
-    body = r(topics=[r.DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=timeout_ms)
-    answers: list[Any] = []
-    leader = scene.state.leader
-    scene.client.enter(lambda: scene.client.send_request(leader, ApiKey.DELETE_RECORDS, 2, body, answers.append))
-    scene.cluster.until(lambda: bool(answers), 10, "the response to DeleteRecords")
-    assert answers[0] is not None, "no response"
-    answer = answers[0].topics[0].partitions[0]
-    return answer.error_code, answer.low_watermark
 
 
 def restart(scene: Scene, node: BrokerNode) -> None:
@@ -45,8 +27,8 @@ def readable(scene: Scene) -> list[tuple[int, str]]:
 def test_a_power_failure_of_all_replicas_brings_no_deleted_record_back(seed: int, brokers: int) -> None:
     scene = Scene(seed, brokers=brokers, flush_messages="1")
     scene.write(*WRITTEN)
-    assert delete(scene, 5) == (ErrorCode.NONE, 5)
-    assert delete(scene, 8) == (ErrorCode.NONE, 8)
+    assert scene.delete_below(5) == (ErrorCode.NONE, 5)
+    assert scene.delete_below(8) == (ErrorCode.NONE, 8)
     nodes = list(scene.cluster.brokers.values())
     for node in nodes:
         node.power_cut()
@@ -67,7 +49,7 @@ def test_a_repeated_request_is_flushed_although_the_log_starts_there_already(see
     node.enter(lambda: log.raise_start(6))
     node.kill()
     restart(scene, node)
-    assert delete(scene, 6) == (ErrorCode.NONE, 6)
+    assert scene.delete_below(6) == (ErrorCode.NONE, 6)
     node.power_cut()
     restart(scene, node)
     scene.write("after")
@@ -78,7 +60,7 @@ def test_a_log_that_lost_its_end_hides_no_later_record(seed: int) -> None:
     """The records were not flushed and are lost, the log start offset was. Later records with the same offsets are not deleted ones."""
     scene = Scene(seed, brokers=1)
     scene.write(*WRITTEN)
-    assert delete(scene, 9) == (ErrorCode.NONE, 9)
+    assert scene.delete_below(9) == (ErrorCode.NONE, 9)
     (node,) = scene.cluster.brokers.values()
     node.power_cut()
     restart(scene, node)

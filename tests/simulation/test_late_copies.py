@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.model import TopicPartition
 from brokerd.replication.replica import Replica
-from brokerd.wire.apis import ApiKey
+from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages import DeleteRecordsRequest
+from controlplane.controller import proposals
 from tests.simulation.cluster import BrokerNode
 from tests.simulation.scene import Scene
 
@@ -23,30 +26,12 @@ def copy(scene: Scene, node: BrokerNode) -> Replica:
     return replica
 
 
-def delete(scene: Scene, broker_id: int, timeout_ms: int = 5_000) -> int:
-    """Deletes the records below START at this leader. Returns the error code of the response.
-
-    A follower reports a flushed log start with its next fetch, so two fetches of up to 500 ms may wait before the response."""
-    body = DeleteRecordsRequest(
-        topics=[
-            DeleteRecordsRequest.DeleteRecordsTopic(
-                name="t", partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=START)]
-            )
-        ],
-        timeout_ms=timeout_ms,
-    )
-    answers: list[Any] = []
-    scene.client.enter(lambda: scene.client.send_request(broker_id, ApiKey.DELETE_RECORDS, 2, body, answers.append))
-    scene.cluster.until(lambda: bool(answers), 10, "the answer")
-    return int(answers[0].topics[0].partitions[0].error_code)
-
-
 @pytest.mark.parametrize("seed", [8, 9])
 def test_deleted_records_stay_deleted_under_every_in_sync_successor(seed: int) -> None:
     scene = Scene(seed)
     scene.write(*(f"r{i}" for i in range(10)))
     old, new = scene.pair()
-    assert delete(scene, old.broker_id) == ErrorCode.NONE
+    assert scene.delete_below(START, broker_id=old.broker_id) == (ErrorCode.NONE, START)
     assert copy(scene, new).log.start_offset == START, "the deletion must reach the follower before the response"
     old.kill()
     scene.until_leads(new.broker_id)
@@ -65,7 +50,9 @@ def deposed(seed: int, **configs: str) -> tuple[Scene, BrokerNode, BrokerNode]:
     scene.pass_ms(RETENTION_MS)
     assert copy(scene, old).log.start_offset == 0, "no segment ends below the young record"
     scene.cluster.network.cut.add((old.name, new.name))
-    assert delete(scene, old.broker_id, 1_000) == ErrorCode.REQUEST_TIMED_OUT, "it may come back"
+    assert scene.delete_below(START, timeout_ms=1_000, broker_id=old.broker_id)[0] == ErrorCode.REQUEST_TIMED_OUT, (
+        "it may come back"
+    )
     assert copy(scene, old).log.start_offset == START
     old.kill()
     scene.cluster.network.cut.clear()
@@ -94,7 +81,7 @@ def test_the_replica_is_kept_if_its_successor_deletes_the_same_records(seed: int
     scene, new, old = deposed(seed)
     before = copy(scene, old)
     scene.pass_ms(LAG_MS)
-    assert delete(scene, new.broker_id) == ErrorCode.NONE
+    assert scene.delete_below(START, broker_id=new.broker_id) == (ErrorCode.NONE, START)
     assert scene.end() == [f"r{i}" for i in range(START, 10)]
     assert copy(scene, old) is before, "no byte was copied"
 
@@ -106,3 +93,74 @@ def test_the_replica_is_kept_if_retention_deletes_the_same_on_its_successor(seed
     before = copy(scene, old)
     assert scene.end() == [f"r{i}" for i in range(START, 10)]
     assert copy(scene, old) is before, "no byte was copied"
+
+
+@pytest.mark.parametrize("seed", [10, 11])
+def test_the_reset_does_not_wait_for_retention_that_deletes_nothing(seed: int) -> None:
+    scene, _, old = deposed(seed, retention_ms="-1")
+    before = copy(scene, old)
+    scene.pass_ms(RETENTION_MS)
+    assert copy(scene, old) is not before, "only the lag is waited for"
+    assert scene.end() == [f"r{i}" for i in range(10)]
+
+
+def last_to_delete(seed: int) -> tuple[Scene, BrokerNode, list[BrokerNode]]:
+    """Shares 75: two of three replicas of a log without retention have deleted records, and the third one leads. (scene, the leader, the others)."""
+    settings = {"replica.lag.time.max.ms": str(LAG_MS), "log.retention.check.interval.ms": str(RETENTION_MS)}
+    scene = Scene(seed, 2, settings=settings, brokers=3, retention_ms="-1")
+    scene.write(*(f"r{i}" for i in range(10)))
+    nodes = scene.cluster.brokers
+    order = [b for b in scene.state.replicas if b != scene.state.leader]
+    old, last, other = nodes[scene.state.leader], nodes[order[0]], nodes[order[1]]
+    scene.cluster.until(lambda: copy(scene, last).core.high_watermark == 10, 5, "all to know what is committed")
+    scene.cluster.network.cut.add((old.name, last.name))
+    assert scene.delete_below(START, timeout_ms=800)[0] == ErrorCode.REQUEST_TIMED_OUT
+    assert copy(scene, other).log.start_offset == START and copy(scene, last).log.start_offset == 0
+    old.kill()
+    scene.cluster.network.cut.clear()
+    scene.until_leads(last.broker_id)
+    other.kill()
+    scene.cluster.until(lambda: scene.state.isr_ids == (last.broker_id,), 10, "the others to leave the ISR")
+    old.start()
+    other.start()
+    return scene, last, [old, other]
+
+
+def ends_at_resets(seed: int, patch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The log ends of the two replicas before each reset of one of them. At the end all replicas are in sync and have all records."""
+    scene, leader, others = last_to_delete(seed)
+    ends: list[list[int]] = []
+    reset = ReplicaManager._reset
+
+    def noted(self: ReplicaManager, tp: Any, reset_id: str, now: Any) -> None:
+        ends.append([copy(scene, node).log.end_offset for node in others])
+        reset(self, tp, reset_id, now)
+
+    patch.setattr(ReplicaManager, "_reset", noted)
+    assert scene.end() == [f"r{i}" for i in range(10)] and scene.state.leader == leader.broker_id
+    return ends
+
+
+@pytest.mark.parametrize("seed", [12, 13])
+def test_two_replicas_that_deleted_more_are_reset_one_after_the_other(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ends_at_resets(seed, monkeypatch) == [[10, 10], [10, 10]], "the records were on one disk only"
+
+
+def test_two_resets_at_the_same_time_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resets that are not bound to the leader epoch in which they were proposed."""
+
+    def of_any_epoch(plan: Any, broker_id: int, broker_epoch: int, proposal: Any) -> None:
+        state = plan.state(TopicPartition(proposal.topic_id, proposal.partition))
+        one(plan, broker_id, broker_epoch, replace(proposal, leader_epoch=state.leader_epoch))
+
+    one = proposals._reset_late_replica
+    monkeypatch.setattr(proposals, "_reset_late_replica", of_any_epoch)
+    assert ends_at_resets(12, monkeypatch)[:2] != [[10, 10], [10, 10]]
+
+
+def test_a_wait_for_retention_that_deletes_nothing_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicConfig, "retention_deletes", True)
+    with pytest.raises(AssertionError, match="only the lag"):
+        test_the_reset_does_not_wait_for_retention_that_deletes_nothing(10)

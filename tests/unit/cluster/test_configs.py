@@ -192,3 +192,18 @@ def test_the_local_retention_of_a_tiered_topic() -> None:
     }
     local = TopicConfig.from_overrides(given).local
     assert (local.retention_ms, local.retention_bytes) == (5_000, 70)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "deletes"),
+    [
+        ({}, True),
+        ({"retention.ms": "-1"}, False),
+        ({"retention.ms": "-1", "retention.bytes": "0"}, True),
+        ({"cleanup.policy": "compact"}, False),
+        ({"cleanup.policy": "compact,delete"}, True),
+        ({"retention.ms": "-1", "remote.storage.enable": "true"}, True),
+    ],
+)
+def test_whether_retention_can_ever_delete_a_record(overrides: dict[str, str], deletes: bool) -> None:
+    assert TopicConfig.from_overrides(overrides).retention_deletes is deletes

@@ -242,6 +242,13 @@ def test_a_replica_is_not_reset_after_retention_or_while_it_lags() -> None:
     assert late(leader, 10_000) == (), "who is in the ISR may lead with the start that it has"
 
 
+def test_a_late_replica_of_a_log_without_retention_is_reset_after_the_lag() -> None:
+    leader = put_out()
+    leader.machine.late_ms_max, leader.machine.retention_deletes = 10 * LAG_MS, False
+    assert late(leader, LAG_MS + 100) == ()
+    assert late(leader, 100) == (ISR_MEMBERS[2],)
+
+
 def test_the_low_watermark_covers_all_eligible_leaders() -> None:
     leader = Leader()
     leader.appends(10)

@@ -7,6 +7,7 @@ import pytest
 from brokerd.cluster.model import Now
 from brokerd.storage.disk import DiskFull
 from brokerd.storage.log import Log
+from brokerd.storage.log_start import LOG_START
 from tests.unit.storage.test_log import NOW, append, batch, opened, sim
 
 
@@ -96,3 +97,14 @@ def test_on_a_full_disk_the_records_are_flushed_without_a_snapshot(
     plan.run()
     log.flushing.finished(plan)
     assert log.flushing.offset == 1 and "flushed without snapshot" in caplog.text
+
+
+def test_a_lowered_log_start_offset_is_flushed_before_the_records_behind_it() -> None:
+    log = flushed()
+    log.stored_start.lower()
+    append(log)
+    plan = log.flushing.plan(NOW)
+    assert plan is not None and plan.before == (log.folder / LOG_START,)
+    log.stored_start.lowered = False
+    plan = log.flushing.plan(NOW)
+    assert plan is not None and plan.before == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 from brokerd.storage.disk import DiskFull
 from brokerd.storage.log_start import LOG_START, StoredLogStart
@@ -60,3 +61,21 @@ def test_nothing_is_flushed_while_the_disk_is_full() -> None:
     log, stored = raised(10)
     log.disk.fail_at[log.disk.steps + 1] = DiskFull("no space left on the device")
     assert stored.plan() is None and stored.pending
+
+
+def test_a_lowered_start_is_pending_until_a_flush_and_hides_nothing_meanwhile() -> None:
+    log, stored = raised(10)
+    flush = stored.plan()
+    assert flush is not None
+    flush.run()
+    log.start_offset = 4
+    opened = StoredLogStart(log)
+    steps = log.disk.steps
+    opened.lower()
+    assert log.disk.steps == steps + 1, "only the write into the page cache"
+    assert (opened.pending, opened.reported) == (True, 4), "a follower reports the lowered offset at once"
+    again = opened.plan()
+    assert again is not None
+    again.run()
+    opened.finished(again)
+    assert not opened.pending and log.disk.power_cut(Random(1)).read(log.folder / LOG_START) == b"%020d" % 4
