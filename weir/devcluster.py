@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controlplane.devcluster.layout import PORT_BASE_DEFAULT
-
-BROKERS_DEFAULT = 3
+from controlplane.devcluster.layout import BROKERS_DEFAULT, PORT_BASE_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

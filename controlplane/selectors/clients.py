@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from brokerd.wire.messages import DescribeLogDirsResponse
 from controlplane.clients.all_brokers import ask_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
-from controlplane.selectors.common import within
+from controlplane.selectors.common import Page, within
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
@@ -53,31 +53,17 @@ class ClientRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientPage(BrokerCoverage):
+class ClientPage(Page[ClientRow], BrokerCoverage):
     """A page of clients. `not_listed`: at brokers with more than 1,000 clients those with the least traffic are missing; a client at several brokers
     counts several times. `brokers_silent`: clients that are connected only to them are missing. `lagging_readers`: clients that match and read records
     from the disk, with `lagging_bytes_per_s` together."""
 
     rows: list[ClientRow]
-    total: int
-    page: int
-    pages: int
-    per_page: int
-    sort: str
-    query: str
     not_listed: int
     lagging_readers: int
     lagging_bytes_per_s: float
     brokers_asked: int
     brokers_silent: list[SilentBroker]
-
-    @property
-    def first(self) -> int:
-        return (self.page - 1) * self.per_page + 1 if self.total else 0
-
-    @property
-    def last(self) -> int:
-        return min(self.page * self.per_page, self.total)
 
 
 def client_list(

@@ -24,7 +24,7 @@ from controlplane.domain.cluster_difference import (
 from controlplane.domain.errors import Rejected
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
 from controlplane.models import Cluster, MetadataImage, MetadataSegment
-from controlplane.selectors.common import within
+from controlplane.selectors.common import Page, within
 
 CHANGES_MAX = 5_000
 """Single changes of one answer. The differences between the two ends are always complete."""
@@ -81,7 +81,7 @@ class KindCount:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterDifference:
+class ClusterDifference(Page[ClusterDifferenceRow]):
     """A page of differences. `kinds`: how many of each kind, without the filter by kind. `more`: there were more single changes than are listed."""
 
     since: datetime
@@ -89,20 +89,6 @@ class ClusterDifference:
     kinds: list[KindCount]
     more: bool
     rows: list[ClusterDifferenceRow]
-    total: int
-    page: int
-    pages: int
-    per_page: int
-    sort: str = ""
-    query: str = ""
-
-    @property
-    def first(self) -> int:
-        return (self.page - 1) * self.per_page + 1 if self.total else 0
-
-    @property
-    def last(self) -> int:
-        return min(self.page * self.per_page, self.total)
 
 
 class UnknownTime(Rejected):
@@ -300,6 +286,7 @@ def difference(
         page=page,
         pages=pages,
         per_page=per_page,
+        sort="",
         query=topic,
     )
 

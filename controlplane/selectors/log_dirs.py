@@ -9,7 +9,7 @@ from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
 from controlplane.clients.log_dirs import describe_log_dirs
 from controlplane.domain.log_dirs import ReportedLogDir, directory_moves
 from controlplane.models import Broker
-from controlplane.selectors.common import within
+from controlplane.selectors.common import Page, within
 
 SORT_COLUMNS = ("size_bytes", "topic", "directory")
 LARGEST_FIRST = "-size_bytes"
@@ -53,7 +53,7 @@ class LogDirReplicaRow:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerLogDirs:
+class BrokerLogDirs(Page[LogDirReplicaRow]):
     """`problem`: why the broker did not answer. `rows`: a page of its replicas, the largest first by default."""
 
     broker_id: int
@@ -61,20 +61,6 @@ class BrokerLogDirs:
     directories: list[LogDirRow]
     moves: list[LogDirMoveRow]
     rows: list[LogDirReplicaRow]
-    total: int
-    page: int
-    pages: int
-    per_page: int
-    sort: str
-    query: str
-
-    @property
-    def first(self) -> int:
-        return (self.page - 1) * self.per_page + 1 if self.total else 0
-
-    @property
-    def last(self) -> int:
-        return min(self.page * self.per_page, self.total)
 
 
 def reported_log_dirs(broker_id: int) -> tuple[list[ReportedLogDir], str] | None:

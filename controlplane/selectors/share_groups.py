@@ -17,7 +17,7 @@ from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_br
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
 from controlplane.models import Partition
-from controlplane.selectors.common import within
+from controlplane.selectors.common import Page, within
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 COLUMNS = ("group_id", "state", "coordinator")
@@ -39,28 +39,14 @@ class ShareGroupRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareGroupPage(BrokerCoverage):
+class ShareGroupPage(Page[ShareGroupRow], BrokerCoverage):
     """A page of share groups. `brokers_asked` and `brokers_silent`: the groups of silent brokers are missing. `offline_partitions`: partitions of
     __consumer_offsets without a leader; their groups are missing, too."""
 
     rows: list[ShareGroupRow]
-    total: int
-    page: int
-    pages: int
-    per_page: int
-    sort: str
-    query: str
     brokers_asked: int
     brokers_silent: list[SilentBroker]
     offline_partitions: int
-
-    @property
-    def first(self) -> int:
-        return (self.page - 1) * self.per_page + 1 if self.total else 0
-
-    @property
-    def last(self) -> int:
-        return min(self.page * self.per_page, self.total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from controlplane.domain.transactions import (
     ListedTransaction,
 )
 from controlplane.models import Broker, Partition
-from controlplane.selectors.common import within
+from controlplane.selectors.common import Page, within
 
 PARTITIONS_SHOWN_MAX = 500
 """Partitions on the page of one transactional id."""
@@ -69,28 +69,14 @@ class TransactionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionPage(BrokerCoverage):
+class TransactionPage(Page[TransactionRow], BrokerCoverage):
     """A page of transactional ids. `brokers_asked` and `brokers_silent`: those of silent brokers are missing. `offline_partitions`: partitions of
     __transaction_state without a leader; their transactional ids are missing, too."""
 
     rows: list[TransactionRow]
-    total: int
-    page: int
-    pages: int
-    per_page: int
-    sort: str
-    query: str
     brokers_asked: int
     brokers_silent: list[SilentBroker]
     offline_partitions: int
-
-    @property
-    def first(self) -> int:
-        return (self.page - 1) * self.per_page + 1 if self.total else 0
-
-    @property
-    def last(self) -> int:
-        return min(self.page * self.per_page, self.total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.devcluster.layout import BROKERS_DEFAULT
 from weir.devcluster import read_local_cluster
 
 
 def test_before_the_first_start_the_defaults_hold_and_no_console_is_known(tmp_path: Path) -> None:
     found = read_local_cluster(tmp_path)
     base = found.port_base
-    assert (found.console_port, found.cluster_name, found.brokers) == (base, "weir", 3)
+    assert (found.console_port, found.cluster_name, found.brokers) == (base, "weir", BROKERS_DEFAULT)
     assert found.defaults["zookeeper"] == f"127.0.0.1:{base + 1}"
-    assert found.defaults["bootstrap"] == f"127.0.0.1:{base + 2},127.0.0.1:{base + 3},127.0.0.1:{base + 4}"
+    brokers = [f"127.0.0.1:{base + 1 + n}" for n in range(1, BROKERS_DEFAULT + 1)]
+    assert found.defaults["bootstrap"] == ",".join(brokers)
     assert found.defaults["console_url"] == "" and found.defaults["lake_dir"] == str(tmp_path / "lake")
 
 
