@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.config.share_groups import EARLIEST, ShareGroupConfig
@@ -19,6 +20,7 @@ from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import NO_START, ShareState
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.sharing.dead_letters import Letters
 from brokerd.sharing.delivery import Acknowledgement, Acquired, LogBatch
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
@@ -53,6 +55,7 @@ class Shared:
     used_ms: int = 0
     waiting: dict[int, list[Done]] = field(default_factory=dict)
     """{number of a write: acknowledgements that wait for it}."""
+    letters: Letters = field(default_factory=Letters)
     key: Hashable = field(default_factory=object)
     """The purgatory key: records have become available, or the share partition was loaded."""
 
@@ -73,6 +76,12 @@ class FetchLimits:
     exact: bool
 
 
+class DeadLetterWriter(Protocol):
+    def advance(self, shared: Shared, current: Callable[[Shared], bool], changed: Callable[[Shared], None]) -> None:
+        """Write the next dead letters of a share partition. `current`: whether this broker still leads it. `changed`: records were archived."""
+        ...
+
+
 class SharePartitions:
     def __init__(
         self,
@@ -82,10 +91,12 @@ class SharePartitions:
         clock: Callable[[], Now],
         warming: Warming | None,
         leadership_confirmed: Callable[[Replica], bool],
+        dead_letters: DeadLetterWriter,
     ) -> None:
         """`leadership_confirmed`: whether no other broker can be the leader of a replica's partition now."""
         self._partitions, self._persister, self._config_of = partitions, persister, config_of
         self._clock, self._warming, self._leadership_confirmed = clock, warming, leadership_confirmed
+        self._dead_letters = dead_letters
         self._shared: dict[SharePartitionKey, Shared] = {}
 
     def __iter__(self) -> Iterator[Shared]:
@@ -148,6 +159,7 @@ class SharePartitions:
             deliveries_max=config.deliveries_max,
             locks_max=config.locks_max,
         )
+        shared.core.dead_letters = bool(config.dead_letter_topic)
         shared.core.raise_start(shared.replica.start_offset)
         self.flush(shared)
 
@@ -170,7 +182,7 @@ class SharePartitions:
             return None
         config = self._config_of(shared.place.group_id)
         core.lock_ms, core.deliveries_max, core.locks_max = config.lock_ms, config.deliveries_max, config.locks_max
-        core.renew = config.renew
+        core.renew, core.dead_letters = config.renew, bool(config.dead_letter_topic)
         core.raise_start(replica.start_offset)
         try:
             with self._reading():
@@ -282,9 +294,14 @@ class SharePartitions:
             for number in [n for n in shared.waiting if n <= core.writes_done]:
                 for answer in shared.waiting.pop(number):
                     answer(ErrorCode.NONE)
+            self._advance_dead_letters(shared)
             self.flush(shared)
 
         self._persister.write(shared.place, core.state_epoch, update, done, lambda: self._current(shared))
+
+    def _advance_dead_letters(self, shared: Shared) -> None:
+        if shared.core is not None and shared.core.archiving:
+            self._dead_letters.advance(shared, self._current, self.flush)
 
     def _drop(self, shared: Shared, error: ErrorCode) -> None:
         """Forget the share partition. Its next use loads it again."""
@@ -306,6 +323,8 @@ class SharePartitions:
             elif core is not None and core.expire(now.mono_ms):
                 self.flush(shared)
                 self._partitions.purgatory.check(shared.key)
+            elif core is not None and core.archiving:
+                self._advance_dead_letters(shared)
             elif now.mono_ms - shared.used_ms > IDLE_MS and (
                 core is None or (core.next_expiry_ms is None and core.pending_write is None)
             ):

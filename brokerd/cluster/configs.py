@@ -53,6 +53,7 @@ TOPIC_CONFIGS: dict[str, Definition] = {
                    "log.cleaner.delete.retention.ms", 0),
         Definition("file.delete.delay.ms", LONG, "60000", "No effect: open files stay readable after they are deleted.",
                    "log.segment.delete.delay.ms", 0, acts=False),
+        Definition("errors.deadletterqueue.group.enable", BOOLEAN, "false", "Whether share groups may write dead letters to this topic (KIP-1191). The administrator of the topic decides this, because the brokers write without an ACL of the clients."),
         Definition("flush.messages", LONG, str(LONG_MAX), "Maximum number of unflushed records. A power failure loses fewer acknowledged records than this. 1: acknowledgements wait for the flush.",
                    "log.flush.interval.messages", 1),
         Definition("flush.ms", LONG, str(LONG_MAX), "Maximum time in milliseconds that a record stays unflushed. 0: acknowledgements wait for the flush.", "log.flush.interval.ms", 0),
@@ -109,6 +110,7 @@ TOPIC_CONFIGS: dict[str, Definition] = {
 
 DELAY_ENABLE, DELAY_TOPIC = "weir.delay.enable", "weir.delay.topic"
 HALF_ENABLE, HALF_TOPIC, HALF_SOURCE = "weir.half.enable", "weir.half.topic", "weir.half.source"
+GROUP_DEAD_LETTERS = "errors.deadletterqueue.group.enable"
 RETRY_ENABLE, RETRY_SOURCE = "weir.retry.enable", "weir.retry.source"
 
 UNIT_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
@@ -271,6 +273,8 @@ class TopicConfig:
     """For a front topic of delayed messages: the topic to which its records are delivered."""
     half_topic: str = ""
     """For a front topic of half messages: the topic to which its records are delivered."""
+    takes_dead_letters: bool = False
+    """Share groups may write dead letters to the topic."""
     remote_storage: bool = False
     """Closed segments are copied to the remote store (KIP-405)."""
     local_retention_ms: int = -2
@@ -371,6 +375,7 @@ def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], .
         index_header=text("weir.index.header"),
         delay_topic=delay_topic,
         half_topic=half_topic,
+        takes_dead_letters=text(GROUP_DEAD_LETTERS).lower() == "true",
         remote_storage=text("remote.storage.enable").lower() == "true",
         local_retention_ms=int(text("local.retention.ms")),
         local_retention_bytes=int(text("local.retention.bytes")),

@@ -109,7 +109,11 @@ def group_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | No
             continue
         c = GROUP_CONFIGS.get(name)
         if c is None:
-            known = [*GROUP_CONFIGS] if name.startswith("consumer.") else ["consumer.*", "share.* (docs/settings.md)"]
+            known = (
+                [*GROUP_CONFIGS]
+                if name.startswith("consumer.")
+                else ["consumer.*", "share.*, errors.deadletterqueue.* (docs/settings.md)"]
+            )
             return f"unknown group setting {name[:60]!r}; known are {', '.join(known)}"
         if not (text.isascii() and text.isdecimal()) or not values[c.low] <= int(text[:10]) <= values[c.high]:
             return f"{name}={text[:40]!r} is not a number between {values[c.low]} and {values[c.high]}"

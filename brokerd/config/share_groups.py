@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC, topic_name_problem
 from brokerd.config.types import Setting, words
 
 SHARE_ASSIGNORS = ("simple",)
 EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration:"
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+DEAD_LETTER_TOPIC, COPY_RECORD = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.copy.record.enable"
+DEAD_LETTER_PREFIX = "errors.deadletterqueue.topic.name.prefix"
+_INTERNAL = (GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC)
 _DURATION = re.compile(
     r"P(?:(?P<d>\d{1,9})D)?(?:T(?:(?P<h>\d{1,9})H)?(?:(?P<m>\d{1,9})M)?(?:(?P<s>\d{1,9})(?:\.(?P<f>\d{1,9}))?S)?)?\Z"
 )
@@ -48,6 +52,10 @@ class ShareGroupConfig:
     reset_ms: int | None = None
     committed: bool = False
     renew: bool = True
+    dead_letter_topic: str = ""
+    """Records that are rejected or delivered too often have a dead letter in this topic (KIP-1191). Empty: none."""
+    copy_record: bool = False
+    """Dead letters have the key and the value of the record."""
 
 
 SHARE_SETTINGS: tuple[Setting, ...] = (
@@ -72,6 +80,7 @@ SHARE_SETTINGS: tuple[Setting, ...] = (
     Setting("group.share.min.partition.max.record.locks", int, 100, "Minimum number of records in flight that may be set for a share group.", 100),
     Setting("group.share.max.partition.max.record.locks", int, 4_000, "Maximum number of records in flight that may be set for a share group.", 100),
     Setting("group.share.max.share.sessions", int, 2_000, "Maximum number of share sessions per broker. Each member has one session with each broker that it fetches from.", 1),
+    Setting(DEAD_LETTER_PREFIX, str, "dlq.", "Topics of dead letters of share groups must have a name with this prefix (KIP-1191). Empty: any name. It keeps a producer from writing to another topic by records that a share group rejects."),
     Setting("share.coordinator.snapshot.update.records.per.snapshot", int, 500, "Number of updates of a share partition in __share_group_state between two snapshots.", 0),
 )  # fmt: skip
 
@@ -119,6 +128,13 @@ SHARE_CONFIGS = {
     "share.renew.acknowledge.enable": ShareConfigDefinition(
         "Whether members may renew the lock of a record (acknowledge type renew).", default="true"
     ),
+    DEAD_LETTER_TOPIC: ShareConfigDefinition(
+        "The topic of dead letters (KIP-1191). It must have errors.deadletterqueue.group.enable=true, and its name the prefix errors.deadletterqueue.topic.name.prefix. Empty: no dead letters."
+    ),
+    COPY_RECORD: ShareConfigDefinition(
+        "true: a dead letter has the key and the value of the record. false: only headers that name the record.",
+        default="false",
+    ),
 }
 """Kafka's settings of share groups. `share.assignor.offload.enable` has no effect here and is not accepted."""
 
@@ -142,6 +158,10 @@ def share_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | No
         elif name == "share.isolation.level":
             if text not in (READ_COMMITTED, READ_UNCOMMITTED):
                 return f"{name}={text[:40]!r} is not {READ_COMMITTED} or {READ_UNCOMMITTED}"
+        elif name == DEAD_LETTER_TOPIC:
+            wrong = dead_letter_name_problem(text, values[DEAD_LETTER_PREFIX])
+            if text and wrong is not None:
+                return f"{name}={text[:60]!r}: {wrong}"
         elif text not in ("true", "false"):
             return f"{name}={text[:40]!r} is not true or false"
     config = share_group_config(values, own)
@@ -150,6 +170,15 @@ def share_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | No
         if config.heartbeat_ms < config.session_ms
         else "the heartbeat interval of a share group must be below its session time-out"
     )
+
+
+def dead_letter_name_problem(topic: str, prefix: str) -> str | None:
+    """Why a topic with this name may not have dead letters, or None."""
+    if topic in _INTERNAL:
+        return "an internal topic cannot have dead letters"
+    if not topic.startswith(prefix):
+        return f"the name must begin with {prefix} ({DEAD_LETTER_PREFIX})"
+    return topic_name_problem(topic)
 
 
 def check_share(values: Mapping[str, Any]) -> None:
@@ -186,4 +215,6 @@ def share_group_config(values: Mapping[str, Any], own: Mapping[str, str]) -> Sha
         reset_ms=duration_ms(reset.removeprefix(BY_DURATION)) if reset.startswith(BY_DURATION) else None,
         committed=of("share.isolation.level") == READ_COMMITTED,
         renew=of("share.renew.acknowledge.enable") == "true",
+        dead_letter_topic=str(of(DEAD_LETTER_TOPIC)),
+        copy_record=of(COPY_RECORD) == "true",
     )

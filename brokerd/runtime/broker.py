@@ -188,6 +188,7 @@ class BrokerServer:
             self.share_client,
             self.loop.call_later,
             environment.draw_id,
+            lambda target, batch, question, done: self.routing.send(target, batch, question, done),
         )
         self.front_delivery = FrontDelivery(
             self.partitions,
@@ -197,7 +198,7 @@ class BrokerServer:
             self.delivery_client,
             environment.draw_producer_id,
         )
-        self.routing = Routing(self.front_delivery, self.loop, self.route_client, self.coordinator_client)
+        self.routing: Routing = Routing(self.front_delivery, self.loop, self.route_client, self.coordinator_client)
         self.log_maintenance = LogMaintenance(self.partitions, self.jobs, lambda: self.loop.now, self.warming)
         self.scrub = Scrub(
             self.partitions,

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from brokerd.apis.produce import ProduceApi
+from brokerd.apis.share_dead_letters import SendDeadLetters, ShareDeadLetters
 from brokerd.apis.share_partitions import SharePartitions
 from brokerd.cluster.metadata import GROUP, AccessChanged, AccessKind, MetadataRecord, TopicDeleted
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Now
 from brokerd.cluster.routes import ROUTE_GROUP_PREFIX
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.groups import GroupConfig, group_config
-from brokerd.config.share_groups import ShareGroupConfig, share_group_config
+from brokerd.config.share_groups import DEAD_LETTER_PREFIX, ShareGroupConfig, share_group_config
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.share_group.events import InitializeState, StateInitialized
 from brokerd.coordinator.share_state.coordinator import ShareCoordinator
@@ -48,6 +49,7 @@ class Coordinators:
         share_client: InterBrokerClient,
         call_later: Callable[[int, Callable[[Now], None]], object],
         draw_id: Callable[[], str],
+        send_dead_letters: SendDeadLetters,
     ) -> None:
         self._config, self._partitions = config, partitions
         self.topics = ImageTopics(lambda: partitions.image)
@@ -57,6 +59,15 @@ class Coordinators:
             lambda key: coordinator_of(partitions.image, SHARE_STATE_TOPIC, key),
             call_later,
         )
+        self.share_dead_letters = ShareDeadLetters(
+            partitions,
+            self.share_config,
+            partitions.topic_config,
+            clock,
+            warming,
+            send_dead_letters,
+            config[DEAD_LETTER_PREFIX],
+        )
         self.share_partitions = SharePartitions(
             partitions,
             self.persister,
@@ -64,6 +75,7 @@ class Coordinators:
             clock,
             warming,
             lambda replica: leadership_confirmed(partitions, replica, clock()),
+            self.share_dead_letters,
         )
         self.share_states = ShareCoordinator(
             InternalLog(SHARE_STATE_TOPIC, partitions, produce, clock, warming),

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 
 class RecordState(IntEnum):
-    """Kafka's numbers. ACQUIRED is never stored: after a change of leader the record is available again."""
+    """Kafka's numbers. ACQUIRED is never stored: after a change of leader the record is available again. ARCHIVING: no more deliveries, and the dead
+    letter is not written yet (KIP-1191)."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
     @property
@@ -44,6 +46,16 @@ class Acquired(NamedTuple):
     deliveries: int
 
 
+class FailedRun(NamedTuple):
+    """Adjacent offsets, both inclusive, whose dead letters are to be written. `rejected`: a member rejected them; otherwise their deliveries are used
+    up. After a change of leader it is derived from `deliveries`."""
+
+    first: int
+    last: int
+    deliveries: int
+    rejected: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
     """Offsets `first` to `last` (inclusive). `types`: one type for all of them, or one for each."""
@@ -56,7 +68,7 @@ class Acknowledgement:
 @dataclass(slots=True)
 class OffsetRun:
     """Adjacent offsets `first` to `last` (inclusive) in the same state. `member` and `until_ms`: holder and end (mono ms) of the lock.
-    `dirty`: the state is not in the share coordinator yet."""
+    `dirty`: the state is not in the share coordinator yet. `rejected`: a member rejected the records (ARCHIVING only)."""
 
     first: int
     last: int
@@ -65,6 +77,7 @@ class OffsetRun:
     member: str = ""
     until_ms: int = 0
     dirty: bool = False
+    rejected: bool = False
 
     @property
     def size(self) -> int:
@@ -72,10 +85,11 @@ class OffsetRun:
 
     def same(self, other: OffsetRun) -> bool:
         """Whether `other` can be joined with this run."""
-        return (self.state, self.count, self.member, self.until_ms, self.dirty) == (
+        return (self.state, self.count, self.member, self.until_ms, self.dirty, self.rejected) == (
             other.state,
             other.count,
             other.member,
             other.until_ms,
             other.dirty,
+            other.rejected,
         )

@@ -9,23 +9,26 @@ in progress; changes meanwhile go into the next one. Does not contain: reads of 
 | AVAILABLE    | acquire                                      | ACQUIRED, the delivery count increases                    |
 | AVAILABLE    | the log has no such record, or it is aborted | ARCHIVED                                                  |
 | ACQUIRED     | accept                                       | ACKNOWLEDGED                                              |
-| ACQUIRED     | reject, gap                                  | ARCHIVED                                                  |
-| ACQUIRED     | release, end of the lock                     | AVAILABLE, or ARCHIVED after the last permitted delivery  |
+| ACQUIRED     | gap                                          | ARCHIVED                                                  |
+| ACQUIRED     | reject                                       | ARCHIVING with dead letters, else ARCHIVED                |
+| ACQUIRED     | release, end of the lock                     | AVAILABLE, or as after reject if no delivery is left      |
 | ACQUIRED     | end of the share session                     | AVAILABLE, the delivery count decreases                   |
 | ACQUIRED     | renew                                        | ACQUIRED with a new end of the lock                       |
+| ARCHIVING    | the dead letter is written                   | ARCHIVED                                                  |
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brokerd.coordinator.share_state.state import ShareState, StateBatch, StateUpdate
 from brokerd.sharing.delivery import (
     Acknowledgement,
     AcknowledgeType,
     Acquired,
+    FailedRun,
     LogBatch,
     OffsetRun,
     RecordState,
@@ -54,9 +57,13 @@ class SharePartition:
     deliveries_max: int
     locks_max: int
     renew: bool = True
+    dead_letters: bool = False
+    """Records that are rejected, or whose deliveries are used up, are archived after their dead letters are written."""
     runs: list[OffsetRun] = field(default_factory=list)
     available: int = 0
     """Number of offsets in state AVAILABLE."""
+    archiving: int = 0
+    """Number of offsets in state ARCHIVING."""
     next_expiry_ms: int | None = None
     """No lock ends before this time (mono ms)."""
     writes_begun: int = 0
@@ -79,7 +86,9 @@ class SharePartition:
             first = max(batch.first, start)
             if first > new.end:
                 new._append(OffsetRun(new.end, first - 1, RecordState.AVAILABLE))
-            new._append(OffsetRun(first, batch.last, RecordState(batch.state), batch.deliveries))
+            rejected = batch.state == RecordState.ARCHIVING and batch.deliveries < deliveries_max
+            state_ = RecordState(batch.state)
+            new._append(OffsetRun(first, batch.last, state_, batch.deliveries, rejected=rejected))
         new._settle()
         return new
 
@@ -209,7 +218,7 @@ class SharePartition:
                 if kind is AcknowledgeType.RENEW:
                     run.until_ms = now_ms + self.lock_ms
                 else:
-                    self._end_lock(run, RESULT[kind])
+                    self._end_lock(run, RESULT[kind], rejected=kind is AcknowledgeType.REJECT)
         self._settle()
         return ErrorCode.NONE
 
@@ -244,10 +253,29 @@ class SharePartition:
                     self._change(run, RecordState.ARCHIVED)
             self._settle()
 
-    def _end_lock(self, run: OffsetRun, state: RecordState) -> None:
-        if state is RecordState.AVAILABLE and run.count >= self.deliveries_max:
-            state = RecordState.ARCHIVED
+    def _end_lock(self, run: OffsetRun, state: RecordState, *, rejected: bool = False) -> None:
+        used_up = state is RecordState.AVAILABLE and run.count >= self.deliveries_max
+        if used_up or rejected:
+            state = RecordState.ARCHIVING if self.dead_letters else RecordState.ARCHIVED
         self._change(run, state)
+        run.rejected = state is RecordState.ARCHIVING and rejected
+
+    # -- dead letters ------------------------------------------------------------------------------------------------------
+    def next_failed(self, records_max: int) -> FailedRun | None:
+        """The first records whose dead letters are to be written. Their state is durable, so that no leader delivers them again."""
+        if not self.archiving or self.writes_begun > self.writes_done:
+            return None
+        run = next((r for r in self.runs if r.state is RecordState.ARCHIVING and not r.dirty), None)
+        if run is None:
+            return None
+        return FailedRun(run.first, min(run.last, run.first + records_max - 1), run.count, run.rejected)
+
+    def archive(self, first: int, last: int) -> None:
+        """The dead letters of these offsets are written, or given up."""
+        for run in self._cut(first, last):
+            if run.state is RecordState.ARCHIVING:
+                self._change(run, RecordState.ARCHIVED)
+        self._settle()
 
     # -- writes ------------------------------------------------------------------------------------------------------------
     @property
@@ -289,13 +317,18 @@ class SharePartition:
     def _append(self, run: OffsetRun) -> None:
         self.runs.append(run)
         self.end = run.last + 1
+        self._count(run, 1)
+
+    def _count(self, run: OffsetRun, sign: int) -> None:
         if run.state is RecordState.AVAILABLE:
-            self.available += run.size
+            self.available += sign * run.size
+        elif run.state is RecordState.ARCHIVING:
+            self.archiving += sign * run.size
 
     def _split(self, i: int, at: int) -> None:
         """Divide run `i`: the second part starts at offset `at`."""
         run = self.runs[i]
-        self.runs.insert(i + 1, OffsetRun(at, run.last, run.state, run.count, run.member, run.until_ms, run.dirty))
+        self.runs.insert(i + 1, replace(run, first=at))
         run.last = at - 1
 
     def _between(self, first: int, last: int) -> Iterator[OffsetRun]:
@@ -318,11 +351,9 @@ class SharePartition:
         return self.runs[i:j]
 
     def _change(self, run: OffsetRun, state: RecordState) -> None:
-        if run.state is RecordState.AVAILABLE:
-            self.available -= run.size
-        if state is RecordState.AVAILABLE:
-            self.available += run.size
-        run.state, run.member, run.until_ms = state, "", 0
+        self._count(run, -1)
+        run.state, run.member, run.until_ms, run.rejected = state, "", 0, False
+        self._count(run, 1)
         run.dirty = self._dirty = True
 
     def _settle(self) -> None:
@@ -349,12 +380,13 @@ class SharePartition:
         for run in self.runs:
             assert run.first == at and run.last >= run.first, f"offset {at}: runs have a gap or overlap"
             assert (run.state is RecordState.ACQUIRED) == bool(run.member), f"offset {at}: a lock without a holder"
-            assert run.count <= self.deliveries_max or run.state is RecordState.ARCHIVED, (
+            assert run.count <= self.deliveries_max or run.state in (RecordState.ARCHIVING, RecordState.ARCHIVED), (
                 f"offset {at}: too many deliveries"
             )
             at = run.last + 1
         assert at == self.end, "the runs do not reach the end offset"
         assert self.available == sum(r.size for r in self.runs if r.state is RecordState.AVAILABLE)
+        assert self.archiving == sum(r.size for r in self.runs if r.state is RecordState.ARCHIVING)
         assert sum(r.size for r in self.runs if not r.state.final) <= self.locks_max, "too many records in flight"
 
 

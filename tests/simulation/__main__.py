@@ -122,6 +122,7 @@ def main() -> int:
     worlds.add_argument("--halves", action="store_true", help="worlds of half messages")
     worlds.add_argument("--routes", action="store_true", help="worlds of routes")
     worlds.add_argument("--shares", action="store_true", help="worlds of a share group")
+    worlds.add_argument("--share-letters", action="store_true", help="the same, with dead letters")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -145,6 +146,7 @@ def main() -> int:
         "--halves": halves.live,
         "--routes": routes.live,
         "--shares": shares.live,
+        "--share-letters": shares.live_with_letters,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

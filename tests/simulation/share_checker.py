@@ -3,12 +3,14 @@
 `ShareChecker` keeps one entry per record, where the product keeps runs of offsets. Rules: a record has one holder until its lock ends or the holder gives
 it up, within the time that a leader uses the same state. Each delivery has the count of the one before plus one, and no count is above the limit. A
 leader writes what it did, and its start offset passes only records whose delivery has ended. A loaded state contains every write that was confirmed.
-An acknowledgement is confirmed after its write. A record whose acceptance a member knows is not delivered again.
+An acknowledgement is confirmed after its write. A record whose acceptance a member knows is not delivered again. With dead letters, a record whose
+delivery has failed has one from each leader that had it to write, at least one and none before the state is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,7 @@ from brokerd.sharing.share_partition import SharePartition
 from tests.simulation.checkers import Violation
 from tests.simulation.world import MS, World
 
-AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
+AVAILABLE, ACQUIRED, ARCHIVING = RecordState.AVAILABLE, RecordState.ACQUIRED, RecordState.ARCHIVING
 AFTER = {
     AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
     AcknowledgeType.REJECT: RecordState.ARCHIVED,
@@ -69,10 +71,15 @@ class Stored:
 
 
 class ShareChecker:
-    """`lock_ms`, `deliveries_max`: the settings of the group."""
+    """`lock_ms`, `deliveries_max`, `dead_letters`: the settings of the group."""
 
-    def __init__(self, world: World, lock_ms: int, deliveries_max: int) -> None:
+    def __init__(self, world: World, lock_ms: int, deliveries_max: int, *, dead_letters: bool = False) -> None:
         self.world, self.lock_ms, self.deliveries_max = world, lock_ms, deliveries_max
+        self.dead_letters = dead_letters
+        self.letters_due: set[Place] = set()
+        """Records whose state ARCHIVING is stored."""
+        self.letters_max: Counter[Place] = Counter()
+        """How many leaders had the dead letter of a record to write."""
         self.leaders: dict[int, Leader] = {}
         """By the id of the product's state machine, which `machines` keeps alive."""
         self.machines: list[SharePartition] = []
@@ -81,6 +88,8 @@ class ShareChecker:
         """The newest leader epoch that has loaded a share partition, and when (us)."""
         self.accepted: dict[Place, str] = {}
         """Records whose acceptance was confirmed to a member, and that member."""
+        self.accepts_stored: set[Place] = set()
+        """Records that a leader has accepted as accepted, and stored. A late acceptance below the start offset is answered, too, and changes nothing."""
         self.sent_types: dict[Place, set[AcknowledgeType]] = {}
         self.deliveries_seen: dict[Place, int] = {}
         """The greatest delivery count of a record."""
@@ -104,9 +113,15 @@ class ShareChecker:
             if value not in stored.sent.get(offset, ()):
                 raise Violation(f"{shared.place}: {value} is loaded for {offset}, which no leader wrote")
             leader.records[offset] = Copy(RecordState(value[0]), value[1])
+            if value[0] == ARCHIVING:
+                self.letters_due.add((shared.place.partition, offset))
+                self.letters_max[shared.place.partition, offset] += 1
+                self.world.reached["share partition loaded with dead letters to write"] += 1
         for offset, (was, count) in stored.confirmed.items():
             now, count_now = found.get(offset, (AVAILABLE, 0))
-            if offset >= state.start and ((RecordState(was).final and now != was) or count_now < count):
+            lost = RecordState(was).final and now != was
+            lost |= was == ARCHIVING and now not in (ARCHIVING, RecordState.ARCHIVED)
+            if offset >= state.start and (lost or count_now < count):
                 raise Violation(f"{shared.place}: {offset} was stored as {(was, count)}, loaded: {(now, count_now)}")
         self.world.reached["share partition loaded"] += 1
         self.world.reached["share partition loaded with records in flight"] += bool(found)
@@ -120,7 +135,7 @@ class ShareChecker:
                 record = leader.record(offset)
                 if place in self.accepted:
                     self._delivered_again(shared, place, member)
-                if offset < leader.start or record.state.final:
+                if offset < leader.start or record.state.final or record.state is ARCHIVING:
                     raise Violation(f"{place} goes to {member} after its delivery has ended: {record}")
                 if record.state is ACQUIRED:
                     raise Violation(f"{place} goes to {member} at {now_ms}; another member holds it: {record}")
@@ -149,12 +164,24 @@ class ShareChecker:
                 record.until_ms = now_ms + self.lock_ms
                 self.world.reached["lock renewed"] += 1
             else:
-                self._given_up(record, AFTER[kind])
+                self._given_up(leader, offset, AFTER[kind])
 
-    def _given_up(self, record: Copy, state: RecordState) -> None:
+    def _given_up(self, leader: Leader, offset: int, state: RecordState) -> None:
+        record = leader.record(offset)
         last = state is AVAILABLE and record.count >= self.deliveries_max
         record.state, record.member = RecordState.ARCHIVED if last else state, ""
+        if self.dead_letters and record.state is RecordState.ARCHIVED:
+            record.state = ARCHIVING
+            self.letters_max[leader.place.partition, offset] += 1
         self.world.reached["record archived after its last delivery"] += last
+
+    def archived(self, core: SharePartition, first: int, last: int) -> None:
+        """The leader says that the dead letters of these records are written."""
+        leader = self.leaders[id(core)]
+        for offset in range(first, last + 1):
+            record = leader.record(offset)
+            if record.state is ARCHIVING:
+                record.state = RecordState.ARCHIVED
 
     def released(self, core: SharePartition, member: str) -> None:
         """The share session of the member has ended."""
@@ -165,17 +192,21 @@ class ShareChecker:
 
     def expired(self, core: SharePartition, now_ms: int) -> None:
         """The leader ends the locks whose time has passed."""
-        for record in self.leaders[id(core)].records.values():
+        leader = self.leaders[id(core)]
+        for offset, record in leader.records.items():
             if record.state is ACQUIRED and record.until_ms <= now_ms:
-                self._given_up(record, AVAILABLE)
+                self._given_up(leader, offset, AVAILABLE)
                 self.world.reached["lock ended by its time-out"] += 1
 
     def confirmed(self, shared: Shared, start: int, steps: Sequence[Acknowledgement]) -> None:
         """The leader answers acknowledgements without an error. `start`: its start offset when they came."""
         stored = self.stored[shared.place]
         for offset, kind in each(steps):
+            if kind is AcknowledgeType.ACCEPT and offset >= start:
+                self.accepts_stored.add((shared.place.partition, offset))
             state, _ = stored.confirmed.get(offset, (AVAILABLE, 0))
             final = RecordState(state).final or offset < max(start, stored.start)
+            final |= state == ARCHIVING and kind is AcknowledgeType.REJECT
             if kind in (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT) and not final:
                 raise Violation(f"{shared.place}: {kind.name} of {offset} is answered before it is stored")
 
@@ -212,6 +243,8 @@ class ShareChecker:
         for batch in update.batches:
             for offset in range(batch.first, batch.last + 1):
                 stored.confirmed[offset] = (batch.state, batch.deliveries)
+                if batch.state == ARCHIVING:
+                    self.letters_due.add((place.partition, offset))
 
     # -- members -------------------------------------------------------------------------------------------------------
     def sends(self, place: Place, kind: AcknowledgeType) -> None:
@@ -235,6 +268,21 @@ class ShareChecker:
                         f"{place} was delivered {self.deliveries_seen.get(place, 0)} times, then never again"
                     )
 
+    def judge_letters(self, letters: Mapping[Place, int]) -> None:
+        """`letters`: the number of dead letters of each record, at the end."""
+        for place in sorted(self.letters_due):
+            if not letters.get(place):
+                raise Violation(f"{place} is archived without a dead letter")
+        for place, number in sorted(letters.items()):
+            if place in self.accepts_stored:
+                raise Violation(f"{place} has a dead letter, and its acceptance is stored")
+            if place not in self.letters_due:
+                raise Violation(f"{place} has a dead letter before its state is stored")
+            if number > self.letters_max[place]:
+                raise Violation(f"{place} has {number} dead letters of {self.letters_max[place]} leaders")
+            self.world.reached["dead letter"] += 1
+            self.world.reached["second dead letter after a change of the leader"] += number > 1
+
 
 def each(steps: Sequence[Acknowledgement]) -> Iterator[tuple[int, AcknowledgeType]]:
     """(offset, type) of every acknowledged record."""
@@ -253,6 +301,7 @@ def watched(checker: ShareChecker) -> Iterator[None]:
         SharePartitions.flush,
     )
     acknowledge, release, expire = SharePartition.acknowledge, SharePartition.release, SharePartition.expire
+    archive = SharePartition.archive
     write = SharePersister.write
     states: list[ShareState] = []
     """The state of the load in progress. The first flush ends the load and may write."""
@@ -323,6 +372,10 @@ def watched(checker: ShareChecker) -> Iterator[None]:
         checker.expired(self, now_ms)
         return expire(self, now_ms)
 
+    def watch_archive(self: SharePartition, first: int, last: int) -> None:
+        checker.archived(self, first, last)
+        archive(self, first, last)
+
     changed: list[tuple[type, str, Any, Any]] = [
         (SharePartitions, "_loaded", loaded, watch_loaded),
         (SharePartitions, "flush", flush, watch_flush),
@@ -331,6 +384,7 @@ def watched(checker: ShareChecker) -> Iterator[None]:
         (SharePartition, "acknowledge", acknowledge, watch_acknowledge),
         (SharePartition, "release", release, watch_release),
         (SharePartition, "expire", expire, watch_expire),
+        (SharePartition, "archive", archive, watch_archive),
         (SharePersister, "write", write, watch_write),
     ]
     for owner, name, _, new in changed:

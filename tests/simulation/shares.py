@@ -2,19 +2,24 @@
 `python -m tests.simulation --shares`. Locks, sessions and the intervals of snapshots are short.
 
 The rules are in `share_checker`. In addition, at the end the delivery of every record has ended: the start offsets that the share coordinator has are
-the ends of the partitions. Does not check transactions, deleted records and changed offsets.
+the ends of the partitions. `--share-letters`: the group has a topic of dead letters, which copy the records.
+Does not check transactions, deleted records and changed offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from brokerd.apis import share_partitions
 from brokerd.cluster.metadata import AccessKind
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from brokerd.coordinator.share_state import coordinator
 from brokerd.coordinator.share_state.records import SharePartitionKey
+from brokerd.sharing import dead_letters as letter
+from brokerd.wire.records import Record, iterate
 from controlplane.controller.events import DesiredAccess
 from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer
@@ -41,6 +46,12 @@ SETTINGS = {
 }
 PRUNE_INTERVAL_MS, IDLE_MS = 3_000, 2_000
 EARLIEST = {"share.auto.offset.reset": "earliest"}
+DEAD_TOPIC = "dlq.tasks"
+WITH_LETTERS = {
+    **EARLIEST,
+    "errors.deadletterqueue.topic.name": DEAD_TOPIC,
+    "errors.deadletterqueue.copy.record.enable": "true",
+}
 
 
 @contextmanager
@@ -54,11 +65,11 @@ def short_times() -> Iterator[None]:
         coordinator.PRUNE_INTERVAL_MS, share_partitions.IDLE_MS = before
 
 
-def configure(cluster: Cluster) -> None:
-    """The group starts at the first record. Repeated until the metadata log has the config: a new controller does not know the row."""
-    row = DesiredAccess(AccessKind.GROUP, GROUP, 1, dict(EARLIEST))
+def configure(cluster: Cluster, configs: Mapping[str, str]) -> None:
+    """The configs of the group. Repeated until the metadata log has the config: a new controller does not know the row."""
+    row = DesiredAccess(AccessKind.GROUP, GROUP, 1, dict(configs))
     deadline_us = cluster.world.now_us + RECOVERY_S_MAX * S
-    while cluster.image.access_to(AccessKind.GROUP, GROUP)[1] != EARLIEST:
+    while cluster.image.access_to(AccessKind.GROUP, GROUP)[1] != configs:
         if cluster.world.now_us > deadline_us:
             raise Violation("the config of the group does not reach the metadata log")
         if cluster.acting is not None:
@@ -82,19 +93,50 @@ def ends(cluster: Cluster) -> dict[int, int]:
     return {p: led(cluster, TOPIC, p).core.high_watermark for p in range(PARTITIONS)}
 
 
-def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
+def records(cluster: Cluster, topic: str, partition: int) -> list[Record]:
+    """The records below the high watermark, as the leader has them."""
+    replica = led(cluster, topic, partition)
+    found, at, end = list[Record](), replica.log.start_offset, replica.core.high_watermark
+    while at < end:
+        found += [r for r in iterate(replica.log.read(at, 1 << 20, end).bytes()) if r.offset >= at]
+        at = found[-1].offset + 1
+    return found
+
+
+def dead_letters(cluster: Cluster) -> Counter[tuple[int, int]]:
+    """The number of dead letters of each record. Each is a copy of its record, and names it."""
+    sources = {p: {r.offset: r for r in records(cluster, TOPIC, p)} for p in range(PARTITIONS)}
+    found: Counter[tuple[int, int]] = Counter()
+    for r in records(cluster, DEAD_TOPIC, 0):
+        headers = {name: (value or b"").decode() for name, value in r.headers}
+        partition, offset = int(headers[letter.PARTITION]), int(headers[letter.OFFSET])
+        source = sources[partition][offset]
+        if (headers[letter.TOPIC], headers[letter.GROUP]) != (TOPIC, GROUP):
+            raise Violation(f"dead letter at {r.offset} names another topic or group: {headers}")
+        if (r.key, r.value) != (source.key, source.value):
+            raise Violation(f"dead letter at {r.offset} is no copy of {partition}@{offset}")
+        found[partition, offset] += 1
+    return found
+
+
+def live(
+    world: World, history: History, faults_s: float, faults_max: int | None, *, with_letters: bool = False
+) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
-    checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX)
+    checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
     with short_times(), watched(checker):
         cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
         Watch(cluster)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1", **small)
+        if with_letters:
+            enabled = {"errors_deadletterqueue_group_enable": "true"}
+            cluster.want_topic(DEAD_TOPIC, 1, 3, min_insync_replicas="2", **enabled, **small)
         topic_id = cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2", **small)
         cluster.until(cluster.settled, 30, "the cluster's beginning")
-        configure(cluster)
+        configure(cluster, WITH_LETTERS if with_letters else EARLIEST)
         producers = [Producer(cluster, history, f"p{p}", TOPIC, p, 400) for p in range(PARTITIONS)]
         members = [ShareMember(cluster, history, checker, f"m{n}", GROUP, TOPIC, topic_id) for n in range(MEMBERS)]
         world.run(world.now_us + 1 * S)
@@ -116,4 +158,9 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
         checker.judge(ends(cluster))
+        if with_letters:
+            checker.judge_letters(dead_letters(cluster))
         world.reached["records of the share group"] += sum(ends(cluster).values())
+
+
+live_with_letters = partial(live, with_letters=True)

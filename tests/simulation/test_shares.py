@@ -156,7 +156,7 @@ def a_deposed_leader_delivers(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_last_delivery_does_not_end_a_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SharePartition, "_end_lock", lambda self, run_, state: self._change(run_, state))
+    patch.setattr(SharePartition, "_end_lock", lambda self, run_, state, rejected=False: self._change(run_, state))
 
 
 def a_delivery_is_not_counted(patch: pytest.MonkeyPatch) -> None:

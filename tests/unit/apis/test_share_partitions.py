@@ -24,6 +24,9 @@ TP = TopicPartition(T, 0)
 LIMITS = FetchLimits(1 << 20, 500, 0, False)
 
 
+NO_DEAD_LETTERS: Any = SimpleNamespace(advance=lambda shared, current, changed: None)
+
+
 class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[tuple[int, int, bytes]] = []
@@ -88,6 +91,7 @@ class Scene:
             lambda: self.now,
             None,
             lambda replica: self.confirmed,
+            NO_DEAD_LETTERS,
         )
 
     def read(self, place: Any, epoch: int, done: Any) -> None:

@@ -14,7 +14,7 @@ from brokerd.cluster.configs import (
     topic_config_problem,
 )
 
-KAFKA = """cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
+KAFKA = """cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level delete.retention.ms errors.deadletterqueue.group.enable file.delete.delay.ms flush.messages flush.ms
 follower.replication.throttled.replicas index.interval.bytes leader.replication.throttled.replicas local.retention.bytes
 local.retention.ms max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
 message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable

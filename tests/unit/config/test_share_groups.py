@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from brokerd.config.groups import GROUP_SETTINGS, group_problem
-from brokerd.config.share_groups import SHARE_CONFIGS, SHARE_SETTINGS, check_share, duration_ms, share_group_config
+from brokerd.config.share_groups import (
+    SHARE_CONFIGS,
+    SHARE_SETTINGS,
+    check_share,
+    dead_letter_name_problem,
+    duration_ms,
+    share_group_config,
+)
 
 DEFAULTS: dict[str, Any] = {s.name: s.default for s in (*GROUP_SETTINGS, *SHARE_SETTINGS)}
 
@@ -56,10 +63,23 @@ def test_settings_of_a_group() -> None:
         ("share.isolation.level", "serializable"),
         ("share.renew.acknowledge.enable", "yes"),
         ("share.unknown", "1"),
+        ("errors.deadletterqueue.topic.name", "payments"),
+        ("errors.deadletterqueue.topic.name", "dlq./"),
+        ("errors.deadletterqueue.copy.record.enable", "yes"),
     ],
 )
 def test_invalid_settings_of_a_group_are_refused(name: str, text: str) -> None:
     assert name in (group_problem({name: text}, DEFAULTS) or "")
+
+
+def test_the_topic_of_dead_letters_has_the_prefix_of_the_broker() -> None:
+    own = {"errors.deadletterqueue.topic.name": "dlq.tasks", "errors.deadletterqueue.copy.record.enable": "true"}
+    assert group_problem(own, DEFAULTS) is None
+    config = share_group_config(DEFAULTS, own)
+    assert (config.dead_letter_topic, config.copy_record) == ("dlq.tasks", True)
+    assert (dead_letter_name_problem("dlq.tasks", "dlq."), dead_letter_name_problem("tasks", "")) == (None, None)
+    assert "must begin with failed-" in (dead_letter_name_problem("dlq.tasks", "failed-") or "")
+    assert "internal" in (dead_letter_name_problem("__consumer_offsets", "") or "")
 
 
 def test_contradictions_are_refused() -> None:

@@ -52,10 +52,10 @@ def image() -> Image:
 @pytest.fixture
 def coordinators(tmp_path: Path) -> Coordinators:
     config = BrokerConfig.parse({"broker.id": "3", "log.dirs": str(tmp_path), "listeners": "127.0.0.1:0"})
-    other: Any = SimpleNamespace(image=image())
+    other: Any = SimpleNamespace(image=image(), topic_config=None)
     nothing: Any = SimpleNamespace()
     peer: Any = SimpleNamespace(send_request=None)
-    return Coordinators(config, other, nothing, lambda: NOW, nothing, nothing, peer, nothing, lambda: "id")
+    return Coordinators(config, other, nothing, lambda: NOW, nothing, nothing, peer, nothing, lambda: "id", nothing)
 
 
 def test_each_coordinator_gets_its_own_topic(coordinators: Coordinators) -> None:

@@ -9,7 +9,7 @@ from brokerd.sharing.delivery import OffsetRun, RecordState
 
 def test_acknowledged_and_archived_records_are_never_delivered_again() -> None:
     assert {s for s in RecordState if s.final} == {RecordState.ACKNOWLEDGED, RecordState.ARCHIVED}
-    assert [s.value for s in RecordState] == [0, 1, 2, 4], "Kafka's numbers"
+    assert [s.value for s in RecordState] == [0, 1, 2, 3, 4], "Kafka's numbers"
 
 
 def test_only_runs_in_the_same_state_are_joined() -> None:
@@ -22,5 +22,6 @@ def test_only_runs_in_the_same_state_are_joined() -> None:
         replace(run, member="n"),
         replace(run, until_ms=10),
         replace(run, dirty=True),
+        replace(run, rejected=True),
     ):
         assert not run.same(other)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from brokerd.coordinator.share_state.state import NO_START, ShareState, StateBatch, updated
-from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired, LogBatch, RecordState
+from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired, FailedRun, LogBatch, RecordState
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.wire.errors import ErrorCode
 
@@ -367,3 +367,64 @@ def test_random_histories_agree_with_a_model_and_with_the_stored_state(seed: int
         for o in range(run.first, run.last + 1):
             accepted = h.state.get(o) is RecordState.ACKNOWLEDGED
             assert accepted == (run.state is RecordState.ACKNOWLEDGED), f"{o} is lost or would be delivered again"
+
+
+def with_dead_letters(*batches: StateBatch) -> SharePartition:
+    s = made(deliveries_max=2, batches=batches)
+    s.dead_letters = True
+    return s
+
+
+def stored(s: SharePartition) -> tuple[StateBatch, ...]:
+    """The batches of the next write, which then ends."""
+    update = s.begin_write()
+    s.end_write()
+    return update.batches if update is not None else ()
+
+
+def test_a_rejected_record_waits_for_its_dead_letter() -> None:
+    s = with_dead_letters()
+    take(s, "a", (0, 4))
+    ack(s, "a", 1, 2, REJECT)
+    assert s.next_failed(10) is None, "another leader would deliver it again"
+    assert stored(s) == (StateBatch(1, 2, RecordState.ARCHIVING, 1),)
+    assert s.next_failed(10) == FailedRun(1, 2, 1, True) and s.next_failed(1) == FailedRun(1, 1, 1, True)
+    ack(s, "a", 0, 0, ACCEPT)
+    assert s.start == 1 and ack(s, "a", 1, 1, ACCEPT) == ErrorCode.INVALID_RECORD_STATE
+    s.archive(1, 1)
+    s.validate()
+    assert (s.start, s.archiving) == (2, 1)
+    s.begin_write()
+    assert s.next_failed(10) is None, "a write is in progress"
+    s.end_write()
+    assert s.next_failed(10) == FailedRun(2, 2, 1, True)
+
+
+def test_a_record_without_deliveries_left_waits_for_its_dead_letter() -> None:
+    s = with_dead_letters()
+    for now in (0, LOCK_MS):
+        take(s, "a", (0, 0), now=now)
+        s.expire(now + LOCK_MS)
+    stored(s)
+    assert s.next_failed(10) == FailedRun(0, 0, 2, False)
+    s.archive(0, 5)
+    assert s.start == 1 and s.begin_write() is not None
+
+
+def test_gaps_and_groups_without_a_topic_have_no_dead_letters() -> None:
+    s = with_dead_letters()
+    take(s, "a", (0, 4))
+    ack(s, "a", 0, 1, GAP)
+    assert (s.start, s.archiving) == (2, 0)
+    s.dead_letters = False
+    ack(s, "a", 2, 2, REJECT)
+    assert (s.start, s.archiving) == (3, 0)
+
+
+def test_a_new_leader_writes_the_dead_letters_that_are_not_known_to_be_written() -> None:
+    s = with_dead_letters(StateBatch(0, 1, RecordState.ARCHIVING, 1), StateBatch(2, 2, RecordState.ARCHIVING, 2))
+    s.validate()
+    assert s.next_failed(10) == FailedRun(0, 1, 1, True)
+    s.archive(0, 1)
+    stored(s)
+    assert s.next_failed(10) == FailedRun(2, 2, 2, False), "the cause is not stored: the deliveries are used up"

@@ -1,0 +1,214 @@
+"""Dead letters of the share partitions that this broker leads: written to the topic of the group, one batch per share partition at a time (KIP-1191).
+
+A batch is sent as a route does (`routed_appends`): with the number of the last dead letter that the target partition has from this share partition. So
+a repeated request and a deposed leader append nothing twice. The number says how many there were, not which. Invariants: a dead letter is written only
+after the state ARCHIVING is durable, and the record is archived only after the dead letter is replicated. Hence each record has a dead letter, and a second one only if the leader changed in between. A topic that cannot take
+dead letters does not stop the group: the records are archived without them, which is logged and counted. An unavailable topic is
+waited for. Does not contain: the states (`sharing`), the form of a dead letter (`sharing/dead_letters`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from brokerd.apis.share_partitions import Shared
+from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.model import Now, TopicPartition, TopicState
+from brokerd.config.share_groups import ShareGroupConfig, dead_letter_name_problem
+from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch, route_producer_id
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.sharing.dead_letters import BATCH_RECORDS_MAX, Sending, Unwritable, dead_letters, shortened
+from brokerd.sharing.delivery import FailedRun
+from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.disk import DiskFailed
+from brokerd.storage.warming import Warming
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages.routes import RoutedAppendRequestData
+from brokerd.wire.records import CorruptBatch, Record, batches, records_of
+
+log = logging.getLogger(__name__)
+
+RETRY_MS, RETRY_MS_MAX = 500, 30_000
+"""Pause after a request that failed. It doubles with each failure, up to the maximum."""
+READ_BYTES = 1024 * 1024
+"""Bytes of the log that are read for one batch of dead letters."""
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+REFUSALS = frozenset(
+    {
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        *TOO_LARGE,
+    }
+)
+"""Errors that a retry does not resolve."""
+
+
+class SendDeadLetters(Protocol):
+    def __call__(
+        self,
+        target: TopicPartition,
+        batch: bytes,
+        question: RoutedAppendRequestData,
+        done: Callable[[ErrorCode, int, Now], None],
+    ) -> None: ...
+
+
+class ShareDeadLetters:
+    """`prefix`: of the names of permitted topics."""
+
+    def __init__(
+        self,
+        partitions: ReplicaManager,
+        config_of: Callable[[str], ShareGroupConfig],
+        topic_config: Callable[[TopicState], TopicConfig],
+        clock: Callable[[], Now],
+        warming: Warming | None,
+        send: SendDeadLetters,
+        prefix: str,
+    ) -> None:
+        self._partitions, self._config_of, self._topic_config = partitions, config_of, topic_config
+        self._clock, self._warming, self._send, self._prefix = clock, warming, send, prefix
+        self.written = self.unwritten = 0
+        """Dead letters that are replicated, and records that were archived without one, since the start of the broker."""
+
+    def advance(self, shared: Shared, current: Callable[[Shared], bool], changed: Callable[[Shared], None]) -> None:
+        """Write the next dead letters, unless some are on their way. `changed` is called when records were archived."""
+        core, letters = shared.core, shared.letters
+        if core is None or letters.busy or self._clock().mono_ms < letters.retry_ms:
+            return
+        config = self._config_of(shared.place.group_id)
+        run = letters.sending.run if letters.sending is not None else core.next_failed(BATCH_RECORDS_MAX)
+        if run is None:
+            return
+        target = self._target(shared, config)
+        if isinstance(target, Unwritable):
+            self._give_up(shared, run, target)
+            changed(shared)
+            return
+        copied = config.copy_record if letters.sending is None else letters.sending.copied
+
+        def again() -> None:
+            letters.busy = False
+            if current(shared):
+                self.advance(shared, current, changed)
+
+        try:
+            records = self._read(shared, run) if copied else {}
+        except NotInPageCache as cold:
+            assert self._warming is not None
+            letters.busy = True
+            self._warming.look_up(cold, again)
+            return
+        except DiskFailed as e:
+            self._partitions.fail(shared.replica, e)
+            return
+        if letters.sending is None:
+            run = shortened(run, records)
+        if letters.sending is None or letters.sending.target != target:
+            letters.sending = Sending(target, run, copied)
+        if letters.target != target:
+            letters.target, letters.last = target, UNKNOWN
+        self._write(shared, letters.sending, records, current, changed)
+
+    def _target(self, shared: Shared, config: ShareGroupConfig) -> TopicPartition | Unwritable:
+        name, image = config.dead_letter_topic, self._partitions.image
+        if not name:
+            return Unwritable.DISABLED
+        if dead_letter_name_problem(name, self._prefix) is not None:
+            return Unwritable.NAME
+        topic = image.topic_named(name)
+        if topic is None or not topic.ready:
+            return Unwritable.MISSING
+        if topic.topic_id == shared.place.topic_id:
+            return Unwritable.SOURCE
+        if not self._topic_config(topic).takes_dead_letters:
+            return Unwritable.NOT_ENABLED
+        return TopicPartition(topic.topic_id, shared.place.partition % topic.partition_count)
+
+    def _read(self, shared: Shared, run: FailedRun) -> dict[int, Record]:
+        """The records of `run` that the log still has. Raises NotInPageCache, DiskFailed."""
+        replica, found = shared.replica, dict[int, Record]()
+        at = max(run.first, replica.start_offset)
+        blocking = self._warming is None or self._warming.blind
+        with waiting() if blocking else not_waiting():
+            while at <= run.last:
+                data = replica.log.read(at, READ_BYTES, replica.core.high_watermark).bytes()
+                if not data:
+                    break
+                for position, header in batches(data):
+                    at = header.last_offset + 1
+                    if header.is_control or header.base_offset > run.last:
+                        continue
+                    try:
+                        inside = [r for r in records_of(data, position, header) if run.first <= r.offset <= run.last]
+                    except CorruptBatch:
+                        continue  # the scrub reports it; the dead letter names the record
+                    found.update((r.offset, r) for r in inside)
+        return found
+
+    def _write(
+        self,
+        shared: Shared,
+        sending: Sending,
+        records: Mapping[int, Record],
+        current: Callable[[Shared], bool],
+        changed: Callable[[Shared], None],
+    ) -> None:
+        letters, replica, place = shared.letters, shared.replica, shared.place
+        run, expected = sending.run, letters.last
+        number = max(expected, NOTHING) + run.last - run.first + 1
+        producer_id = route_producer_id(f"share-dead-letters/{place.group_id}", place.topic_id, place.partition)
+        found = dead_letters(place.group_id, replica.topic, place.partition, run, records, self._clock().wall_ms)
+        batch = route_batch(list(found), producer_id, number)
+
+        def answered(error: ErrorCode, last: int, now: Now) -> None:
+            letters.busy = False
+            if not current(shared) or shared.core is None:
+                return
+            if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and expected != UNKNOWN and last == number:
+                error = ErrorCode.NONE  # an earlier request has written it
+            if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                letters.last, letters.failures, letters.retry_ms = last, 0, now.mono_ms
+            elif not error:
+                letters.last, letters.sending, letters.failures, letters.problem = number, None, 0, None
+                self.written += run.last - run.first + 1
+                shared.core.archive(run.first, run.last)
+                changed(shared)
+            elif error in TOO_LARGE and run.last > run.first:
+                letters.sending = sending._replace(run=run._replace(last=run.first))
+            elif error in TOO_LARGE and sending.copied:
+                letters.sending = sending._replace(copied=False)  # the headers still name the record
+            elif error in REFUSALS:
+                self._give_up(shared, run, Unwritable.REFUSED)
+                changed(shared)
+            else:
+                self._failed(shared, error, now)
+            self.advance(shared, current, changed)
+
+        letters.busy = True
+        question = RoutedAppendRequestData(expected, place.topic_id, place.partition, shared.epoch)
+        self._send(sending.target, batch, question, answered)
+
+    @staticmethod
+    def _failed(shared: Shared, error: ErrorCode, now: Now) -> None:
+        letters = shared.letters
+        if not letters.failures:
+            log.warning("dead letters not written, will be repeated: place=%s error=%s", shared.place, error.name)
+        letters.retry_ms = now.mono_ms + min(RETRY_MS << min(letters.failures, 10), RETRY_MS_MAX)
+        letters.failures += 1
+
+    def _give_up(self, shared: Shared, run: FailedRun, why: Unwritable) -> None:
+        assert shared.core is not None
+        letters = shared.letters
+        if letters.problem is not why:
+            log.error(
+                "records archived without dead letters: place=%s reason=%s first=%d", shared.place, why, run.first
+            )
+        letters.problem, letters.sending = why, None
+        self.unwritten += run.last - run.first + 1
+        shared.core.archive(run.first, run.last)
