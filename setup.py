@@ -1,8 +1,13 @@
-"""Packages of the wheel. `templates/`, `static/` and `docs/runbooks/` are installed inside the package `weir`."""
+"""Packages of the wheel. `templates/`, `static/`, `locale/` and `docs/runbooks/` are installed inside the package `weir`."""
 
 from setuptools import find_packages, setup
 
-PAGES = {"weir.templates": "templates", "weir.static": "static", "weir.runbooks": "docs/runbooks"}
+PAGES = {
+    "weir.templates": "templates",
+    "weir.static": "static",
+    "weir.locale": "locale",
+    "weir.runbooks": "docs/runbooks",
+}
 
 setup(
     packages=[

@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 
 from console.forms import WeirForm, comment_field
+from console.texts import gettext_lazy
 from controlplane.domain import scram_users as rules
 from controlplane.domain.access import AclPattern
 from controlplane.domain.acl_templates import TEMPLATES, AclTemplate, TemplateField
@@ -22,7 +23,10 @@ class PasswordForm(WeirForm):
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "autofocus": True}),
-        help_text=f"At least {rules.PASSWORD_CHARS_MIN} characters. Empty: a password is generated and shown one time.",
+        help_text=gettext_lazy(
+            "At least {password_chars_min} characters. Empty: a password is generated and shown one time.",
+            password_chars_min=rules.PASSWORD_CHARS_MIN,
+        ),
     )
     comment = comment_field(required=True)
 
@@ -40,20 +44,20 @@ class UserForm(PasswordForm):
     name = forms.CharField(
         max_length=rules.NAME_CHARS_MAX,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text="Its principal in ACLs is User:name.",
+        help_text=gettext_lazy("Its principal in ACLs is User:name."),
     )
     mechanisms = forms.MultipleChoiceField(
         choices=[(m, m) for m in rules.MECHANISMS],
         initial=list(rules.MECHANISMS),
         widget=forms.CheckboxSelectMultiple,
-        help_text="Clients use one of them. PLAIN accepts the same password.",
+        help_text=gettext_lazy("Clients use one of them. PLAIN accepts the same password."),
     )
     iterations = forms.IntegerField(
         initial=rules.ITERATIONS_MIN,
         min_value=rules.ITERATIONS_MIN,
         max_value=rules.ITERATIONS_MAX,
         widget=forms.NumberInput(attrs={"class": "short"}),
-        help_text="Cost of one password guess, and of one login for the client.",
+        help_text=gettext_lazy("Cost of one password guess, and of one login for the client."),
     )
     comment = comment_field()
 
@@ -71,9 +75,9 @@ class UserForm(PasswordForm):
 
 
 SCOPE_LABELS = {
-    TokenScope.READ: "read: no changes",
-    TokenScope.OPERATE: "operate: changes that an operator may make",
-    TokenScope.ADMIN: "admin: everything that you may do",
+    TokenScope.READ: gettext_lazy("read: no changes"),
+    TokenScope.OPERATE: gettext_lazy("operate: changes that an operator may make"),
+    TokenScope.ADMIN: gettext_lazy("admin: everything that you may do"),
 }
 
 
@@ -83,17 +87,17 @@ class TokenForm(WeirForm):
     name = forms.CharField(
         max_length=NAME_CHARS_MAX,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text="What uses it: deploy-pipeline.",
+        help_text=gettext_lazy("What uses it: deploy-pipeline."),
     )
     scope = forms.ChoiceField()
     days = forms.IntegerField(
-        label="Valid for, days",
+        label=gettext_lazy("Valid for, days"),
         required=False,
         initial=90,
         min_value=1,
         max_value=3650,
         widget=forms.NumberInput(attrs={"class": "short"}),
-        help_text="Empty: no end.",
+        help_text=gettext_lazy("Empty: no end."),
     )
     comment = comment_field()
 
@@ -111,17 +115,17 @@ class AclTemplateForm(WeirForm):
     )
     principal = forms.CharField(
         max_length=255,
-        help_text="With the type: User:alice.",
+        help_text=gettext_lazy("With the type: User:alice."),
         widget=forms.TextInput(attrs={"autofocus": True, "spellcheck": "false"}),
     )
     topic = forms.CharField(max_length=249, required=False)
     group = forms.CharField(max_length=255, required=False)
-    transactional_id = forms.CharField(max_length=255, required=False, label="Transactional id")
-    application_id = forms.CharField(max_length=255, required=False, label="Application id")
+    transactional_id = forms.CharField(max_length=255, required=False, label=gettext_lazy("Transactional id"))
+    application_id = forms.CharField(max_length=255, required=False, label=gettext_lazy("Application id"))
     pattern_type = forms.ChoiceField(
         choices=[(p.value, p.value) for p in AclPattern],
         initial=AclPattern.LITERAL.value,
-        help_text="Prefixed: the names above are beginnings of names.",
+        help_text=gettext_lazy("Prefixed: the names above are beginnings of names."),
     )
     host = forms.CharField(max_length=255, initial="*")
     comment = comment_field()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.texts import gettext_lazy
 from controlplane.selectors.alert_thresholds import AlertThresholdRow
 from controlplane.services.incidents import NOTE_CHARS_MAX
 
@@ -15,20 +17,23 @@ DURATIONS = ((15, "15 minutes"), (60, "1 hour"), (240, "4 hours"), (1440, "1 day
 
 class NoteForm(WeirForm):
     text = forms.CharField(
-        label="Note",
+        label=gettext_lazy("Note"),
         max_length=NOTE_CHARS_MAX,
         widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": "Write the note."},
+        error_messages={"required": gettext_lazy("Write the note.")},
     )
 
 
 class SilenceForm(WeirForm):
     """How long, for which alerts, and why."""
 
-    minutes = forms.TypedChoiceField(label="Duration", choices=DURATIONS, coerce=int, initial=60)
+    minutes = forms.TypedChoiceField(label=gettext_lazy("Duration"), choices=DURATIONS, coerce=int, initial=60)
     scope = forms.ChoiceField(
-        label="Alerts",
-        choices=(("object", "Of this kind, about this object"), ("kind", "Of this kind, about every object")),
+        label=gettext_lazy("Alerts"),
+        choices=(
+            ("object", gettext_lazy("Of this kind, about this object")),
+            ("kind", gettext_lazy("Of this kind, about every object")),
+        ),
         initial="object",
     )
     comment = comment_field(required=True)
@@ -44,5 +49,7 @@ class ThresholdForm(WeirForm):
         super().__init__(*args, **kwargs)
         field = self.fields["value"]
         field.initial = f"{row.value:g}"
-        field.label = f"Value ({row.unit})"
-        field.help_text = f"From {row.minimum:,.0f} to {row.maximum:,.0f}. Empty: the default, {row.default:,g}."
+        field.label = _("Value ({unit})").format(unit=row.unit)
+        field.help_text = _("From {minimum:,.0f} to {maximum:,.0f}. Empty: the default, {default:,g}.").format(
+            minimum=row.minimum, maximum=row.maximum, default=row.default
+        )

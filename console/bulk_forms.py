@@ -6,12 +6,17 @@ import json
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field, config_lines
+from console.texts import gettext_lazy
 from controlplane.domain.config_units import parsed_all
 from controlplane.services.bulk_topics import BulkChange, BulkOperation, problems_of
 
-LABELS = {BulkOperation.CONFIGS: "Set or remove config overrides", BulkOperation.DELETE: "Delete the topics"}
+LABELS = {
+    BulkOperation.CONFIGS: gettext_lazy("Set or remove config overrides"),
+    BulkOperation.DELETE: gettext_lazy("Delete the topics"),
+}
 
 
 class BulkTopicForm(WeirForm):
@@ -19,7 +24,9 @@ class BulkTopicForm(WeirForm):
     configs = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
-        help_text="One name=value per line: retention.ms=7 d, segment.bytes=256 MiB. Without a value the override is removed.",
+        help_text=gettext_lazy(
+            "One name=value per line: retention.ms=7 d, segment.bytes=256 MiB. Without a value the override is removed."
+        ),
     )
     comment = comment_field(required=True)
 
@@ -45,7 +52,7 @@ class BulkApplyForm(BulkTopicForm):
     topics = forms.CharField(widget=forms.HiddenInput)
     confirm_count = forms.CharField(
         required=False,
-        label="Number of topics",
+        label=gettext_lazy("Number of topics"),
         widget=forms.TextInput(attrs={"class": "short", "autocomplete": "off"}),
     )
 
@@ -54,11 +61,14 @@ class BulkApplyForm(BulkTopicForm):
             found = json.loads(self.cleaned_data["topics"])
             return {str(name): int(generation) for name, generation in found.items()}
         except (ValueError, AttributeError, TypeError) as e:
-            raise forms.ValidationError("The form has no previewed topics. Preview the operation again.") from e
+            raise forms.ValidationError(_("The form has no previewed topics. Preview the operation again.")) from e
 
     def clean(self) -> dict[str, Any]:
         values = super().clean()
         expected, typed = len(values.get("topics", {})), values.get("confirm_count", "").strip().replace(",", "")
         if values.get("operation") == BulkOperation.DELETE and typed != str(expected):
-            self.add_error("confirm_count", f"Type {expected} to confirm the deletion of {expected} topics.")
+            self.add_error(
+                "confirm_count",
+                _("Type {expected} to confirm the deletion of {expected} topics.").format(expected=expected),
+            )
         return values

@@ -14,8 +14,11 @@ from typing import Any
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console import fragments as f
+from console.states import TONES
+from console.texts import gettext_lazy
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
@@ -70,7 +73,7 @@ def health(data: dict[str, Any]) -> dict[str, str]:
     word, reason = data["health"]["word"], data["health"]["reason"]
     epoch = data["controller_epoch"]
     controller = (
-        f.unknown("No active controller.") if data["controller_id"] is None else f.number(data["controller_id"])
+        f.unknown(_("No active controller.")) if data["controller_id"] is None else f.number(data["controller_id"])
     )
     return {
         "health": format_html('{} <span class="reason">{}</span>', f.state(word), reason),
@@ -121,7 +124,7 @@ def alerts(count: int, at_risk: int) -> str:
     """The alert count of the navigation, and of the top bar on narrow screens. Empty without alerts."""
     if not count:
         return ""
-    return format_html('<b class="t-{}" title="Open alerts">{}</b>', "red" if at_risk else "amber", count)
+    return format_html('<b class="t-{}" title="{}">{}</b>', "red" if at_risk else "amber", _("Open alerts"), count)
 
 
 def cluster_size(size_bytes: int | None, answered: int, brokers: int, as_of_age_s: float | None) -> str:
@@ -129,9 +132,14 @@ def cluster_size(size_bytes: int | None, answered: int, brokers: int, as_of_age_
     shown = f.size(size_bytes)
     if answered >= brokers or size_bytes is None:
         return shown
-    old = "" if as_of_age_s is None else f", oldest {coarse_duration(as_of_age_s)} old"
+    old = (
+        "" if as_of_age_s is None else _(", oldest {as_of_age_s} old").format(as_of_age_s=coarse_duration(as_of_age_s))
+    )
     return format_html(
-        '{} <small class="t-amber below">{} of {} brokers responded{}</small>', shown, answered, brokers, old
+        '{} <small class="t-amber below">{}{}</small>',
+        shown,
+        _("{answered} of {brokers} brokers responded").format(answered=answered, brokers=brokers),
+        old,
     )
 
 
@@ -141,7 +149,7 @@ def _age_s(instant: str | None) -> float | None:
 
 
 def brokers_alive(alive: int, total: int) -> str:
-    text = f"{alive} of {total}"
+    text = _("{alive} of {total}").format(alive=alive, total=total)
     return format_html("{}", text) if alive == total else format_html('<b class="t-red">{}</b>', text)
 
 
@@ -152,8 +160,8 @@ def broker_state(alive: bool, answered: bool | None) -> str:
 def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
     """Free bytes in MB, with the share of the disk. `severity`: of the alert about it, whose tone the share has."""
     if free is None or not total:
-        return f.unknown("The broker has not reported its disk space yet.")
-    tone = f.TONES.get(severity, "")
+        return f.unknown(_("The broker has not reported its disk space yet."))
+    tone = TONES.get(severity, "")
     share = format_html('<span class="{}">{}%</span>', f"t-{tone}" if tone else "sub", f"{100 * free / total:.0f}")
     return format_html("{} {}", f.megabytes(free), share)
 
@@ -313,7 +321,7 @@ def _share_groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> 
     out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects
 
 
-NO_PRODUCE_LATENCY = "No produce requests on the brokers of this move, or no sample yet."
+NO_PRODUCE_LATENCY = gettext_lazy("No produce requests on the brokers of this move, or no sample yet.")
 
 
 def _moves(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
@@ -352,7 +360,7 @@ def _changes(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     out.refresh.add("changes")
 
 
-NO_HEARTBEAT = "The Spark driver has not reported yet."
+NO_HEARTBEAT = gettext_lazy("The Spark driver has not reported yet.")
 
 
 def _archives(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:

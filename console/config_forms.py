@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.texts import gettext_lazy
 
 BROKER_SCOPE, CLUSTER_SCOPE = "broker", "cluster"
 
@@ -15,26 +17,26 @@ class BrokerConfigForm(WeirForm):
     """One dynamic setting, for one broker or for all. `remove` deletes the dynamic value."""
 
     name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}))
-    scope = forms.ChoiceField(help_text="A value of one broker overrides the cluster-wide value.")
+    scope = forms.ChoiceField(help_text=gettext_lazy("A value of one broker overrides the cluster-wide value."))
     value = forms.CharField(
         required=False,
         max_length=8192,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
     )
-    remove = forms.BooleanField(required=False, label="Remove the dynamic value")
+    remove = forms.BooleanField(required=False, label=gettext_lazy("Remove the dynamic value"))
     comment = comment_field(required=True)
 
     def __init__(self, broker_id: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["scope"].choices = [  # type: ignore[attr-defined]
-            (BROKER_SCOPE, f"Broker {broker_id}"),
-            (CLUSTER_SCOPE, "All brokers (cluster-wide)"),
+            (BROKER_SCOPE, _("Broker {broker_id}").format(broker_id=broker_id)),
+            (CLUSTER_SCOPE, _("All brokers (cluster-wide)")),
         ]
 
     def clean(self) -> dict[str, Any]:
         given = super().clean()
         if given.get("remove") and given.get("value"):
-            self.add_error("value", "Leave the value empty to remove the dynamic value.")
+            self.add_error("value", _("Leave the value empty to remove the dynamic value."))
         return given
 
     def configs(self) -> dict[str, str | None]:

@@ -7,9 +7,11 @@ from dataclasses import fields
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
 from console.message_forms import text_field, time_field, unix_ms
+from console.texts import gettext_lazy
 from controlplane.domain.dead_letters import DeadLetterFilters, ResendTarget, editable_headers
 from controlplane.domain.produce import Header, InputFormat, NewRecord, decode_input, headers_of_text
 from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
@@ -23,11 +25,11 @@ FIELDS = {"timestamp_ms": "since", "until_ms": "until", "limit": "partitions", "
 
 
 class DeadLetterForm(WeirForm):
-    group = text_field("Consumer group", "billing")
-    error_contains = text_field("Error contains", "timeout")
-    source_begins = text_field("Source begins with", "orders-3@")
-    key = text_field("Key equals", "order-4711")
-    value_contains = text_field("Value contains", "EUR")
+    group = text_field(gettext_lazy("Consumer group"), "billing")
+    error_contains = text_field(gettext_lazy("Error contains"), "timeout")
+    source_begins = text_field(gettext_lazy("Source begins with"), "orders-3@")
+    key = text_field(gettext_lazy("Key equals"), "order-4711")
+    value_contains = text_field(gettext_lazy("Value contains"), "EUR")
     since = time_field("From (UTC)")
     until = time_field("Until (UTC)")
     partitions = forms.CharField(
@@ -62,10 +64,10 @@ class DeadLetterForm(WeirForm):
 
 def target_field(topic: str) -> forms.ChoiceField:
     labels = {
-        ResendTarget.RETRY: f"{topic}.retry, for the consumer group that failed",
-        ResendTarget.TOPIC: f"{topic}, for all consumer groups",
+        ResendTarget.RETRY: gettext_lazy("{topic}.retry, for the consumer group that failed").format(topic=topic),
+        ResendTarget.TOPIC: gettext_lazy("{topic}, for all consumer groups").format(topic=topic),
     }
-    return forms.ChoiceField(label="Send to", choices=[(t.value, label) for t, label in labels.items()])
+    return forms.ChoiceField(label=gettext_lazy("Send to"), choices=[(t.value, label) for t, label in labels.items()])
 
 
 class SendForm(WeirForm):
@@ -84,13 +86,17 @@ class SendForm(WeirForm):
 class EditForm(SendForm):
     """`letter`: the dead letter as it is stored. Headers that are not text are kept."""
 
-    key = forms.CharField(required=False, strip=False, widget=text_area(1), help_text="Empty: no key (null).")
+    key = forms.CharField(
+        required=False, strip=False, widget=text_area(1), help_text=gettext_lazy("Empty: no key (null).")
+    )
     key_format = forms.ChoiceField(choices=INPUT_FORMATS)
     value = forms.CharField(required=False, strip=False, widget=text_area(8))
     value_format = forms.ChoiceField(choices=INPUT_FORMATS)
-    tombstone = forms.BooleanField(required=False, help_text="The value is null.")
+    tombstone = forms.BooleanField(required=False, help_text=gettext_lazy("The value is null."))
     headers = forms.CharField(
-        required=False, widget=text_area(4), help_text="One per line, name: value. Without a colon the value is null."
+        required=False,
+        widget=text_area(4),
+        help_text=gettext_lazy("One per line, name: value. Without a colon the value is null."),
     )
 
     def __init__(self, topic: str, letter: NewRecord, partition: int, *args: Any) -> None:
@@ -108,13 +114,15 @@ class EditForm(SendForm):
         super().__init__(topic, *args, initial=initial)
         if self._kept:
             names = ", ".join(sorted({name for name, _ in self._kept}))
-            self.fields["headers"].help_text += f" Kept as they are, because they are not text: {names}."
+            self.fields["headers"].help_text += _(" Kept as they are, because they are not text: {names}.").format(
+                names=names
+            )
 
     def record(self) -> NewRecord:
         """Raises Rejected with the field. A record with the same key goes to the same partition number, another one to the partition of its key."""
         v = self.cleaned_data
         if v["tombstone"] and v["value"]:
-            raise Rejected("A tombstone has no value. Clear the value, or the tick.", "value")
+            raise Rejected(_("A tombstone has no value. Clear the value, or the tick."), "value")
         key = decode_input(v["key"], InputFormat(v["key_format"]), "key") if v["key"] else None
         # A browser sends line ends as CR LF.
         text = v["value"].replace("\r\n", "\n")

@@ -8,6 +8,7 @@ from django import forms
 
 from console.forms import WeirForm
 from console.message_forms import text_field, time_field, unix_ms
+from console.texts import gettext_lazy
 from controlplane.domain.produce import InputFormat, decode_input
 from controlplane.services import Rejected
 
@@ -17,10 +18,10 @@ KEY_FORMATS = [(InputFormat.TEXT.value, "text"), (InputFormat.HEX.value, "hex")]
 
 
 class PendingForm(WeirForm):
-    key = text_field("Key equals", "order-4711")
+    key = text_field(gettext_lazy("Key equals"), "order-4711")
     key_format = forms.ChoiceField(choices=KEY_FORMATS, required=False)
-    due_from = time_field("Due from (UTC)")
-    due_until = time_field("Due before (UTC)")
+    due_from = time_field(gettext_lazy("Due from (UTC)"))
+    due_until = time_field(gettext_lazy("Due before (UTC)"))
     partition = forms.IntegerField(
         required=False, min_value=0, widget=forms.NumberInput(attrs={"class": "short", "placeholder": "all"})
     )

@@ -8,8 +8,10 @@ import json
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.fragments import MOVE_MODES
+from console.texts import gettext_lazy
 from controlplane.domain.config_units import parsed_all
 from controlplane.domain.produce import InputFormat
 from controlplane.domain.scope import Scope, parse
@@ -20,7 +22,8 @@ from controlplane.services.topic_problems import creation_problems
 
 WHY_CHARS_MAX = 500
 INPUT_FORMATS = [
-    (f.value, label) for f, label in zip(InputFormat, ("text", "JSON, checked", "hex", "Base64"), strict=True)
+    (f.value, label)
+    for f, label in zip(InputFormat, ("text", gettext_lazy("JSON, checked"), "hex", "Base64"), strict=True)
 ]
 """Formats of a typed key or value, with their labels."""
 
@@ -42,12 +45,14 @@ class WeirForm(forms.Form):
 def comment_field(*, required: bool = False, autofocus: bool = False) -> forms.CharField:
     """The reason of an operation. `required`: for an operation that copies or deletes data."""
     return forms.CharField(
-        label="Reason",
+        label=gettext_lazy("Reason"),
         required=required,
         max_length=WHY_CHARS_MAX,
-        help_text="Required. Recorded in the audit log." if required else "Recorded in the audit log.",
+        help_text=gettext_lazy("Required. Recorded in the audit log.")
+        if required
+        else gettext_lazy("Recorded in the audit log."),
         widget=forms.TextInput(attrs={"autocomplete": "off", **({"autofocus": True} if autofocus else {})}),
-        error_messages={"required": "Give a reason; it is recorded in the audit log."},
+        error_messages={"required": gettext_lazy("Give a reason; it is recorded in the audit log.")},
     )
 
 
@@ -67,10 +72,10 @@ class MegabytesField(forms.FloatField):
 def throttle_field(*, autofocus: bool = False) -> MegabytesField:
     attrs: dict[str, Any] = {"class": "short", "step": "any", **({"autofocus": True} if autofocus else {})}
     return MegabytesField(
-        label="Throttle, MB/s",
+        label=gettext_lazy("Throttle, MB/s"),
         required=False,
         widget=forms.NumberInput(attrs=attrs),
-        help_text="Per broker; empty for no throttle. In-sync replicas are not throttled.",
+        help_text=gettext_lazy("Per broker; empty for no throttle. In-sync replicas are not throttled."),
     )
 
 
@@ -84,22 +89,24 @@ class TopicForm(WeirForm):
     name = forms.CharField(
         max_length=1000,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text="Letters, digits, '.', '_' and '-'; at most 249.",
+        help_text=gettext_lazy("Letters, digits, '.', '_' and '-'; at most 249."),
     )
     partitions = forms.IntegerField(
         initial=3,
         widget=forms.NumberInput(attrs={"class": "short"}),
-        help_text="Can be increased later, not decreased.",
+        help_text=gettext_lazy("Can be increased later, not decreased."),
     )
     replication_factor = forms.IntegerField(
         required=False,
         widget=forms.NumberInput(attrs={"class": "short"}),
-        help_text="Empty: 3, or the number of live brokers if it is smaller.",
+        help_text=gettext_lazy("Empty: 3, or the number of live brokers if it is smaller."),
     )
     configs = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
-        help_text="One name=value per line: retention.ms=7 d, segment.bytes=256 MiB. Other configs have their defaults.",
+        help_text=gettext_lazy(
+            "One name=value per line: retention.ms=7 d, segment.bytes=256 MiB. Other configs have their defaults."
+        ),
     )
     comment = comment_field()
 
@@ -125,7 +132,7 @@ def config_lines(text: str) -> tuple[dict[str, str], list[str]]:
         if equals:
             found[name.strip()] = value.strip()
         elif line.strip():
-            problems.append(f"“{line.strip()}” has no '='. Enter name=value.")
+            problems.append(_("“{strip}” has no '='. Enter name=value.").format(strip=line.strip()))
     return found, problems
 
 
@@ -133,9 +140,11 @@ class AclForm(WeirForm):
     resource_type = forms.ChoiceField(choices=[(w, w.replace("_", " ")) for w in RESOURCE_TYPES])
     pattern_type = forms.ChoiceField(choices=[(w, w) for w in PATTERN_TYPES], initial="literal")
     resource_name = forms.CharField(
-        max_length=255, help_text="* for all resources.", widget=forms.TextInput(attrs={"autofocus": True})
+        max_length=255,
+        help_text=gettext_lazy("* for all resources."),
+        widget=forms.TextInput(attrs={"autofocus": True}),
     )
-    principal = forms.CharField(max_length=255, help_text="With the type: User:alice.")
+    principal = forms.CharField(max_length=255, help_text=gettext_lazy("With the type: User:alice."))
     host = forms.CharField(max_length=255, initial="*")
     operation = forms.ChoiceField(choices=[(w, w.replace("_", " ")) for w in OPERATIONS])
     permission = forms.ChoiceField(choices=[(w, w) for w in PERMISSIONS])
@@ -145,7 +154,7 @@ class AclForm(WeirForm):
 class ArchiveForm(WeirForm):
     topics = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 3, "autofocus": True, "spellcheck": "false"}),
-        help_text="Names, separated by lines or commas. Each topic is archived from its earliest offset.",
+        help_text=gettext_lazy("Names, separated by lines or commas. Each topic is archived from its earliest offset."),
     )
     comment = comment_field()
 
@@ -166,14 +175,14 @@ class EndDrainForm(WhyForm):
 
     def __init__(self, names: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["uncordon"].label = f"Uncordon {names} and restore leadership"
+        self.fields["uncordon"].label = _("Uncordon {names} and restore leadership").format(names=names)
 
 
 class DestroyForm(WeirForm):
     """A deletion: the name of the object as confirmation, and a reason."""
 
     confirm_name = forms.CharField(
-        label="Name", widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
+        label=gettext_lazy("Name"), widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
     )
     comment = comment_field(required=True)
 
@@ -185,7 +194,9 @@ class DestroyForm(WeirForm):
     def clean_confirm_name(self) -> str:
         typed: str = self.cleaned_data["confirm_name"]
         if typed != self.name:
-            raise forms.ValidationError(f"Type {self.name} to confirm; “{typed}” does not match.")
+            raise forms.ValidationError(
+                _("Type {name} to confirm; “{typed}” does not match.").format(name=self.name, typed=typed)
+            )
         return typed
 
 
@@ -212,8 +223,10 @@ class ThrottleForm(WeirForm):
     throttle_bytes_per_s = throttle_field(autofocus=True)
     adaptive = forms.BooleanField(
         required=False,
-        label="Adaptive",
-        help_text="The throttle above is the upper limit. The rate starts at 1 MB/s and drops when the produce p99 exceeds its baseline.",
+        label=gettext_lazy("Adaptive"),
+        help_text=gettext_lazy(
+            "The throttle above is the upper limit. The rate starts at 1 MB/s and drops when the produce p99 exceeds its baseline."
+        ),
     )
     comment = comment_field()
 
@@ -223,21 +236,21 @@ class WindowForm(WeirForm):
 
     opens = forms.CharField(
         required=False,
-        label="Opens, UTC",
+        label=gettext_lazy("Opens, UTC"),
         widget=forms.TextInput(attrs={"class": "short", "placeholder": "22:00"}),
-        help_text="Daily start time; empty for always.",
+        help_text=gettext_lazy("Daily start time; empty for always."),
     )
     stop_by = forms.CharField(
         required=False,
-        label="Closes, UTC",
+        label=gettext_lazy("Closes, UTC"),
         widget=forms.TextInput(attrs={"class": "short", "placeholder": "05:30"}),
-        help_text="From then on no new reassignments start; active ones finish.",
+        help_text=gettext_lazy("From then on no new reassignments start; active ones finish."),
     )
     days = forms.MultipleChoiceField(
         required=False,
         choices=[(str(i), d) for i, d in enumerate(DAYS)],
         widget=forms.CheckboxSelectMultiple,
-        help_text="Days on which the window opens; none selected: every day.",
+        help_text=gettext_lazy("Days on which the window opens; none selected: every day."),
     )
 
     def window(self) -> dict[str, Any] | None:
@@ -258,8 +271,10 @@ def compare_field() -> forms.BooleanField:
     return forms.BooleanField(
         required=False,
         initial=True,
-        label="Verify replicas",
-        help_text="Old replicas are deleted only after all replicas were compared and are equal. Always on for new data only.",
+        label=gettext_lazy("Verify replicas"),
+        help_text=gettext_lazy(
+            "Old replicas are deleted only after all replicas were compared and are equal. Always on for new data only."
+        ),
     )
 
 
@@ -270,17 +285,19 @@ class ScheduleForm(WindowForm):
 class MoveOfPlanForm(WindowForm):
     """A move from a plan: concurrency, throttle, maintenance window."""
 
-    parts_in_flight_max = cap_field(8, "Concurrent partitions", "In total.")
+    parts_in_flight_max = cap_field(8, gettext_lazy("Concurrent partitions"), gettext_lazy("In total."))
     parts_per_broker_max = cap_field(
-        4, "Concurrent per broker", "Replicas copied to or from one broker, including other moves."
+        4,
+        gettext_lazy("Concurrent per broker"),
+        gettext_lazy("Replicas copied to or from one broker, including other moves."),
     )
     throttle_bytes_per_s = throttle_field()
     compare = compare_field()
     start = forms.BooleanField(
         required=False,
         initial=True,
-        label="Start now",
-        help_text="Without a maintenance window. With one, the move starts automatically.",
+        label=gettext_lazy("Start now"),
+        help_text=gettext_lazy("Without a maintenance window. With one, the move starts automatically."),
     )
     comment = comment_field(required=True)
 
@@ -306,9 +323,11 @@ class MoveForm(WeirForm):
     """The last step of a new move. `scope` is the reviewed scope as JSON."""
 
     scope = forms.CharField(widget=forms.HiddenInput)
-    parts_in_flight_max = cap_field(8, "Concurrent partitions", "In total.")
+    parts_in_flight_max = cap_field(8, gettext_lazy("Concurrent partitions"), gettext_lazy("In total."))
     parts_per_broker_max = cap_field(
-        4, "Concurrent per broker", "Replicas copied to or from one broker, including other moves."
+        4,
+        gettext_lazy("Concurrent per broker"),
+        gettext_lazy("Replicas copied to or from one broker, including other moves."),
     )
     throttle_bytes_per_s = throttle_field()
     compare = compare_field()
@@ -319,25 +338,27 @@ class MoveForm(WeirForm):
             ("tail_early", MOVE_MODES["tail", "early"][0]),
         ],
         initial="copy",
-        label="Mode",
-        help_text="See the costs above.",
+        label=gettext_lazy("Mode"),
+        help_text=gettext_lazy("See the costs above."),
         required=False,
     )
     deadline_hours = forms.IntegerField(
         required=False,
-        label="Deadline, hours",
+        label=gettext_lazy("Deadline, hours"),
         widget=forms.NumberInput(attrs={"class": "short"}),
-        help_text="For new data only: maximum wait for retention, after which you can delete the old records; empty for no limit. Required for a topic without retention.",
+        help_text=gettext_lazy(
+            "For new data only: maximum wait for retention, after which you can delete the old records; empty for no limit. Required for a topic without retention."
+        ),
     )
     comment = comment_field(required=True, autofocus=True)
 
     def clean(self) -> dict[str, Any]:
         """One choice of the form is two fields of a move: mode and handover."""
-        mode, _, handover = (self.cleaned_data.get("mode") or "copy").partition("_")
+        mode, __, handover = (self.cleaned_data.get("mode") or "copy").partition("_")
         return {**self.cleaned_data, "mode": mode, "handover": handover}
 
     def clean_scope(self) -> Scope:
         try:
             return parse(json.loads(self.cleaned_data["scope"]))
         except ValueError as e:
-            raise forms.ValidationError("The form has no reviewed move. Review the move again.") from e
+            raise forms.ValidationError(_("The form has no reviewed move. Review the move again.")) from e

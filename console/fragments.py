@@ -12,104 +12,71 @@ from functools import lru_cache
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext as _
 
+from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
+from console.texts import gettext_lazy
 from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
 
-UNKNOWN_REASON = "Unknown: no broker has reported this value yet."
-
-# Tone of each state: amber degraded, red data at risk, blue in progress, grey unknown or finished, "" normal.
-TONES: dict[str, str] = {
-    # health, brokers
-    "healthy": "", "degraded": "amber", "at_risk": "red", "unknown": "grey", "alive": "", "down": "red", "silent": "amber",
-    "cordoned": "amber", "demoted": "amber", "demoting": "amber", "restarting": "blue", "catching_up": "blue", "skipped": "grey", "empty": "", "corrupt": "red", "disk": "red", "lost": "amber", "diverged": "amber",
-    # topics, partitions, replicas
-    "active": "", "in_sync": "", "creating": "blue", "changing": "blue", "deleting": "blue", "drift": "amber", "moving": "blue",
-    "offline": "red", "under_min_isr": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",
-    # elections of preferred leaders
-    "electable": "blue", "preferred_leads": "", "no_leader": "red", "broker_offline": "amber", "leadership_disabled": "amber", "not_in_isr": "amber", "handing_over": "blue",
-    # groups
-    "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
-    # transactions
-    "Ongoing": "blue", "PrepareCommit": "blue", "PrepareAbort": "blue", "PrepareEpochFence": "blue", "CompleteCommit": "", "CompleteAbort": "grey",
-    # moves, parts, recoveries, jobs
-    "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
-    "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
-    "bootstrapping": "blue", "ready": "", "truncating": "amber", "unfit": "red", "deadline_passed": "amber", "submitted": "blue", "copying": "blue", "comparing": "blue", "reverted": "grey", "part.rejected": "red", "asked": "blue",
-    "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
-    "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
-    # disks of log directories ("healthy" and "failed" are above)
-    "slow": "amber", "hung": "red",
-    # plans, proposals
-    "saved": "grey", "dropped": "grey",
-    "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",
-    # changes
-    "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber",
-    # notifications
-    "sending": "blue", "retrying": "amber", "delivered": "", "failing": "red", "delivering": "", "disabled": "grey", "unused": "grey",
-    # acls
-    "allow": "", "deny": "",
-}  # fmt: skip
-
-
-STATE_LABELS = {
-    "asked": "requested",
-    "deadline_passed": "retention deadline passed",
-    "dropped": "archived",
-    "demoted": "leadership off",
-    "moving": "reassigning",
-    "electable": "would change",
-    "preferred_leads": "preferred leader",
-    "not_in_isr": "not in ISR",
-    "silent": "not responding",
-    "unfit": "mode not possible",
-    "unused": "not used yet",
-    "waiting": "queued",
-}
-"""Label of a state where it differs from the stored value. The REST API returns the stored value."""
-
-OUTCOME_LABELS = {"confirmed": "succeeded", "unchanged": "no change", "refused": "rejected"}
-"""Label of a change's outcome where it differs from the stored value."""
+UNKNOWN_REASON = gettext_lazy("Unknown: no broker has reported this value yet.")
 
 MOVE_MODES: dict[tuple[str, str], tuple[str, str]] = {
-    ("copy", ""): ("Copy all data", "All records are copied to the new replicas."),
+    ("copy", ""): (gettext_lazy("Copy all data"), gettext_lazy("All records are copied to the new replicas.")),
     ("tail", ""): (
-        "New data only",
-        "No existing record is copied: retention deletes the old records on the old replicas.",
+        gettext_lazy("New data only"),
+        gettext_lazy("No existing record is copied: retention deletes the old records on the old replicas."),
     ),
     ("tail", "early"): (
-        "New data only, switch leaders now",
-        "Leadership moves as soon as the new replicas are in sync. The old brokers keep the old records until retention deletes them.",
+        gettext_lazy("New data only, switch leaders now"),
+        gettext_lazy(
+            "Leadership moves as soon as the new replicas are in sync. The old brokers keep the old records until retention deletes them."
+        ),
     ),
 }
 """(mode, handover) of a move -> label, explanation."""
 
 LAG_STATUSES: dict[str, tuple[str, str, str]] = {
-    "healthy": ("Healthy", "", "The group reads as fast as records arrive."),
-    "idle": ("Idle", "grey", "No members and no lag."),
+    "healthy": (gettext_lazy("Healthy"), "", gettext_lazy("The group reads as fast as records arrive.")),
+    "idle": (gettext_lazy("Idle"), "grey", gettext_lazy("No members and no lag.")),
     "not_subscribed": (
-        "Not subscribed",
+        gettext_lazy("Not subscribed"),
         "grey",
-        "No member is subscribed to this topic; the committed offsets are old.",
+        gettext_lazy("No member is subscribed to this topic; the committed offsets are old."),
     ),
-    "catching_up": ("Catching up", "blue", "The group has lag and reads faster than records arrive."),
-    "blocked": ("Blocked", "amber", "No consumer can read further in this partition."),
-    "falling_behind": ("Falling behind", "red", "Records arrive faster than the group reads."),
-    "stalled": (
-        "Stalled",
+    "catching_up": (
+        gettext_lazy("Catching up"),
+        "blue",
+        gettext_lazy("The group has lag and reads faster than records arrive."),
+    ),
+    "blocked": (gettext_lazy("Blocked"), "amber", gettext_lazy("No consumer can read further in this partition.")),
+    "falling_behind": (
+        gettext_lazy("Falling behind"),
         "red",
-        "The committed offset is unchanged with lag, for longer than usual for this consumer.",
+        gettext_lazy("Records arrive faster than the group reads."),
     ),
-    "stopped": ("Stopped", "red", "No members and no commits, with lag."),
-    "rewound": ("Rewound", "amber", "The committed offset moved backwards."),
-    "data_lost": ("Data lost to retention", "red", "Retention deleted records before the group read them."),
-    "unknown": ("Unknown", "grey", "No committed offset, or no broker responded."),
+    "stalled": (
+        gettext_lazy("Stalled"),
+        "red",
+        gettext_lazy("The committed offset is unchanged with lag, for longer than usual for this consumer."),
+    ),
+    "stopped": (gettext_lazy("Stopped"), "red", gettext_lazy("No members and no commits, with lag.")),
+    "rewound": (gettext_lazy("Rewound"), "amber", gettext_lazy("The committed offset moved backwards.")),
+    "data_lost": (
+        gettext_lazy("Data lost to retention"),
+        "red",
+        gettext_lazy("Retention deleted records before the group read them."),
+    ),
+    "unknown": (gettext_lazy("Unknown"), "grey", gettext_lazy("No committed offset, or no broker responded.")),
 }
 """Status of a group: label, tone, explanation."""
 
 BLOCKS = {
-    "no_leader": "The partition has no leader.",
-    "under_min_isr": "The ISR is smaller than min.insync.replicas: transactions cannot end and read_committed consumers wait.",
-    "open_transaction": "An open transaction: read_committed consumers wait for its end.",
+    "no_leader": gettext_lazy("The partition has no leader."),
+    "under_min_isr": gettext_lazy(
+        "The ISR is smaller than min.insync.replicas: transactions cannot end and read_committed consumers wait."
+    ),
+    "open_transaction": gettext_lazy("An open transaction: read_committed consumers wait for its end."),
 }
 
 
@@ -154,11 +121,13 @@ def size(value: float | None) -> SafeString:
 
 def speed(bytes_per_s: float | None) -> SafeString:
     if not bytes_per_s:
-        return unknown("No bytes are being copied.")
+        return unknown(_("No bytes are being copied."))
     return format_html("{}/s", size_text(bytes_per_s))
 
 
-AT_LEAST_REASON = "A lower bound: the record is older than the console's first observation of this partition."
+AT_LEAST_REASON = gettext_lazy(
+    "A lower bound: the record is older than the console's first observation of this partition."
+)
 
 
 def seconds(ms: int | None, at_least: bool = False, reason: str = UNKNOWN_REASON) -> SafeString:
@@ -184,7 +153,7 @@ def lag_status(word: str, block: str = "") -> SafeString:
 def retention_in(in_s: float | None, at_most: bool = False) -> SafeString:
     """Seconds until retention deletes unread records. `at_most`: an upper bound, `< 10 min`."""
     if in_s is None:
-        return unknown("Not expected at the present rates.")
+        return unknown(_("Not expected at the present rates."))
     tone = "red" if in_s <= 1800 else "amber"
     return format_html('<b class="t-{}">{}{}</b>', tone, "< " if at_most else "", coarse_duration(in_s))
 
@@ -202,23 +171,33 @@ def group_pace(
     if consumed_per_s is None or produced_per_s is None or not lag_records:
         return mark_safe("")
     gain = consumed_per_s - produced_per_s
-    parts = [f"Reads {coarse_count(consumed_per_s)} records/s, {coarse_count(produced_per_s)}/s arrive"]
+    parts = [
+        _("Reads {consumed_per_s} records/s, {produced_per_s}/s arrive").format(
+            consumed_per_s=coarse_count(consumed_per_s), produced_per_s=coarse_count(produced_per_s)
+        )
+    ]
     if gain > 0.02 * produced_per_s and gain > 0:
-        parts.append(f"caught up in {duration_text(lag_records / gain)}")
+        parts.append(_("caught up in {lag_records}").format(lag_records=duration_text(lag_records / gain)))
     else:
         if -gain > 0.02 * produced_per_s:
-            parts.append(f"lag grows by {coarse_count(-gain * 60)} records a minute")
-        parts.append(f"needs {needed_count(produced_per_s + lag_records / 3600)} records/s to catch up within an hour")
+            parts.append(_("lag grows by {value} records a minute").format(value=coarse_count(-gain * 60)))
+        parts.append(
+            _("needs {produced_per_s} records/s to catch up within an hour").format(
+                produced_per_s=needed_count(produced_per_s + lag_records / 3600)
+            )
+        )
     if retention_in_s is None:
         return format_html("{}.", "; ".join(parts))
-    when = f"{'within' if retention_at_most else 'in'} {coarse_duration(retention_in_s)}"
+    loss = (
+        _("{limit} deletes unread records of {partition} within {time}.")
+        if retention_at_most
+        else _("{limit} deletes unread records of {partition} in {time}.")
+    )
     return format_html(
-        '{}. <b class="t-{}">{} deletes unread records of {} {}.</b>',
+        '{}. <b class="t-{}">{}</b>',
         "; ".join(parts),
         "red" if retention_in_s <= 1800 else "amber",
-        retention_limit,
-        retention_partition,
-        when,
+        loss.format(limit=retention_limit, partition=retention_partition, time=coarse_duration(retention_in_s)),
     )
 
 
@@ -228,9 +207,10 @@ def topic_size(size_bytes: int | None, as_of_age_s: float | None, in_mb: bool = 
     if as_of_age_s is None or size_bytes is None:
         return shown
     return format_html(
-        '{} <small class="t-amber" title="Last known size: a broker with these partitions does not respond.">{} old</small>',
+        '{} <small class="t-amber" title="{}">{}</small>',
         shown,
-        coarse_duration(as_of_age_s),
+        _("Last known size: a broker with these partitions does not respond."),
+        _("{age} old").format(age=coarse_duration(as_of_age_s)),
     )
 
 
@@ -239,7 +219,7 @@ def topic_state(state_word: str, health: str) -> SafeString:
     return state(state_word if state_word != "active" or health == "healthy" else health)
 
 
-NO_LIMIT = "unlimited"
+NO_LIMIT = gettext_lazy("unlimited")
 
 
 def config_text(name: str, value: str) -> str:
@@ -261,34 +241,33 @@ def config_text(name: str, value: str) -> str:
 
 
 def age(value_s: float | None) -> SafeString:
-    return unknown("No sample yet.") if value_s is None else format_html("{}", duration_text(value_s))
+    return unknown(_("No sample yet.")) if value_s is None else format_html("{}", duration_text(value_s))
 
 
 def throttle(bytes_per_s: int | None) -> SafeString:
     if bytes_per_s is None:
-        return mark_safe('<span class="sub">none</span>')
+        return format_html('<span class="sub">{}</span>', _("none"))
     return format_html("{}/s", size_text(bytes_per_s))
 
 
 def eta(bounds: Sequence[float] | None, needs_bytes_per_s: int | None = None) -> SafeString:
     """ETA as a range of seconds. `needs_bytes_per_s`: the move cannot finish below this rate, because more data arrives than is copied."""
     if needs_bytes_per_s is not None:
-        return format_html(
-            '{} <span class="sub">needs {}/s</span>', state("will_not_finish"), size_text(needs_bytes_per_s)
-        )
+        needs = _("needs {rate}/s").format(rate=size_text(needs_bytes_per_s))
+        return format_html('{} <span class="sub">{}</span>', state("will_not_finish"), needs)
     if not bounds:
-        return unknown("Too few bytes are copied for an estimate.")
+        return unknown(_("Too few bytes are copied for an estimate."))
     return format_html("{} – {}", duration_text(bounds[0]), duration_text(bounds[1]))
 
 
 NO_END = {
-    "planned": "The move has not started.",
-    "approved": "The move has not started.",
-    "paused": "The move is paused.",
-    "done": "The move has finished.",
-    "cancelled": "The move has finished.",
-    "rolled_back": "The move has finished.",
-    "failed": "The move has finished.",
+    "planned": gettext_lazy("The move has not started."),
+    "approved": gettext_lazy("The move has not started."),
+    "paused": gettext_lazy("The move is paused."),
+    "done": gettext_lazy("The move has finished."),
+    "cancelled": gettext_lazy("The move has finished."),
+    "rolled_back": gettext_lazy("The move has finished."),
+    "failed": gettext_lazy("The move has finished."),
 }
 """States of a move without an ETA, and the reason."""
 
@@ -298,12 +277,12 @@ def ends(
 ) -> SafeString:
     """ETA of a move, or the reason for having none. `in_words`: show the wait reason instead of a dash."""
     if waits_for and in_words:
-        return format_html('<span class="sub">waits for {}</span>', waits_for)
-    why = f"The move waits for {waits_for}." if waits_for else NO_END.get(word)
+        return format_html('<span class="sub">{}</span>', _("waits for {waits_for}").format(waits_for=waits_for))
+    why = _("The move waits for {waits_for}.").format(waits_for=waits_for) if waits_for else NO_END.get(word)
     return unknown(why) if why is not None else eta(bounds, needs_bytes_per_s)
 
 
-def instant(at: datetime | None, reason: str = "Not yet.") -> SafeString:
+def instant(at: datetime | None, reason: str = gettext_lazy("Not yet.")) -> SafeString:
     if at is None:
         return unknown(reason)
     at = at.astimezone(UTC)
@@ -316,13 +295,13 @@ def instant(at: datetime | None, reason: str = "Not yet.") -> SafeString:
 
 
 def process(pid: int | None) -> SafeString:
-    return unknown("No process is running.") if pid is None else format_html("{}", pid)
+    return unknown(_("No process is running.")) if pid is None else format_html("{}", pid)
 
 
 def instant_ms(ms: int | None) -> SafeString:
     """A record's timestamp, with its milliseconds."""
     if ms is None:
-        return unknown("The record has no timestamp.")
+        return unknown(_("The record has no timestamp."))
     try:
         at = datetime.fromtimestamp(ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):
@@ -337,7 +316,7 @@ def state(word: str, of: str = "") -> SafeString:
 
 
 def state_label(word: str) -> str:
-    return STATE_LABELS.get(word, word.replace("_", " "))
+    return STATE_LABELS[word] if word in STATE_LABELS else gettext(word.replace("_", " "))
 
 
 def outcome(word: str) -> SafeString:
@@ -346,7 +325,7 @@ def outcome(word: str) -> SafeString:
 
 
 def outcome_label(word: str) -> str:
-    return OUTCOME_LABELS.get(word, word)
+    return OUTCOME_LABELS[word] if word in OUTCOME_LABELS else gettext(word)
 
 
 def _marked(word: str, label: str) -> SafeString:
@@ -360,7 +339,10 @@ def move_mode(mode: str, handover: str) -> SafeString:
 
 def standing(word: str, waits_for: str) -> SafeString:
     """State of a move, and the wait reason if none of its partitions makes progress."""
-    return format_html('{} <span class="sub">waits for {}</span>', state(word), waits_for) if waits_for else state(word)
+    if not waits_for:
+        return state(word)
+    waits = _("waits for {waits_for}").format(waits_for=waits_for)
+    return format_html('{} <span class="sub">{}</span>', state(word), waits)
 
 
 def chips(
@@ -379,30 +361,31 @@ def chips(
         (b, b == leader, b in joining, b in leaving, in_sync is not None and b not in in_sync, b in dead)
         for b in replicas
     )
-    return mark_safe("".join(_chip(*a) for a in arguments))
+    language = get_language()
+    return mark_safe("".join(_chip(*a, language) for a in arguments))
 
 
 @lru_cache(maxsize=4096)
-def _chip(broker: int, leads: bool, joins: bool, leaves: bool, out: bool, down: bool) -> SafeString:
+def _chip(broker: int, leads: bool, joins: bool, leaves: bool, out: bool, down: bool, language: str) -> SafeString:
     """Cached: a page of 100 partitions has 600 chips with few distinct arguments; they took a fifth of its render time."""
-    words, classes, mark = [f"broker {broker}"], [f"b b{broker % 8}"], ""
+    words, classes, mark = [_("broker {broker}").format(broker=broker)], [f"b b{broker % 8}"], ""
     if leads:
-        words.append("leader")
+        words.append(_("leader"))
         classes.append("lead")
     if joins:
-        words.append("adding")
+        words.append(_("adding"))
         classes.append("join")
         mark = "+"
     elif leaves:
-        words.append("removing")
+        words.append(_("removing"))
         classes.append("leave")
         mark = "−"
     if out:
-        words.append("not in sync")
+        words.append(_("not in sync"))
         if not joins:
             classes.append("out")
     if down:
-        words.append("down")
+        words.append(_("down"))
         classes.append("out down")
     return format_html(
         '<i class="{}" title="{}">{}{}</i>',
@@ -413,9 +396,9 @@ def _chip(broker: int, leads: bool, joins: bool, leaves: bool, out: bool, down: 
     )
 
 
-def broker_chip(broker: int | None, reason: str = "No leader.") -> SafeString:
+def broker_chip(broker: int | None, reason: str = gettext_lazy("No leader.")) -> SafeString:
     if broker is None:
-        return format_html('<span class="st st-red" title="{}">none</span>', reason)
+        return format_html('<span class="st st-red" title="{}">{}</span>', reason, _("none"))
     return format_html('<i class="b b{}">{}</i>', broker % 8, broker)
 
 
@@ -426,7 +409,7 @@ def bar(done: float | None, tone: str = "blue") -> SafeString:
 
 
 NOT_BLUE = {"failed": "red", "cancelled": "grey"}
-REVERTED = "Rolled back: the previous assignment is restored."
+REVERTED = gettext_lazy("Rolled back: the previous assignment is restored.")
 
 
 def move_bar(state: str, percent: float | None) -> SafeString:

@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import FIGURES, HistorySubject
@@ -140,7 +141,7 @@ def time_of(request: HttpRequest, name: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise Rejected(f"{text!r} is not a time such as 2026-11-24T03:00.", name) from None
+        raise Rejected(_("{text!r} is not a time such as 2026-11-24T03:00.").format(text=text), name) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

@@ -9,17 +9,18 @@ from django import forms
 from django.http import QueryDict
 
 from console.forms import WeirForm
+from console.texts import gettext_lazy
 from controlplane.domain.formats import LABELS, Format
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import LIMIT_MAX, RecordQuery, StartPosition, partitions_of_text
 from controlplane.services import Rejected
 
 STARTS = (
-    (StartPosition.LATEST, "Latest"),
-    (StartPosition.MINUTES, "Time ago"),
-    (StartPosition.TIMESTAMP, "Timestamp"),
-    (StartPosition.OFFSET, "Offset"),
-    (StartPosition.EARLIEST, "Earliest"),
+    (StartPosition.LATEST, gettext_lazy("Latest")),
+    (StartPosition.MINUTES, gettext_lazy("Time ago")),
+    (StartPosition.TIMESTAMP, gettext_lazy("Timestamp")),
+    (StartPosition.OFFSET, gettext_lazy("Offset")),
+    (StartPosition.EARLIEST, gettext_lazy("Earliest")),
 )
 MINUTES = (
     (5, "5 minutes"),
@@ -60,7 +61,7 @@ def time_field(label: str) -> forms.DateTimeField:
         label=label,
         input_formats=TIME_FORMATS,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
-        error_messages={"invalid": "Enter 2026-11-21 03:04:05 or 2026-11-21, in UTC."},
+        error_messages={"invalid": gettext_lazy("Enter 2026-11-21 03:04:05 or 2026-11-21, in UTC.")},
     )
 
 
@@ -83,12 +84,12 @@ class MessagesForm(WeirForm):
     limit = forms.IntegerField(min_value=1, max_value=LIMIT_MAX, widget=forms.NumberInput(attrs={"class": "short"}))
     key_format = forms.ChoiceField(choices=FORMATS, required=False)
     value_format = forms.ChoiceField(choices=FORMATS, required=False)
-    key = text_field("Key equals", "order-4711")
-    all_partitions = forms.BooleanField(required=False, label="In all partitions")
-    key_contains = text_field("Key contains", "order-")
-    value_contains = text_field("Value contains", "timeout")
-    json = text_field("JSON path", '$.flight.carrier == "UA"')
-    header = text_field("Header", "trace-id=4f2a")
+    key = text_field(gettext_lazy("Key equals"), "order-4711")
+    all_partitions = forms.BooleanField(required=False, label=gettext_lazy("In all partitions"))
+    key_contains = text_field(gettext_lazy("Key contains"), "order-")
+    value_contains = text_field(gettext_lazy("Value contains"), "timeout")
+    json = text_field(gettext_lazy("JSON path"), '$.flight.carrier == "UA"')
+    header = text_field(gettext_lazy("Header"), "trace-id=4f2a")
 
     @classmethod
     def of_address(cls, given: QueryDict) -> Self:

@@ -6,37 +6,44 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.texts import gettext_lazy
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.notification import ChannelKind
 from controlplane.selectors.notifications import NotificationChannelRow
 from controlplane.services.notification_channels import NAME_CHARS_MAX, USES
 
 LABELS = {
-    ChannelKind.WEBHOOK: "Webhook",
-    ChannelKind.SLACK: "Slack",
+    ChannelKind.WEBHOOK: gettext_lazy("Webhook"),
+    ChannelKind.SLACK: gettext_lazy("Slack"),
     ChannelKind.EMAIL: "E-mail",
     ChannelKind.PAGERDUTY: "PagerDuty",
 }
-SEVERITIES = ((Severity.DEGRADED.value, "degraded and at risk"), (Severity.AT_RISK.value, "at risk only"))
-UNCHANGED = "Never shown. Empty: unchanged."
+SEVERITIES = (
+    (Severity.DEGRADED.value, gettext_lazy("degraded and at risk")),
+    (Severity.AT_RISK.value, gettext_lazy("at risk only")),
+)
+UNCHANGED = gettext_lazy("Never shown. Empty: unchanged.")
 URL_HELP = {
-    ChannelKind.WEBHOOK: "Gets a POST with JSON for each event.",
-    ChannelKind.SLACK: "Of an incoming webhook: https://hooks.slack.com/services/...",
-    ChannelKind.PAGERDUTY: "Empty: https://events.pagerduty.com/v2/enqueue. For the EU region: https://events.eu.pagerduty.com/v2/enqueue",
+    ChannelKind.WEBHOOK: gettext_lazy("Gets a POST with JSON for each event."),
+    ChannelKind.SLACK: gettext_lazy("Of an incoming webhook: https://hooks.slack.com/services/..."),
+    ChannelKind.PAGERDUTY: gettext_lazy(
+        "Empty: https://events.pagerduty.com/v2/enqueue. For the EU region: https://events.eu.pagerduty.com/v2/enqueue"
+    ),
 }
-SECRET_LABELS = {ChannelKind.WEBHOOK: "Secret", ChannelKind.PAGERDUTY: "Integration key"}
+SECRET_LABELS = {ChannelKind.WEBHOOK: gettext_lazy("Secret"), ChannelKind.PAGERDUTY: gettext_lazy("Integration key")}
 SECRET_HELP = {
-    ChannelKind.WEBHOOK: "Signs each request (X-Weir-Signature-256). Empty: no signature.",
-    ChannelKind.PAGERDUTY: "Of an Events API v2 integration of the service.",
+    ChannelKind.WEBHOOK: gettext_lazy("Signs each request (X-Weir-Signature-256). Empty: no signature."),
+    ChannelKind.PAGERDUTY: gettext_lazy("Of an Events API v2 integration of the service."),
 }
 
 
 def _url_field(kind: ChannelKind) -> forms.Field:
     attrs = {"autocomplete": "off", "spellcheck": "false"}
     return forms.CharField(
-        label="Address", required=False, help_text=URL_HELP[kind], widget=forms.TextInput(attrs=attrs)
+        label=gettext_lazy("Address"), required=False, help_text=URL_HELP[kind], widget=forms.TextInput(attrs=attrs)
     )
 
 
@@ -48,7 +55,12 @@ def _secret_field(kind: ChannelKind) -> forms.Field:
 
 def _recipients_field(kind: ChannelKind) -> forms.Field:
     widget = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
-    return forms.CharField(label="Recipients", required=False, help_text="One e-mail address per line.", widget=widget)
+    return forms.CharField(
+        label=gettext_lazy("Recipients"),
+        required=False,
+        help_text=gettext_lazy("One e-mail address per line."),
+        widget=widget,
+    )
 
 
 FIELDS: dict[str, Callable[[ChannelKind], forms.Field]] = {
@@ -62,16 +74,21 @@ class ChannelForm(WeirForm):
     """A channel of one kind. `row`: the channel to change."""
 
     name = forms.CharField(max_length=NAME_CHARS_MAX, widget=forms.TextInput(attrs={"autocomplete": "off"}))
-    severity_min = forms.ChoiceField(label="Incidents", choices=SEVERITIES)
+    severity_min = forms.ChoiceField(label=gettext_lazy("Incidents"), choices=SEVERITIES)
     alert_kinds = forms.MultipleChoiceField(
-        label="Kinds of alerts",
+        label=gettext_lazy("Kinds of alerts"),
         required=False,
         choices=[(k.value, k.replace("_", " ")) for k in AlertKind],
         widget=forms.SelectMultiple(attrs={"size": 8}),
-        help_text="None selected: every kind. An incident is sent if its cause or an alert that it explains is selected.",
+        help_text=gettext_lazy(
+            "None selected: every kind. An incident is sent if its cause or an alert that it explains is selected."
+        ),
     )
     send_resolved = forms.BooleanField(
-        label="Send resolved", required=False, initial=True, help_text="Also send the end of each incident."
+        label=gettext_lazy("Send resolved"),
+        required=False,
+        initial=True,
+        help_text=gettext_lazy("Also send the end of each incident."),
     )
     enabled = forms.BooleanField(required=False, initial=True)
     comment = comment_field()
@@ -88,7 +105,7 @@ class ChannelForm(WeirForm):
                 if field in own and (field == "url" or row.has_secret):
                     self.fields[field].help_text = UNCHANGED
             if kind is ChannelKind.WEBHOOK and row.has_secret:
-                self.fields["remove_secret"] = forms.BooleanField(label="Remove the secret", required=False)
+                self.fields["remove_secret"] = forms.BooleanField(label=_("Remove the secret"), required=False)
                 own.append("remove_secret")
         self.order_fields(["name", *own, "severity_min", "alert_kinds", "send_resolved", "enabled", "comment"])
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from controlplane.selectors import brokers, groups, moves, topics
 from controlplane.selectors.saved_views import saved_views
@@ -26,68 +29,70 @@ PARTITION = re.compile(r"(.+?)[-/ ](\d{1,9})$")
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """`kind`: what the entry is, for display: page, operation, saved view, topic, partition, group, broker or move."""
+    """`kind`: what the entry is, for display: page, operation, saved view, topic, partition, group, broker or move. `english`: the label of a fixed
+    entry in English, by which it is found in each language."""
 
     kind: str
     label: str
     address: str
+    english: str = ""
 
 
 PAGES = (
-    ("Overview", "overview"),
-    ("Brokers", "brokers"),
-    ("Clients", "clients"),
+    (gettext_noop("Overview"), "overview"),
+    (gettext_noop("Brokers"), "brokers"),
+    (gettext_noop("Clients"), "clients"),
     ("ZooKeeper", "zookeeper"),
-    ("Leader elections", "leader-elections"),
-    ("Rolling restarts", "restarts"),
-    ("Topics", "topics"),
-    ("Routes", "routes"),
-    ("Consumer groups", "groups"),
-    ("Share groups", "share-groups"),
-    ("Offset resets", "offset-resets"),
-    ("Transactions", "transactions"),
-    ("Hanging transactions", "hanging-transactions"),
-    ("Moves, reassignments", "moves"),
-    ("Saved plans", "plans"),
-    ("Approval requests", "proposals"),
-    ("Messages", "messages"),
-    ("ACLs", "acls"),
-    ("Users", "users"),
-    ("Permissions of a principal", "permissions"),
-    ("Quotas", "quotas"),
-    ("Masking rules", "masking"),
-    ("API tokens", "tokens"),
-    ("Archives", "pipeline"),
-    ("Spark jobs", "spark-jobs"),
-    ("Lake", "lake"),
-    ("Alerts", "alerts"),
-    ("Alert thresholds", "alert-thresholds"),
-    ("Silences", "silences"),
-    ("Notifications", "notifications"),
-    ("Top topics, groups, clients, principals", "top"),
-    ("Health checks", "health"),
-    ("Anomalies of figures", "anomalies"),
+    (gettext_noop("Leader elections"), "leader-elections"),
+    (gettext_noop("Rolling restarts"), "restarts"),
+    (gettext_noop("Topics"), "topics"),
+    (gettext_noop("Routes"), "routes"),
+    (gettext_noop("Consumer groups"), "groups"),
+    (gettext_noop("Share groups"), "share-groups"),
+    (gettext_noop("Offset resets"), "offset-resets"),
+    (gettext_noop("Transactions"), "transactions"),
+    (gettext_noop("Hanging transactions"), "hanging-transactions"),
+    (gettext_noop("Moves, reassignments"), "moves"),
+    (gettext_noop("Saved plans"), "plans"),
+    (gettext_noop("Approval requests"), "proposals"),
+    (gettext_noop("Messages"), "messages"),
+    (gettext_noop("ACLs"), "acls"),
+    (gettext_noop("Users"), "users"),
+    (gettext_noop("Permissions of a principal"), "permissions"),
+    (gettext_noop("Quotas"), "quotas"),
+    (gettext_noop("Masking rules"), "masking"),
+    (gettext_noop("API tokens"), "tokens"),
+    (gettext_noop("Archives"), "pipeline"),
+    (gettext_noop("Spark jobs"), "spark-jobs"),
+    (gettext_noop("Lake"), "lake"),
+    (gettext_noop("Alerts"), "alerts"),
+    (gettext_noop("Alert thresholds"), "alert-thresholds"),
+    (gettext_noop("Silences"), "silences"),
+    (gettext_noop("Notifications"), "notifications"),
+    (gettext_noop("Top topics, groups, clients, principals"), "top"),
+    (gettext_noop("Health checks"), "health"),
+    (gettext_noop("Anomalies of figures"), "anomalies"),
     ("Self-healing", "healing"),
-    ("Time travel: cluster at an earlier time", "time-travel"),
-    ("Audit log", "audit"),
-    ("Saved views", "saved-views"),
-    ("REST API reference", "api-reference"),
+    (gettext_noop("Time travel: cluster at an earlier time"), "time-travel"),
+    (gettext_noop("Audit log"), "audit"),
+    (gettext_noop("Saved views"), "saved-views"),
+    (gettext_noop("REST API reference"), "api-reference"),
 )
 """(label, URL name)"""
 OPERATIONS = (
-    ("Create topic", "topic-new"),
-    ("Move partitions", "move-new"),
-    ("Rebalance brokers", "rebalance"),
-    ("Rolling restart", "restart-new"),
-    ("Elect preferred leaders", "leader-elections"),
-    ("Create ACL", "acl-new"),
-    ("Create user", "user-new"),
-    ("Create quota", "quota-new"),
-    ("Create route", "route-new"),
-    ("Create API token", "token-new"),
-    ("Create masking rule", "masking-new"),
-    ("Create notification channel", "notification-new"),
-    ("Query the lake", "lake-query"),
+    (gettext_noop("Create topic"), "topic-new"),
+    (gettext_noop("Move partitions"), "move-new"),
+    (gettext_noop("Rebalance brokers"), "rebalance"),
+    (gettext_noop("Rolling restart"), "restart-new"),
+    (gettext_noop("Elect preferred leaders"), "leader-elections"),
+    (gettext_noop("Create ACL"), "acl-new"),
+    (gettext_noop("Create user"), "user-new"),
+    (gettext_noop("Create quota"), "quota-new"),
+    (gettext_noop("Create route"), "route-new"),
+    (gettext_noop("Create API token"), "token-new"),
+    (gettext_noop("Create masking rule"), "masking-new"),
+    (gettext_noop("Create notification channel"), "notification-new"),
+    (gettext_noop("Query the lake"), "lake-query"),
 )
 """(label, URL name) of what operators may do. Each opens a form or a review."""
 
@@ -95,8 +100,8 @@ OPERATIONS = (
 def entries(query: str, *, may_act: bool, user_id: int) -> list[PaletteEntry]:
     """The first entries for `query`: saved views of the user, then objects of this name before pages and operations, if the name is equal."""
     words = WORD.findall(query.lower())
-    saved = [PaletteEntry("saved view", v.name, v.address) for v in saved_views(user_id)]
-    fixed = [e for e in [*saved, *_fixed(may_act)] if matches(e.label, words)]
+    saved = [PaletteEntry(_("saved view"), v.name, v.address) for v in saved_views(user_id)]
+    fixed = [e for e in [*saved, *_fixed(may_act)] if matches(f"{e.label} {e.english}", words)]
     if not words:
         return fixed[:ENTRIES_MAX]
     found = [*_brokers(words, may_act), *_objects(query.strip(), may_act)]
@@ -106,42 +111,58 @@ def entries(query: str, *, may_act: bool, user_id: int) -> list[PaletteEntry]:
 
 def matches(label: str, words: Iterable[str]) -> bool:
     known = [w.lower() for w in WORD.findall(label)]
-    return all(any(k.startswith(w) for k in known) for w in words)
+    return all(any(k.startswith(w) or (not w.isascii() and w in k) for k in known) for w in words)
 
 
 def _fixed(may_act: bool) -> Iterator[PaletteEntry]:
     for label, name in PAGES:
-        yield PaletteEntry("page", label, reverse(name))
+        yield PaletteEntry(_("page"), _(label), reverse(name), label)
     for label, name in OPERATIONS if may_act else ():
-        yield PaletteEntry("operation", label, reverse(name))
+        yield PaletteEntry(_("operation"), _(label), reverse(name), label)
 
 
 def _brokers(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
-    found = (e for b in brokers.broker_list() for e in _broker(b, may_act) if matches(e.label, words))
-    for _, entry in zip(range(ENTRIES_MAX), found, strict=False):
-        yield entry
+    found = (
+        e
+        for b in brokers.broker_list()
+        for e in _broker(b, may_act)
+        if matches(f"{e.label} broker {b.broker_id}", words)
+    )
+    yield from islice(found, ENTRIES_MAX)
 
 
 def _broker(b: Any, may_act: bool) -> Iterator[PaletteEntry]:
-    name, number = f"Broker {b.broker_id}", b.broker_id
-    yield PaletteEntry("broker", f"{name} {b.host}:{b.port}", reverse("broker", args=[number]))
-    yield PaletteEntry("page", f"{name}: configs", reverse("broker-configs", args=[number]))
-    yield PaletteEntry("page", f"{name}: log directories", reverse("log-directories", args=[number]))
-    yield PaletteEntry("page", f"{name}: clients", f"{reverse('clients')}?broker={number}")
+    name, number = _("Broker {broker_id}").format(broker_id=b.broker_id), b.broker_id
+    yield PaletteEntry(_("broker"), f"{name} {b.host}:{b.port}", reverse("broker", args=[number]))
+    yield PaletteEntry(_("page"), _("{name}: configs").format(name=name), reverse("broker-configs", args=[number]))
+    yield PaletteEntry(
+        _("page"), _("{name}: log directories").format(name=name), reverse("log-directories", args=[number])
+    )
+    yield PaletteEntry(_("page"), _("{name}: clients").format(name=name), f"{reverse('clients')}?broker={number}")
     if may_act:
-        yield PaletteEntry("operation", f"{name}: drain", reverse("broker-act", args=[number, "drain"]))
-        yield PaletteEntry("operation", f"{name}: rolling restart", f"{reverse('restart-new')}?b={number}")
+        yield PaletteEntry(
+            _("operation"), _("{name}: drain").format(name=name), reverse("broker-act", args=[number, "drain"])
+        )
+        yield PaletteEntry(
+            _("operation"), _("{name}: rolling restart").format(name=name), f"{reverse('restart-new')}?b={number}"
+        )
 
 
 def _objects(query: str, may_act: bool) -> Iterator[PaletteEntry]:
     found = topics.topic_list(query=query, internal=True, per_page=OBJECTS_MAX).rows
     for t in found:
-        yield PaletteEntry("topic", t.name, reverse("topic", args=[t.name]))
+        yield PaletteEntry(_("topic"), t.name, reverse("topic", args=[t.name]))
     for t in found:
         if t.name == query:
-            yield PaletteEntry("page", f"{t.name}: messages", f"{reverse('messages')}?{urlencode({'topic': t.name})}")
+            yield PaletteEntry(
+                _("page"),
+                _("{name}: messages").format(name=t.name),
+                f"{reverse('messages')}?{urlencode({'topic': t.name})}",
+            )
             if may_act:
-                yield PaletteEntry("operation", f"{t.name}: alter", reverse("topic-alter", args=[t.name]))
+                yield PaletteEntry(
+                    _("operation"), _("{name}: alter").format(name=t.name), reverse("topic-alter", args=[t.name])
+                )
     partition = PARTITION.match(query)
     if partition is not None:
         name, index = partition[1], int(partition[2])
@@ -149,6 +170,6 @@ def _objects(query: str, may_act: bool) -> Iterator[PaletteEntry]:
             if t.name == name and index < t.partitions:
                 yield PaletteEntry("partition", f"{name}-{index}", reverse("partition", args=[name, index]))
     for g in groups.group_list(query=query, per_page=OBJECTS_MAX).rows:
-        yield PaletteEntry("group", g.group_id, reverse("group", args=[g.group_id]))
+        yield PaletteEntry(_("group"), g.group_id, reverse("group", args=[g.group_id]))
     for m in moves.move_list(query=query, per_page=OBJECTS_MAX).rows:
-        yield PaletteEntry("move", f"Move {m.id}", reverse("move", args=[m.id]))
+        yield PaletteEntry(_("move"), _("Move {id}").format(id=m.id), reverse("move", args=[m.id]))

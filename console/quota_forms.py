@@ -6,23 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import MegabytesField, WeirForm, comment_field
+from console.texts import gettext_lazy
 from controlplane.domain.quota import ENTITIES, ENTITY_TYPES, UNITS, Entity, QuotaUnit
 
 LABELS = {
-    "producer_byte_rate": "Producer, MB/s",
-    "consumer_byte_rate": "Consumer, MB/s",
-    "request_percentage": "Request time, %",
-    "controller_mutation_rate": "Topic changes, partitions/s",
-    "connection_creation_rate": "New connections/s",
+    "producer_byte_rate": gettext_lazy("Producer, MB/s"),
+    "consumer_byte_rate": gettext_lazy("Consumer, MB/s"),
+    "request_percentage": gettext_lazy("Request time, %"),
+    "controller_mutation_rate": gettext_lazy("Topic changes, partitions/s"),
+    "connection_creation_rate": gettext_lazy("New connections/s"),
 }
 HELP = {
-    "producer_byte_rate": "Bytes that clients may produce to one broker. Empty: no limit.",
-    "consumer_byte_rate": "Bytes that clients may fetch from one broker. Empty: no limit.",
-    "request_percentage": "Time on the event loop of one broker. 100 is the whole loop.",
-    "controller_mutation_rate": "Partitions that clients may create and delete through one broker.",
-    "connection_creation_rate": "Connections that an address may open to one broker.",
+    "producer_byte_rate": gettext_lazy("Bytes that clients may produce to one broker. Empty: no limit."),
+    "consumer_byte_rate": gettext_lazy("Bytes that clients may fetch from one broker. Empty: no limit."),
+    "request_percentage": gettext_lazy("Time on the event loop of one broker. 100 is the whole loop."),
+    "controller_mutation_rate": gettext_lazy("Partitions that clients may create and delete through one broker."),
+    "connection_creation_rate": gettext_lazy("Connections that an address may open to one broker."),
 }
 ADDRESS_LIMIT = "connection_creation_rate"
 NAME_FIELDS = {"user": "user", "client-id": "client_id", "ip": "ip"}
@@ -53,7 +55,7 @@ class QuotaLimitsForm(WeirForm):
         return {quota: self.cleaned_data[quota] for quota in UNITS if quota in self.fields}
 
     def refuse(self, error: Any) -> None:
-        field, _, quota = error.field.partition(".")
+        field, __, quota = error.field.partition(".")
         super().refuse(type(error)(error.reason, quota or field))
 
 
@@ -62,13 +64,20 @@ class QuotaForm(QuotaLimitsForm):
 
     applies_to = forms.ChoiceField(choices=[(e, e) for e in ENTITIES])
     user = forms.CharField(
-        required=False, strip=False, help_text="User name without “User:”. Empty: each user without a quota of its own."
+        required=False,
+        strip=False,
+        help_text=gettext_lazy("User name without “User:”. Empty: each user without a quota of its own."),
     )
     client_id = forms.CharField(
-        required=False, strip=False, label="Client id", help_text="Empty: each client id without a quota of its own."
+        required=False,
+        strip=False,
+        label=gettext_lazy("Client id"),
+        help_text=gettext_lazy("Empty: each client id without a quota of its own."),
     )
     ip = forms.CharField(
-        required=False, label="IP address", help_text="Empty: each address without a quota of its own."
+        required=False,
+        label=gettext_lazy("IP address"),
+        help_text=gettext_lazy("Empty: each address without a quota of its own."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -83,10 +92,17 @@ class QuotaForm(QuotaLimitsForm):
         for entity_type in ENTITY_TYPES:
             field = NAME_FIELDS[entity_type]
             if entity_type not in types and given.get(field):
-                self.add_error(field, f"A quota for {given.get('applies_to')} has no {entity_type}.")
+                self.add_error(
+                    field,
+                    _("A quota for {value} has no {entity_type}.").format(
+                        value=given.get("applies_to"), entity_type=entity_type
+                    ),
+                )
         for quota in UNITS:
             if given.get(quota) is not None and (quota == ADDRESS_LIMIT) != ("ip" in types):
-                self.add_error(quota, f"A quota for {given.get('applies_to')} cannot have this limit.")
+                self.add_error(
+                    quota, _("A quota for {value} cannot have this limit.").format(value=given.get("applies_to"))
+                )
         return given
 
     def entity(self) -> dict[str, str | None]:

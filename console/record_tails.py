@@ -25,6 +25,7 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from console.message_forms import MessagesForm
+from console.texts import gettext_lazy
 from console.views.messages import TAIL_HIDDEN_SECONDS, TAIL_UPDATE_BYTES_MAX, message_records
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX, TailEnd
 from controlplane.services import Rejected
@@ -39,11 +40,13 @@ UPDATE_SECONDS = 0.5
 QUERY_CHARS_MAX = 10_000
 
 END_TEXTS = {
-    TailEnd.STOPPED: "Stopped.",
-    TailEnd.HIDDEN: f"Ended: the page was not visible for {TAIL_HIDDEN_SECONDS:.0f} s.",
-    TailEnd.CLOSED: "Ended: the connection was closed.",
-    TailEnd.DENIED: "Ended: you may not read these records.",
-    TailEnd.FAILED: "Ended by an error of the console.",
+    TailEnd.STOPPED: gettext_lazy("Stopped."),
+    TailEnd.HIDDEN: gettext_lazy(
+        "Ended: the page was not visible for {tail_hidden_seconds:.0f} s.", tail_hidden_seconds=TAIL_HIDDEN_SECONDS
+    ),
+    TailEnd.CLOSED: gettext_lazy("Ended: the connection was closed."),
+    TailEnd.DENIED: gettext_lazy("Ended: you may not read these records."),
+    TailEnd.FAILED: gettext_lazy("Ended by an error of the console."),
 }
 
 

@@ -6,9 +6,11 @@ import time
 from datetime import UTC, datetime
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
 from console.reset_labels import TARGETS
+from console.texts import gettext_lazy
 from controlplane.domain.offset_input import duration_ms, offsets_of_text, scope_of_text
 from controlplane.domain.offset_reset import WAIT_MINUTES_MAX, ResetSpec, ResetTarget
 from controlplane.services import Rejected
@@ -25,27 +27,33 @@ class ResetForm(WeirForm):
     """What to reset to. The meaning of `value` depends on the target."""
 
     target = forms.ChoiceField(
-        label="Reset to",
+        label=gettext_lazy("Reset to"),
         choices=[(t, label) for t, label in TARGETS.items() if t != "undo"],
         widget=forms.Select(attrs={"autofocus": True}),
     )
     value = forms.CharField(
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="Timestamp: 2026-11-21 03:04:05 (UTC) or how long ago, 15m. Offset: 4200. "
-        "Shift: -500 for 500 records back. Copy: the group ID.",
+        help_text=gettext_lazy(
+            "Timestamp: 2026-11-21 03:04:05 (UTC) or how long ago, 15m. Offset: 4200. "
+            "Shift: -500 for 500 records back. Copy: the group ID."
+        ),
     )
     topics = forms.CharField(
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="orders for all its partitions, orders:0,3 for two of them; separated by spaces. "
-        "Empty: all partitions with a committed offset.",
+        help_text=gettext_lazy(
+            "orders for all its partitions, orders:0,3 for two of them; separated by spaces. "
+            "Empty: all partitions with a committed offset."
+        ),
     )
     offsets = forms.CharField(
         required=False,
         max_length=LISTED_CHARS_MAX,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
-        help_text="For a list: lines of topic,partition,offset (kafka-consumer-groups --export), or JSON.",
+        help_text=gettext_lazy(
+            "For a list: lines of topic,partition,offset (kafka-consumer-groups --export), or JSON."
+        ),
     )
 
     def spec(self) -> ResetSpec:
@@ -75,9 +83,11 @@ class ApplyForm(WeirForm):
         required=False,
         min_value=0,
         max_value=WAIT_MINUTES_MAX,
-        label="Wait, minutes",
+        label=gettext_lazy("Wait, minutes"),
         widget=forms.NumberInput(attrs={"class": "short"}),
-        help_text="While the group is active: wait so long until it is empty, then compute the reset again. Empty: no wait.",
+        help_text=gettext_lazy(
+            "While the group is active: wait so long until it is empty, then compute the reset again. Empty: no wait."
+        ),
     )
 
 
@@ -95,11 +105,13 @@ def time_of(text: str) -> int:
     try:
         return max(0, time.time_ns() // 1_000_000 - duration_ms(text))
     except Rejected:
-        raise Rejected("Enter a UTC time like 2026-11-21 03:04:05, or how long ago: 15m, 2h, 1d.", "time_ms") from None
+        raise Rejected(
+            _("Enter a UTC time like 2026-11-21 03:04:05, or how long ago: 15m, 2h, 1d."), "time_ms"
+        ) from None
 
 
 def _number(text: str, field: str) -> int:
     digits = text.lstrip("+-").replace(",", "")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
-        raise Rejected("Enter a whole number.", field)
+        raise Rejected(_("Enter a whole number."), field)
     return -int(digits) if text.startswith("-") else int(digits)

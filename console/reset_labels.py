@@ -8,40 +8,44 @@ from typing import Any
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from console.texts import gettext_lazy
 from controlplane.domain.text import duration_text
 
 TARGETS = {
-    "earliest": "Earliest",
-    "latest": "Latest",
-    "time": "Timestamp",
-    "offset": "Offset",
-    "shift": "Shift by records",
-    "group": "Copy from a group",
-    "file": "List of offsets",
-    "delete": "Delete offsets",
-    "undo": "Undo",
+    "earliest": gettext_lazy("Earliest"),
+    "latest": gettext_lazy("Latest"),
+    "time": gettext_lazy("Timestamp"),
+    "offset": gettext_lazy("Offset"),
+    "shift": gettext_lazy("Shift by records"),
+    "group": gettext_lazy("Copy from a group"),
+    "file": gettext_lazy("List of offsets"),
+    "delete": gettext_lazy("Delete offsets"),
+    "undo": gettext_lazy("Undo"),
 }
 
 STATES = {
     "previewed": ("preview", "grey"),
-    "waiting": ("waits until the group is empty", "blue"),
+    "waiting": (gettext_lazy("waits until the group is empty"), "blue"),
     "applying": ("applying", "blue"),
     "applied": ("applied", "calm"),
     "failed": ("failed", "red"),
     "cancelled": ("cancelled", "grey"),
-    "expired": ("wait expired", "amber"),
+    "expired": (gettext_lazy("wait expired"), "amber"),
 }
 """State: label, tone."""
 
 PROBLEMS = {
-    "no_partition": "The partition does not exist.",
-    "no_leader": "The partition has no leader that responds.",
-    "no_committed_offset": "The group has no committed offset here.",
-    "no_source_offset": "The source group has no committed offset here.",
-    "open_transaction": "An open transaction has written an offset.",
+    "no_partition": gettext_lazy("The partition does not exist."),
+    "no_leader": gettext_lazy("The partition has no leader that responds."),
+    "no_committed_offset": gettext_lazy("The group has no committed offset here."),
+    "no_source_offset": gettext_lazy("The source group has no committed offset here."),
+    "open_transaction": gettext_lazy("An open transaction has written an offset."),
 }
 
-LIMITS = {"log_start": "limited to the log start offset", "log_end": "limited to the log end offset"}
+LIMITS = {
+    "log_start": gettext_lazy("limited to the log start offset"),
+    "log_end": gettext_lazy("limited to the log end offset"),
+}
 
 
 def reset_state(state: str) -> SafeString:

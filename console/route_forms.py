@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.texts import gettext_lazy
 from controlplane.selectors.routes import ROUTE_STARTS
 
 EXAMPLE = '[{"target": "paid", "match": {"kind": "key", "value": "paid"}}]'
-BINDINGS_HELP = (
+BINDINGS_HELP = gettext_lazy(
     "A list. match.kind: key, pattern (value with * for one word and # for any words), headers_all or headers_any (headers: list of name and value), "
     "all. Optional: sample_percent, sample_by, set_headers, remove_headers, key_from_header, drop_key."
 )
@@ -26,8 +28,10 @@ class RouteChangeForm(WeirForm):
         widget=forms.Textarea(attrs={"rows": 10, "class": "mono", "spellcheck": "false"}),
         help_text=BINDINGS_HELP,
     )
-    enabled = forms.BooleanField(required=False, initial=True, help_text="A disabled route keeps its position.")
-    owner = forms.CharField(required=False, max_length=200, help_text="Whom to ask about this route.")
+    enabled = forms.BooleanField(
+        required=False, initial=True, help_text=gettext_lazy("A disabled route keeps its position.")
+    )
+    owner = forms.CharField(required=False, max_length=200, help_text=gettext_lazy("Whom to ask about this route."))
     description = forms.CharField(required=False, max_length=1_000)
     comment = comment_field()
 
@@ -35,7 +39,7 @@ class RouteChangeForm(WeirForm):
         try:
             return json.loads(self.cleaned_data["bindings"])
         except ValueError as e:
-            raise forms.ValidationError(f"Not valid JSON: {e}.") from None
+            raise forms.ValidationError(_("Not valid JSON: {e}.").format(e=e)) from None
 
     def definition(self) -> dict[str, Any]:
         return {n: v for n, v in self.cleaned_data.items() if n not in ("name", "comment")}
@@ -47,9 +51,12 @@ class RouteForm(RouteChangeForm):
     name = forms.CharField(
         max_length=100, widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"})
     )
-    source = forms.CharField(max_length=249, label="Source topic", help_text="It cannot be changed later.")
+    source = forms.CharField(
+        max_length=249, label=gettext_lazy("Source topic"), help_text=gettext_lazy("It cannot be changed later.")
+    )
     start = forms.ChoiceField(
-        choices=ROUTE_STARTS, help_text="latest: new records only. earliest: all records that the topic has."
+        choices=ROUTE_STARTS,
+        help_text=gettext_lazy("latest: new records only. earliest: all records that the topic has."),
     )
     field_order = ["name", "source", "start"]
 
@@ -57,16 +64,18 @@ class RouteForm(RouteChangeForm):
 class RouteTestForm(WeirForm):
     """A record whose bindings are shown. One header per line, as name=value."""
 
-    key = forms.CharField(required=False, strip=False, max_length=1_000, help_text="Empty: a record without a key.")
+    key = forms.CharField(
+        required=False, strip=False, max_length=1_000, help_text=gettext_lazy("Empty: a record without a key.")
+    )
     headers = forms.CharField(
         required=False,
         max_length=10_000,
         widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"}),
-        help_text="One name=value per line.",
+        help_text=gettext_lazy("One name=value per line."),
     )
 
     def clean_headers(self) -> list[tuple[str, str]]:
         lines = [line for line in self.cleaned_data["headers"].splitlines() if line.strip()]
         if wrong := next((line for line in lines if "=" not in line), None):
-            raise forms.ValidationError(f"“{wrong}” has no '='. Enter name=value.")
+            raise forms.ValidationError(_("“{wrong}” has no '='. Enter name=value.").format(wrong=wrong))
         return [(name, value) for name, _, value in (line.partition("=") for line in lines)]

@@ -2,7 +2,7 @@
 
 Updates are numbered. A page sends its position (run, seq); it gets the updates it missed, or a request to reload.
 
-From the browser after every page change: {"run", "seq", "subjects"}. To the browser: {"run", "seq", "age_s", "zookeeper_away",
+From the browser after every page change: {"run", "seq", "language", "subjects"}. To the browser: {"run", "seq", "age_s", "zookeeper_away",
 "samples_current", "cells": [[subject, field, html]], "points": [[subject, figure, value]], "refresh": [subject], "gone": [subject]}, or
 {"reload": true}. Updates are collected for FLUSH_SECONDS, so a burst of elections is a few messages. Messages with "tail" belong to the live tail of
 the page (`console.record_tails`).
@@ -17,11 +17,14 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.conf import settings
 from django.db import DatabaseError
 from django.urls import path
+from django.utils import translation
 
 from console.cells import PageUpdate, page_update
 from console.record_tails import PageTail
+from console.texts import known_language
 from controlplane.domain.record_tail import TailEnd
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.age import DataAge, data_age
@@ -73,6 +76,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.subjects: frozenset[str] = frozenset()
+        self.language = settings.LANGUAGE_CODE
         self.run, self.seq = "", -1
         self.sent: tuple[str, int] = ("", -1)
         """Position up to which the page has received all updates. `seq` also counts updates that are collected but not sent."""
@@ -109,6 +113,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             return
         subjects = content.get("subjects")
         subjects = subjects if isinstance(subjects, list) else []
+        self.language = known_language(content.get("language"))
         self.subjects = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
         self.marks = {}
         run, seq = str(content.get("run", "")), content.get("seq")
@@ -150,7 +155,8 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
 
     def _collect(self, update: LiveUpdate) -> None:
         self.seq = update["seq"]
-        self.pending.join(page_update(update, self.subjects))
+        with translation.override(self.language):
+            self.pending.join(page_update(update, self.subjects))
         if self.pending and self.flusher is None:
             self.flusher = asyncio.create_task(self._flush())
 

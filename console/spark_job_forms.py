@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.texts import gettext_lazy
 from controlplane.services import Rejected
 from weir_common.spark_jobs import JobKind, Parameter, ParameterType
 
@@ -15,7 +17,9 @@ class SparkJobForm(WeirForm):
     """Name, the parameters of `kind`, and the schedule of kinds that end by themselves."""
 
     name = forms.CharField(
-        max_length=100, help_text="Unique.", widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"})
+        max_length=100,
+        help_text=gettext_lazy("Unique."),
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
     )
 
     def __init__(self, kind: JobKind, *args: Any, **kwargs: Any) -> None:
@@ -27,7 +31,9 @@ class SparkJobForm(WeirForm):
             self.fields["schedule"] = forms.CharField(
                 required=False,
                 max_length=100,
-                help_text="Cron in UTC, for example 0 3 * * * for each day at 03:00. Empty: only when it is requested.",
+                help_text=_(
+                    "Cron in UTC, for example 0 3 * * * for each day at 03:00. Empty: only when it is requested."
+                ),
             )
         self.fields["comment"] = comment_field()
 
@@ -53,21 +59,25 @@ def _field(p: Parameter) -> forms.Field:
         return forms.ChoiceField(choices=[(c, c) for c in p.choices], **shared)
     if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
         names = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
-        help_text = f"{p.help} Separated by lines or commas."
+        help_text = _("{help} Separated by lines or commas.").format(help=p.help)
         return forms.CharField(required=p.default is None, widget=names, **{**shared, "help_text": help_text})
     return forms.CharField(required=p.default is None, widget=forms.TextInput(attrs={"autocomplete": "off"}), **shared)
 
 
 class SparkScheduleForm(WeirForm):
     schedule = forms.CharField(
-        required=False, max_length=100, help_text="Cron in UTC, for example 0 3 * * *. Empty: no schedule."
+        required=False,
+        max_length=100,
+        help_text=gettext_lazy("Cron in UTC, for example 0 3 * * *. Empty: no schedule."),
     )
     comment = comment_field()
 
 
 class LakeQueryForm(WeirForm):
     sql = forms.CharField(
-        label="Query",
+        label=gettext_lazy("Query"),
         widget=forms.Textarea(attrs={"rows": 5, "class": "mono", "spellcheck": "false"}),
-        help_text="One SELECT statement of DuckDB: at most 1,000 rows, 30 s, 512 MB. The audit log records it.",
+        help_text=gettext_lazy(
+            "One SELECT statement of DuckDB: at most 1,000 rows, 30 s, 512 MB. The audit log records it."
+        ),
     )

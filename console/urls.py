@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.urls import path
+from django.views.i18n import set_language
 
 from console.views import (
     acls,
@@ -20,6 +21,7 @@ from console.views import (
     healing,
     health,
     lake,
+    languages,
     leader_elections,
     log_dirs,
     masking,
@@ -59,6 +61,8 @@ urlpatterns = [
     path("login/", session.SignIn.as_view(), name="login"),
     path("logout/", session.SignOut.as_view(), name="logout"),
     path("theme/", session.choose_theme, name="theme"),
+    path("language/", set_language, name="language"),
+    path("texts/<str:language>.js", languages.script_texts, name="javascript-catalog"),
     path("search/", search.search, name="search"),
     path("palette/", palette.entries, name="palette"),
     path("brokers/", brokers.broker_list, name="brokers"),

@@ -54,6 +54,7 @@ MIDDLEWARE = [
     "weir.static_files.Compression",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "weir.languages.Language",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -76,7 +77,7 @@ TEMPLATES: list[dict[str, Any]] = [
         "OPTIONS": {
             # django-cotton compiles <c-name> to the component templates/cotton/name.html (decision 047).
             "loaders": [("django.template.loaders.cached.Loader", TEMPLATE_LOADERS)],
-            "builtins": ["django_cotton.templatetags.cotton"],
+            "builtins": ["django_cotton.templatetags.cotton", "django.templatetags.i18n"],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
@@ -151,9 +152,16 @@ EMAIL_TIMEOUT = 5  # seconds of each step; see controlplane.clients.notification
 DEFAULT_FROM_EMAIL = WEIR.mail_from
 
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+"""Languages of the console. Texts in the code are English; locale/ has the others (docs/how-to/add-a-text.md)."""
+LANGUAGE_COOKIE_NAME = "weir_language"
+LANGUAGE_COOKIE_AGE = 365 * 86400
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LOCALE_PATHS = [PAGES_DIR / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
-USE_I18N = False
+USE_I18N = True
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [PAGES_DIR / "static"]

@@ -38,7 +38,19 @@ FILES_MAX = 1000
 BUNDLES = {
     "weir/console.js": tuple(
         f"weir/{name}.js"
-        for name in ("charts", "socket", "cells", "panels", "staleness", "keys", "forms", "palette", "messages", "tail")
+        for name in (
+            "texts",
+            "charts",
+            "socket",
+            "cells",
+            "panels",
+            "staleness",
+            "keys",
+            "forms",
+            "palette",
+            "messages",
+            "tail",
+        )
     ),
     "weir/console.css": ("weir/weir.css",),
 }

@@ -9,16 +9,18 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console import fragments
 from console.config_forms import BROKER_SCOPE, CLUSTER_SCOPE
+from console.texts import gettext_lazy
 from controlplane.domain.broker_config import BrokerConfigSource
 
 register = template.Library()
 
 LABELS = {
-    BrokerConfigSource.DYNAMIC_BROKER: "dynamic, this broker",
-    BrokerConfigSource.DYNAMIC_CLUSTER: "dynamic, cluster-wide",
+    BrokerConfigSource.DYNAMIC_BROKER: gettext_lazy("dynamic, this broker"),
+    BrokerConfigSource.DYNAMIC_CLUSTER: gettext_lazy("dynamic, cluster-wide"),
     BrokerConfigSource.FILE: "file",
     BrokerConfigSource.DEFAULT: "default",
     BrokerConfigSource.UNKNOWN: "unknown",
@@ -39,7 +41,7 @@ def reported_value(row: Any, value: str | None) -> SafeString:
     if row.sensitive:
         return format_html('<span class="sub">{}</span>', "hidden")
     if value is None:
-        return fragments.unknown("Not set.")
+        return fragments.unknown(_("Not set."))
     text = fragments.config_text(row.name, value)
     return format_html('{} <span class="sub">{}</span>', value, text) if text else format_html("{}", value)
 

@@ -7,6 +7,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console import fragments
 from controlplane.domain.health import CheckState, ValueUnit
@@ -25,7 +26,7 @@ def check_state(state: str) -> SafeString:
 
 @register.simple_tag
 def check_value(value: float | None, unit: str) -> SafeString | str:
-    return fragments.unknown("No value is known.") if value is None else value_text(value, unit)
+    return fragments.unknown(_("No value is known.")) if value is None else value_text(value, unit)
 
 
 @register.simple_tag
@@ -52,7 +53,9 @@ def value_text(value: float, unit: str) -> str:
 @register.filter
 def top_head(unit: str) -> str:
     """The head of a column of values: sizes and durations have their unit in the cells."""
-    return "Value" if unit in (TopUnit.BYTES, TopUnit.BYTES_PER_S, TopUnit.SECONDS, TopUnit.COUNT) else f"Value, {unit}"
+    return (
+        _("Value") if unit in (TopUnit.BYTES, TopUnit.BYTES_PER_S, TopUnit.SECONDS, TopUnit.COUNT) else f"Value, {unit}"
+    )
 
 
 @register.simple_tag

@@ -7,6 +7,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console import fragments
 from controlplane.domain.config_units import hint
@@ -25,7 +26,11 @@ def config_field(config: Any, typed: dict[str, str], errors: dict[str, str]) -> 
             "",
             '<option value="{}"{}>{}</option>',
             (
-                (choice, SafeString(" selected" if choice == value else ""), choice or f"default ({config.default})")
+                (
+                    choice,
+                    SafeString(" selected" if choice == value else ""),
+                    choice or _("default ({default})").format(default=config.default),
+                )
                 for choice in ["", *config.choices]
             ),
         )

@@ -6,28 +6,33 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from console.texts import gettext_lazy
 from controlplane.domain.transactions import TransactionVerdict
 
 register = template.Library()
 
 LABELS: dict[TransactionVerdict, tuple[str, str, str]] = {
-    TransactionVerdict.ACTIVE: ("active", "calm", "Its coordinator knows the transaction."),
+    TransactionVerdict.ACTIVE: ("active", "calm", gettext_lazy("Its coordinator knows the transaction.")),
     TransactionVerdict.UNDETERMINED: (
         "undetermined",
         "grey",
-        "A coordinator did not answer, or moves to another broker.",
+        gettext_lazy("A coordinator did not answer, or moves to another broker."),
     ),
     TransactionVerdict.UNKNOWN_PRODUCER: (
-        "unknown producer",
+        gettext_lazy("unknown producer"),
         "red",
-        "No coordinator has a transactional ID with this producer ID.",
+        gettext_lazy("No coordinator has a transactional ID with this producer ID."),
     ),
     TransactionVerdict.NOT_IN_TRANSACTION: (
-        "not in the transaction",
+        gettext_lazy("not in the transaction"),
         "red",
-        "The transaction of its transactional ID does not contain this partition.",
+        gettext_lazy("The transaction of its transactional ID does not contain this partition."),
     ),
-    TransactionVerdict.TOO_OLD: ("too old", "red", "Open for longer than transaction.max.timeout.ms."),
+    TransactionVerdict.TOO_OLD: (
+        gettext_lazy("too old"),
+        "red",
+        gettext_lazy("Open for longer than transaction.max.timeout.ms."),
+    ),
 }
 """Verdict -> label, tone, explanation."""
 

@@ -11,15 +11,17 @@ from django.template.context import RequestContext
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
-from console import cells, fragments, time_links
-from controlplane.domain.alert import brief
+from console import cells, fragments, time_links, vocabulary
+from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
 from weir_common import rest_operations
 
 register = template.Library()
 
+register.filter("translated", vocabulary.translated)
 register.filter("number", fragments.number)
 register.filter("past_url", time_links.at_url)
 register.filter("before_url", time_links.before_url)
@@ -66,7 +68,17 @@ def heartbeat(at: datetime | None) -> SafeString:
 
 @register.filter
 def spaced(word: str) -> str:
-    return str(word).replace("_", " ")
+    return vocabulary.translated(vocabulary.word_text(word))
+
+
+@register.filter
+def alert_text(alert: Any) -> str:
+    return vocabulary.alert_text(alert.kind, alert.subject, alert.text)
+
+
+@register.filter
+def alert_do(alert: Any) -> str:
+    return vocabulary.alert_do(alert.kind, alert.do)
 
 
 @register.filter
@@ -127,7 +139,7 @@ def producers_ms(value: float | None) -> SafeString:
 @register.filter
 def signed_pct(value: float | None) -> SafeString:
     return (
-        fragments.unknown("The broker is down.")
+        fragments.unknown(_("The broker is down."))
         if value is None
         else format_html("{}", f"{value:+.0f}".replace("-", "−"))
     )
@@ -196,7 +208,7 @@ def pager(context: RequestContext, page: Any, what: str) -> dict[str, Any]:
     """Position in a list, links to the previous and next page, and the total number of rows."""
     return {
         "page": page,
-        "what": what[:-1] if page.total == 1 else what,
+        "what": vocabulary.listed(what, page.total),
         "before": url_with(context, page=page.page - 1 if page.page > 2 else "") if page.page > 1 else "",
         "after": url_with(context, page=page.page + 1) if page.page < page.pages else "",
         "csv": url_with(context, format="csv", page="", per_page="") if context.get("csv") and page.total else "",
@@ -251,34 +263,34 @@ def object_link(change: Any) -> SafeString:
 
 
 ALERT_PAGES: dict[str, tuple[str, str, str]] = {
-    "partitions_offline": ("topics", "?only=problems&internal=1", "topics with problems"),
-    "partitions_under_min_isr": ("topics", "?only=problems&internal=1", "topics with problems"),
-    "partitions_under_replicated": ("topics", "?only=problems&internal=1", "topics with problems"),
-    "drift": ("topics", "?only=drift", "drift"),
-    "copies_damaged": ("moves", "?tab=damage", "damaged replicas"),
-    "changes_unknown": ("audit", "?outcome=unknown", "unknown outcomes"),
-    "group_data_lost": ("group", "?sort=-lag_records", "group"),
-    "group_retention": ("group", "?sort=-lag_records", "group"),
-    "group_falling_behind": ("group", "?sort=-lag_records", "group"),
-    "group_stopped": ("group", "?sort=-lag_records", "group"),
-    "group_stalled": ("group", "?sort=-lag_records", "group"),
-    "broker_down": ("broker", "", "broker"),
-    "broker_silent": ("broker", "", "broker"),
-    "disk_failed": ("broker", "", "broker"),
-    "disk_low": ("broker", "", "broker"),
-    "disk_slow": ("log-directories", "", "log directories of broker"),
-    "transaction_hanging": ("hanging-transactions", "?all=1", "hanging transactions"),
-    "move_failed": ("move", "", "move"),
-    "move_stuck": ("move", "", "move"),
-    "move_will_not_finish": ("move", "", "move"),
-    "archive_failed": ("job", "", "job"),
+    "partitions_offline": ("topics", "?only=problems&internal=1", gettext_lazy("topics with problems")),
+    "partitions_under_min_isr": ("topics", "?only=problems&internal=1", gettext_lazy("topics with problems")),
+    "partitions_under_replicated": ("topics", "?only=problems&internal=1", gettext_lazy("topics with problems")),
+    "drift": ("topics", "?only=drift", gettext_lazy("drift")),
+    "copies_damaged": ("moves", "?tab=damage", gettext_lazy("damaged replicas")),
+    "changes_unknown": ("audit", "?outcome=unknown", gettext_lazy("unknown outcomes")),
+    "group_data_lost": ("group", "?sort=-lag_records", gettext_lazy("group")),
+    "group_retention": ("group", "?sort=-lag_records", gettext_lazy("group")),
+    "group_falling_behind": ("group", "?sort=-lag_records", gettext_lazy("group")),
+    "group_stopped": ("group", "?sort=-lag_records", gettext_lazy("group")),
+    "group_stalled": ("group", "?sort=-lag_records", gettext_lazy("group")),
+    "broker_down": ("broker", "", gettext_lazy("broker")),
+    "broker_silent": ("broker", "", gettext_lazy("broker")),
+    "disk_failed": ("broker", "", gettext_lazy("broker")),
+    "disk_low": ("broker", "", gettext_lazy("broker")),
+    "disk_slow": ("log-directories", "", gettext_lazy("log directories of broker")),
+    "transaction_hanging": ("hanging-transactions", "?all=1", gettext_lazy("hanging transactions")),
+    "move_failed": ("move", "", gettext_lazy("move")),
+    "move_stuck": ("move", "", gettext_lazy("move")),
+    "move_will_not_finish": ("move", "", gettext_lazy("move")),
+    "archive_failed": ("job", "", gettext_lazy("job")),
 }
 
 
 @register.simple_tag
 def alert_title(alert: Any) -> str:
     """The short text of an alert."""
-    return brief(alert.kind, alert.subject, alert.text)
+    return vocabulary.alert_title(alert.kind, alert.subject, alert.text)
 
 
 @register.simple_tag
@@ -289,7 +301,7 @@ def alert_link(alert: Any) -> SafeString:
     name, query, label = ALERT_PAGES[alert.kind]
     if name == "group":
         if not alert.subject:
-            return format_html('<a class="go" href="{}{}">groups</a>', reverse("groups"), query)
+            return format_html('<a class="go" href="{}{}">{}</a>', reverse("groups"), query, _("groups"))
         return format_html('<a class="go" href="{}">{}</a>', reverse("group", args=[alert.subject]), alert.subject)
     own = name in ("broker", "log-directories", "move", "job")
     address = reverse(name, args=[alert.subject] if own else []) + query

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.access_forms import AclTemplateForm
 from console.forms import AclForm, WhyForm
@@ -42,7 +43,13 @@ def create(request: HttpRequest) -> HttpResponse:
         else:
             flash(
                 request,
-                f"ACL created: {v['permission']} {v['operation']} on {v['resource_type']} {v['resource_name']} for {v['principal']}.",
+                _("ACL created: {permission} {operation} on {resource_type} {resource_name} for {principal}.").format(
+                    permission=v["permission"],
+                    operation=v["operation"],
+                    resource_type=v["resource_type"],
+                    resource_name=v["resource_name"],
+                    principal=v["principal"],
+                ),
             )
             return redirect_to("acls")
     names = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
@@ -68,7 +75,12 @@ def from_template(request: HttpRequest) -> HttpResponse:
                     **given, actor=actor(request), comment=form.cleaned_data["comment"]
                 )
                 created = sum(not acl.exists for acl in found)
-                flash(request, f"{created} ACLs created for {given['principal']}, {len(found) - created} existed.")
+                flash(
+                    request,
+                    _("{created} ACLs created for {principal}, {found} existed.").format(
+                        created=created, principal=given["principal"], found=len(found) - created
+                    ),
+                )
                 return redirect_to("acls")
         except Rejected as error:
             form.refuse(error)
@@ -83,7 +95,7 @@ def from_template(request: HttpRequest) -> HttpResponse:
 def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
     row = acls.acl_row(acl_id)
     if row is None:
-        return not_found(request, f"ACL {acl_id}", "acls", nav="acls")
+        return not_found(request, _("ACL {acl_id}").format(acl_id=acl_id), "acls", nav="acls")
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -91,16 +103,29 @@ def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"ACL {acl_id} deleted.")
+            flash(request, _("ACL {acl_id} deleted.").format(acl_id=acl_id))
             return redirect_to("acls")
     context = {
-        "title": f"Delete ACL {acl_id}",
+        "title": _("Delete ACL {acl_id}").format(acl_id=acl_id),
         "form": form,
         "lines": [
-            f"{row.permission} {row.operation} on {row.resource_type} {row.resource_name} ({row.pattern_type}) for {row.principal} from {row.host}.",
-            f"Created by {row.created_by}.",
+            _(
+                "{permission} {operation} on {resource_type} {resource_name} ({pattern_type}) for {principal} from "
+                "{host}."
+            ).format(
+                permission=row.permission,
+                operation=row.operation,
+                resource_type=row.resource_type,
+                resource_name=row.resource_name,
+                pattern_type=row.pattern_type,
+                principal=row.principal,
+                host=row.host,
+            ),
+            _("Created by {created_by}.").format(created_by=row.created_by),
         ],
-        "button": f"Delete the {row.permission} ACL of {row.principal}",
+        "button": _("Delete the {permission} ACL of {principal}").format(
+            permission=row.permission, principal=row.principal
+        ),
         "back": reverse("acls"),
         "method": "DELETE",
         "path": f"acls/{acl_id}",

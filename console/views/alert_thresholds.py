@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.alert_forms import ThresholdForm
 from console.views.shell import (
@@ -30,7 +31,7 @@ def threshold_list(request: HttpRequest) -> HttpResponse:
 def edit(request: HttpRequest, name: str) -> HttpResponse:
     row = alert_thresholds.threshold_row(name)
     if row is None:
-        return not_found(request, f"alert threshold “{name}”", "alert-thresholds", nav="alerts")
+        return not_found(request, _("alert threshold “{name}”").format(name=name), "alert-thresholds", nav="alerts")
     form = ThresholdForm(row, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -43,7 +44,9 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Threshold {name.replace('_', ' ')} changed. It applies within seconds.")
+            flash(
+                request, _("Threshold {value} changed. It applies within seconds.").format(value=name.replace("_", " "))
+            )
             return redirect_to("alert-thresholds")
     context = {"t": row, "form": form, "path": f"alert-thresholds/{name}", "body": {"value": row.default}}
     status = 400 if form.is_bound and form.errors else 200

@@ -6,12 +6,14 @@ from functools import partial
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console import exports, runbooks
 from console.alert_forms import NoteForm, SilenceForm
 from console.next_steps import buttons
 from console.panels import lazy
+from console.texts import gettext_lazy
 from console.views.actions import ImmediateAction, run_immediately
 from console.views.shell import (
     actor,
@@ -29,8 +31,8 @@ from controlplane.services import Rejected
 from controlplane.services import incidents as services
 
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "acknowledge": ImmediateAction(services.acknowledge, "Alert {0} acknowledged.", "withdraw"),
-    "withdraw": ImmediateAction(services.withdraw, "Acknowledgement of alert {0} withdrawn."),
+    "acknowledge": ImmediateAction(services.acknowledge, gettext_lazy("Alert {0} acknowledged."), "withdraw"),
+    "withdraw": ImmediateAction(services.withdraw, gettext_lazy("Acknowledgement of alert {0} withdrawn.")),
 }
 
 
@@ -59,7 +61,7 @@ def alert(request: HttpRequest, alert_id: int) -> HttpResponse:
 def act(request: HttpRequest, alert_id: int, verb: str) -> HttpResponse:
     row = alerts.alert_row(alert_id)
     if row is None or verb not in (*IMMEDIATE, "note", "silence"):
-        return not_found(request, f"alert operation “{verb}”", "alerts", nav="alerts")
+        return not_found(request, _("alert operation “{verb}”").format(verb=verb), "alerts", nav="alerts")
     if verb == "silence":
         return _silence(request, row)
     if request.method != "POST":
@@ -91,7 +93,11 @@ def _silence(request: HttpRequest, row: alerts.AlertRow) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Silenced until {made.ends_at:%Y-%m-%d %H:%M} UTC.", reverse("silence-end", args=[made.pk]))
+            flash(
+                request,
+                _("Silenced until {ends_at:%Y-%m-%d %H:%M} UTC.").format(ends_at=made.ends_at),
+                reverse("silence-end", args=[made.pk]),
+            )
             return redirect_to("alert", row.id)
     context = {
         "a": row,
@@ -104,7 +110,7 @@ def _silence(request: HttpRequest, row: alerts.AlertRow) -> HttpResponse:
 
 def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 200) -> HttpResponse:
     if alerts.alert_row(alert_id) is None:
-        return not_found(request, f"alert {alert_id}", "alerts", nav="alerts")
+        return not_found(request, _("alert {alert_id}").format(alert_id=alert_id), "alerts", nav="alerts")
     detail = lazy(incidents.incident_detail, alert_id)
     context = {
         "alert_id": alert_id,
@@ -130,7 +136,7 @@ def end_silence(request: HttpRequest, silence_id: int) -> HttpResponse:
         services.end_silence(silence_id, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse("silences"), nav="alerts")
-    flash(request, f"Silence {silence_id} ended.")
+    flash(request, _("Silence {silence_id} ended.").format(silence_id=silence_id))
     return redirect_to("silences")
 
 
@@ -141,7 +147,7 @@ def start_process(request: HttpRequest, name: str) -> HttpResponse:
         services.start_process(name, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse("alerts"), nav="alerts")
-    flash(request, f"The supervisor starts {name}.")
+    flash(request, _("The supervisor starts {name}.").format(name=name))
     return redirect_to("overview")
 
 
@@ -149,5 +155,5 @@ def start_process(request: HttpRequest, name: str) -> HttpResponse:
 def runbook(request: HttpRequest, kind: str) -> HttpResponse:
     text = runbooks.html(kind)
     if text is None:
-        return not_found(request, f"runbook “{kind}”", "alerts", nav="alerts")
+        return not_found(request, _("runbook “{kind}”").format(kind=kind), "alerts", nav="alerts")
     return render_page(request, "console/runbook.html", {"kind": kind, "text": text}, nav="alerts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.views.shell import not_found, render_page, viewer_required
 from controlplane.api.reference import api_reference, reference_page
@@ -19,5 +20,5 @@ def index(request: HttpRequest) -> HttpResponse:
 def noun(request: HttpRequest, name: str) -> HttpResponse:
     page = reference_page(name)
     if page is None:
-        return not_found(request, f"API reference of “{name}”", "api-reference")
+        return not_found(request, _("API reference of “{name}”").format(name=name), "api-reference")
     return render_page(request, "console/api_reference_noun.html", {"page": page})

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console import exports
 from console.views.shell import list_options, not_found, render_page, viewer_required
@@ -58,7 +59,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 def change(request: HttpRequest, change_id: int) -> HttpResponse:
     row = change_marks.change_row(change_id)
     if row is None:
-        return not_found(request, f"change {change_id}", "audit", nav="audit")
+        return not_found(request, _("change {change_id}").format(change_id=change_id), "audit", nav="audit")
     return render_page(
         request, "console/change.html", {"c": row, "diff": difference(row.before, row.after)}, nav="audit"
     )

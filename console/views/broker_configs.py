@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.config_forms import CLUSTER_SCOPE, BrokerConfigForm
 from console.views.shell import actor, flash, not_found, operator_required, redirect_to, render_page, viewer_required
@@ -28,7 +29,7 @@ def config_list(request: HttpRequest, broker_id: int) -> HttpResponse:
         only=only if only in CHOICES else "",
     )
     if found is None:
-        return not_found(request, f"broker {broker_id}", "brokers", nav="brokers")
+        return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
     others = [b.broker_id for b in broker_list() if b.broker_id != broker_id]
     context = {"c": found, "q": query, "only": only, "others": others, "other": other}
     return render_page(request, "console/broker_configs.html", context, nav="brokers")
@@ -38,7 +39,7 @@ def config_list(request: HttpRequest, broker_id: int) -> HttpResponse:
 def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
     """The form, then the review. The second step applies only to the values that the first step has read."""
     if not any(b.broker_id == broker_id for b in broker_list()):
-        return not_found(request, f"broker {broker_id}", "brokers", nav="brokers")
+        return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
     first = {n: request.GET[n] for n in ("name", "value", "scope") if n in request.GET}
     form = BrokerConfigForm(broker_id, request.POST or None, initial=first)
     context: dict[str, Any] = {"broker_id": broker_id, "form": form, "body": {"configs": {"NAME": "VALUE"}}}
@@ -71,7 +72,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
     except Rejected as error:
         form.refuse(error)
         return render_page(request, "console/broker_config_edit.html", context, nav="brokers", status=400)
-    flash(request, f"{form.cleaned_data['name']} changed. Brokers apply it within a second.")
+    flash(request, _("{name} changed. Brokers apply it within a second.").format(name=form.cleaned_data["name"]))
     return redirect_to("broker-configs", broker_id, q=form.cleaned_data["name"])
 
 
@@ -82,5 +83,5 @@ def _reviewed(text: str) -> dict[str, str | None]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Rejected("The form has no reviewed change. Enter it again.")
+        raise Rejected(_("The form has no reviewed change. Enter it again."))
     return found

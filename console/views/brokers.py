@@ -4,10 +4,12 @@ an undo; a drain has a review."""
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.forms import DrainForm
 from console.history_charts import page_charts
 from console.panels import lazy
+from console.texts import gettext_lazy
 from console.views.actions import ImmediateAction, run_immediately
 from console.views.shell import (
     actor,
@@ -28,19 +30,21 @@ from controlplane.services import brokers as services
 BROKER_CHARTS = ("produce_p99_ms", "disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync")
 
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "cordon": ImmediateAction(services.cordon, "Broker {0} cordoned: no new replicas are assigned to it.", "uncordon"),
+    "cordon": ImmediateAction(
+        services.cordon, gettext_lazy("Broker {0} cordoned: no new replicas are assigned to it."), "uncordon"
+    ),
     "uncordon": ImmediateAction(
-        services.uncordon, "Broker {0} uncordoned: new replicas may be assigned to it.", "cordon"
+        services.uncordon, gettext_lazy("Broker {0} uncordoned: new replicas may be assigned to it."), "cordon"
     ),
     "demote": ImmediateAction(
-        services.demote, "Broker {0} demoted: leadership moves to other brokers.", "restore_leadership"
+        services.demote, gettext_lazy("Broker {0} demoted: leadership moves to other brokers."), "restore_leadership"
     ),
     "restore_leadership": ImmediateAction(
         services.restore_leadership,
-        "Leadership of broker {0} restored: it leads its preferred partitions within seconds.",
+        gettext_lazy("Leadership of broker {0} restored: it leads its preferred partitions within seconds."),
         "demote",
     ),
-    "restore": ImmediateAction(services.restore, "Broker {0} uncordoned and its leadership restored."),
+    "restore": ImmediateAction(services.restore, gettext_lazy("Broker {0} uncordoned and its leadership restored.")),
 }
 
 
@@ -54,7 +58,7 @@ def broker_list(request: HttpRequest) -> HttpResponse:
 def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
     row = brokers.broker(broker_id)
     if row is None:
-        return not_found(request, f"broker {broker_id}", "brokers", nav="brokers")
+        return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
     query = request.GET.get("q", "").strip()
     found = lazy(brokers.broker_replicas, broker_id, query=query, **list_options(request, "topic"))
     context = {
@@ -64,8 +68,8 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "q": query,
         "verdict": lazy(brokers.safe_to_restart, broker_id),
         "drain": lazy(brokers.drain_state, broker_id),
-        "demote_label": f"Move leadership off ({row.leaders})",
-        "drain_label": f"Drain ({row.replicas} replicas)",
+        "demote_label": _("Move leadership off ({leaders})").format(leaders=row.leaders),
+        "drain_label": _("Drain ({replicas} replicas)").format(replicas=row.replicas),
         "restart": lazy(restarts.working_restart),
         "h": lazy(page_charts, request, f"broker:{broker_id}", *BROKER_CHARTS),
         "immediate": ["uncordon" if row.cordoned else "cordon", "demote" if row.leads else "restore_leadership"],
@@ -77,7 +81,11 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
 def act(request: HttpRequest, broker_id: int, verb: str) -> HttpResponse:
     row = brokers.broker(broker_id)
     if row is None or verb not in {*IMMEDIATE, "drain"}:
-        what = f"broker {broker_id}" if row is None else f"broker operation “{verb}”"
+        what = (
+            _("broker {broker_id}").format(broker_id=broker_id)
+            if row is None
+            else _("broker operation “{verb}”").format(verb=verb)
+        )
         return not_found(request, what, "brokers", nav="brokers")
     if verb == "drain":
         return _drain(request, row)
@@ -99,12 +107,17 @@ def _drain(request: HttpRequest, row: brokers.BrokerRow) -> HttpResponse:
             form.refuse(error)
         else:
             if move is None:
-                flash(request, f"Broker {row.broker_id} has no replicas. It is cordoned and demoted.")
+                flash(
+                    request,
+                    _("Broker {broker_id} has no replicas. It is cordoned and demoted.").format(
+                        broker_id=row.broker_id
+                    ),
+                )
                 return redirect_to("broker", row.broker_id)
-            flash(request, f"Broker {row.broker_id} is draining: move {move.pk}.")
+            flash(request, _("Broker {broker_id} is draining: move {id}.").format(broker_id=row.broker_id, id=move.pk))
             return redirect_to("move", move.pk)
     preview = moves.preview_move(DrainScope(broker=row.broker_id), throttle) if row.replicas else None
-    amount = "unknown size" if preview is None or preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
+    amount = _("unknown size") if preview is None or preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
     body = {"throttle_bytes_per_s": throttle, "comment": "COMMENT"}
     context = {
         "b": row,
@@ -112,9 +125,9 @@ def _drain(request: HttpRequest, row: brokers.BrokerRow) -> HttpResponse:
         "preview": preview,
         "curl_path": f"brokers/{row.broker_id}/drain",
         "body": body,
-        "button": f"Drain: move {len(preview.parts)} replicas, {amount}"
+        "button": _("Drain: move {parts} replicas, {amount}").format(parts=len(preview.parts), amount=amount)
         if preview is not None
-        else "Cordon and demote",
+        else _("Cordon and demote"),
     }
     return render_page(
         request, "console/drain.html", context, nav="brokers", status=409 if form.is_bound and form.errors else 200

@@ -9,11 +9,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.bulk_forms import BulkApplyForm, BulkTopicForm
+from console.texts import counted
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page
-from controlplane.domain.text import some
 from controlplane.selectors import topics
 from controlplane.selectors.common import PER_PAGE_MAX
 from controlplane.services import Rejected, incidents
@@ -102,7 +103,13 @@ def acknowledge_alerts(request: HttpRequest) -> HttpResponse:
             rejected.append(error.reason)
     done = len(chosen) - len(rejected)
     flash(
-        request, f"{some(done, 'alert')} acknowledged." + (f" {len(rejected)} not: {rejected[0]}" if rejected else "")
+        request,
+        _("{done} acknowledged.").format(done=counted(done, "alert"))
+        + (
+            _(" {rejected} not: {rejected_2}").format(rejected=len(rejected), rejected_2=rejected[0])
+            if rejected
+            else ""
+        ),
     )
     return redirect_to("alerts")
 
@@ -128,9 +135,11 @@ def _chosen(request: HttpRequest) -> tuple[list[str], str]:
     found = read(per_page=1)
     if found.total > services.TOPICS_MAX:
         return [], (
-            f"The filter has {found.total:,} topics. A bulk operation has at most {services.TOPICS_MAX:,}: narrow the filter."
+            _(
+                "The filter has {total:,} topics. A bulk operation has at most {topics_max:,}: narrow the filter."
+            ).format(total=found.total, topics_max=services.TOPICS_MAX)
         )
     names: list[str] = []
     for page in range(1, -(-found.total // PER_PAGE_MAX) + 1):
         names += [row.name for row in read(page=page, per_page=PER_PAGE_MAX).rows]
-    return list(dict.fromkeys(names)), "" if names else "No topic matches the filter."
+    return list(dict.fromkeys(names)), "" if names else _("No topic matches the filter.")

@@ -8,8 +8,10 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 
 from console.dead_letter_forms import MATCHING_MAX, DeadLetterForm, EditForm, SendForm
+from console.texts import counted
 from console.views.shell import flash, not_found, operator_required, redirect_to, rejected, render_page, viewer_required
 from controlplane.domain.dead_letters import ResendTarget
 from controlplane.selectors import dead_letters as selectors
@@ -47,18 +49,18 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
     """The chosen dead letters: `place` is partition@offset, once or more."""
     places = _places([*request.GET.getlist("place"), *request.POST.getlist("place")])
     if not places:
-        return rejected(request, Rejected("Choose at least one dead letter."), _back(name), nav="topics")
+        return rejected(request, Rejected(_("Choose at least one dead letter.")), _back(name), nav="topics")
     form = SendForm(name, request.POST if request.POST.get("step") == "apply" else None)
 
     def act() -> ResendResult | None:
         return services.send(request.user, name, places, target=form.target, comment=form.cleaned_data["comment"])
 
     body = {"places": [{"partition": p, "offset": o} for p, o in places], "target": "retry", "comment": "COMMENT"}
-    count = f"{len(places)} dead letter{'' if len(places) == 1 else 's'}"
+    count = counted(len(places), "dead letter")
     context = {
-        "title": f"Send {count} of {name} again",
+        "title": _("Send {count} of {name} again").format(count=count, name=name),
         "lines": _lines(request, name),
-        "button": f"Send {count}",
+        "button": _("Send {count}").format(count=count),
         "chosen": [f"{p}@{o}" for p, o in places],
         "hidden": {"step": "apply"},
         "path": f"topics/{name}/dead-letters/send",
@@ -73,7 +75,7 @@ def send_matching(request: HttpRequest, name: str) -> HttpResponse:
     filters = DeadLetterForm(request.GET)
     if not filters.is_valid():
         return rejected(
-            request, Rejected("The filter is not valid. Correct it on the list."), _back(name), nav="topics"
+            request, Rejected(_("The filter is not valid. Correct it on the list.")), _back(name), nav="topics"
         )
     form = SendForm(name, request.POST or None)
     resume = request.POST.get(CONTINUE, "")
@@ -85,15 +87,17 @@ def send_matching(request: HttpRequest, name: str) -> HttpResponse:
         )
 
     chosen = {n: v for n, v in request.GET.items() if n in filters.fields and v}
-    which = [f"{filters.fields[n].label or n}: {v}." for n, v in chosen.items()] or ["No filter: all dead letters."]
+    which = [f"{filters.fields[n].label or n}: {v}." for n, v in chosen.items()] or [_("No filter: all dead letters.")]
     context = {
-        "title": f"Send all matching dead letters of {name} again",
+        "title": _("Send all matching dead letters of {name} again").format(name=name),
         "lines": [
             *which,
-            f"A request sends at most {MATCHING_MAX}, oldest first. The page then offers to continue.",
+            _("A request sends at most {matching_max}, oldest first. The page then offers to continue.").format(
+                matching_max=MATCHING_MAX
+            ),
             *_lines(request, name),
         ],
-        "button": "Send matching dead letters",
+        "button": _("Send matching dead letters"),
         "hidden": {CONTINUE: resume},
         "path": f"topics/{name}/dead-letters/send-matching",
         "body": {**filters.body(), "limit": MATCHING_MAX, "target": "retry", "comment": "COMMENT"},
@@ -121,12 +125,14 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
         )
 
     context = {
-        "title": f"Edit and send a dead letter of {name} again",
+        "title": _("Edit and send a dead letter of {name} again").format(name=name),
         "lines": [
-            f"The dead letter at offset {offset} of partition {partition} stays as it is.",
+            _("The dead letter at offset {offset} of partition {partition} stays as it is.").format(
+                offset=offset, partition=partition
+            ),
             *_lines(request, name),
         ],
-        "button": "Send edited record",
+        "button": _("Send edited record"),
         "hidden": {},
         "path": f"topics/{name}/dead-letters/send-edited",
         "body": {
@@ -163,19 +169,19 @@ def _form(request: HttpRequest, name: str, form: SendForm, act: Any, context: di
                 return redirect_to("dead-letters", name)
             context |= {"result": result, "said": _said(result)}
             if result.resume:
-                context |= {"hidden": {CONTINUE: result.resume}, "button": "Continue"}
+                context |= {"hidden": {CONTINUE: result.resume}, "button": _("Continue")}
     if form.is_bound and form.errors:
         status = 400
     return render_page(request, "console/dead_letter_send.html", context, nav="topics", status=status)
 
 
 def _said(result: ResendResult) -> str:
-    parts = [f"{result.sent} sent to {result.target}."]
+    parts = [_("{sent} sent to {target}.").format(sent=result.sent, target=result.target)]
     for number, text in (
-        (result.already, "sent before; not sent again."),
-        (result.missing, "not in the log any more."),
+        (result.already, _("sent before; not sent again.")),
+        (result.missing, _("not in the log any more.")),
         (result.refused, "refused."),
-        (result.unknown, "with unknown outcome."),
+        (result.unknown, _("with unknown outcome.")),
     ):
         if number:
             parts.append(f"{number} {text}")
@@ -184,8 +190,10 @@ def _said(result: ResendResult) -> str:
 
 def _lines(request: HttpRequest, name: str) -> list[str]:
     lines = [
-        "Each dead letter is written to a target at most one time, also if this request is repeated.",
-        f"{name}.retry: only the group in x-retry-group processes it, with its first attempt. {name}: all groups do.",
+        _("Each dead letter is written to a target at most one time, also if this request is repeated."),
+        _(
+            "{name}.retry: only the group in x-retry-group processes it, with its first attempt. {name}: all groups do."
+        ).format(name=name),
     ]
     return [*lines, *filter(None, [produce.denied(request.user)])]
 
@@ -194,7 +202,7 @@ def _places(texts: list[str]) -> list[tuple[int, int]]:
     """Texts of another form are ignored: the addresses come from the list."""
     found: dict[tuple[int, int], None] = {}
     for text in texts:
-        partition, _, offset = text.partition("@")
+        partition, __, offset = text.partition("@")
         if all(t.isascii() and t.isdigit() and len(t) < 19 for t in (partition, offset)):
             found[int(partition), int(offset)] = None
     return list(found)
@@ -205,4 +213,4 @@ def _back(name: str) -> str:
 
 
 def _no_topic(request: HttpRequest, name: str) -> HttpResponse:
-    return not_found(request, f"topic with dead letters “{name}”", "topics", nav="topics")
+    return not_found(request, _("topic with dead letters “{name}”").format(name=name), "topics", nav="topics")

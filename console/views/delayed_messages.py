@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 
 from console.delayed_forms import PendingForm
 from console.forms import WhyForm
@@ -69,7 +70,12 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
                 return _no_topic(request, name)
             if result.state == CancelState.REFUSED:
                 raise Rejected(result.detail)
-            flash(request, f"Tombstone written for offset {offset} of partition {partition}. {result.detail}")
+            flash(
+                request,
+                _("Tombstone written for offset {offset} of partition {partition}. {detail}").format(
+                    offset=offset, partition=partition, detail=result.detail
+                ),
+            )
             return redirect_to("delayed-messages", name)
         found = services.preview_cancel(request.user, name, partition, offset)
     except PermissionDenied as error:
@@ -79,10 +85,10 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
     if found is None:
         return _no_topic(request, name)
     context = {
-        "title": f"Cancel a delayed message of {name}",
+        "title": _("Cancel a delayed message of {name}").format(name=name),
         "form": form,
         "lines": [*_lines(found), *filter(None, [produce.denied(request.user)])],
-        "button": "Write tombstone",
+        "button": _("Write tombstone"),
         "back": back,
         "method": "POST",
         "path": f"topics/{name}/delayed-messages/cancel",
@@ -115,23 +121,33 @@ def _utc(ms: int) -> datetime:
 
 
 def _count(found: services.CancelPreview) -> str:
-    return f"{found.same_key} or more" if found.more else str(found.same_key)
+    return _("{same_key} or more").format(same_key=found.same_key) if found.more else str(found.same_key)
 
 
 def _lines(found: services.CancelPreview) -> list[str]:
     due = _utc(found.deliver_at_ms)
-    key = "Its key is hidden from you." if found.key is None else f"Its key is {found.key!r}."
+    key = _("Its key is hidden from you.") if found.key is None else _("Its key is {key!r}.").format(key=found.key)
     lines = [
-        f"The record at offset {found.offset} of {found.front_topic}-{found.partition} is due {due:%Y-%m-%d %H:%M:%S} UTC. {key}",
-        f"A tombstone with its key is written to {found.front_topic}-{found.partition}. This cannot be undone.",
+        _(
+            "The record at offset {offset} of {front_topic}-{partition} is due {due:%Y-%m-%d %H:%M:%S} UTC. {key}"
+        ).format(offset=found.offset, front_topic=found.front_topic, partition=found.partition, due=due, key=key),
+        _("A tombstone with its key is written to {front_topic}-{partition}. This cannot be undone.").format(
+            front_topic=found.front_topic, partition=found.partition
+        ),
     ]
     if found.same_key > COUNTED or found.more:
-        lines.append(f"It cancels {_count(found)} pending records: those with the same key in this partition.")
+        lines.append(
+            _("It cancels {found} pending records: those with the same key in this partition.").format(
+                found=_count(found)
+            )
+        )
     lines.append(
-        f"The record is not delivered to {found.topic} if the tombstone is acknowledged before the delivery time."
+        _("The record is not delivered to {topic} if the tombstone is acknowledged before the delivery time.").format(
+            topic=found.topic
+        )
     )
     return lines
 
 
 def _no_topic(request: HttpRequest, name: str) -> HttpResponse:
-    return not_found(request, f"topic with delayed messages “{name}”", "topics", nav="topics")
+    return not_found(request, _("topic with delayed messages “{name}”").format(name=name), "topics", nav="topics")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console import exports
 from console.forms import DestroyForm
@@ -42,7 +43,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, group_id: str) -> HttpResponse:
     detail = groups.group_detail(group_id)
     if detail is None:
-        return not_found(request, f"group {group_id}", "groups", nav="groups")
+        return not_found(request, _("group {group_id}").format(group_id=group_id), "groups", nav="groups")
     charts = lazy(page_charts, request, f"group:{group_id}", "lag_records", "lag_s", "consumed_per_s")
     return render_page(request, "console/group.html", {"g": detail, "h": charts}, nav="groups")
 
@@ -51,7 +52,7 @@ def group(request: HttpRequest, group_id: str) -> HttpResponse:
 def delete(request: HttpRequest, group_id: str) -> HttpResponse:
     detail = groups.group_detail(group_id)
     if detail is None:
-        return not_found(request, f"group {group_id}", "groups", nav="groups")
+        return not_found(request, _("group {group_id}").format(group_id=group_id), "groups", nav="groups")
     form = DestroyForm(group_id, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -61,9 +62,9 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
         else:
             flash(
                 request,
-                f"Group {group_id} deleted."
+                _("Group {group_id} deleted.").format(group_id=group_id)
                 if outcome == "confirmed"
-                else f"Group {group_id}: {outcome_label(outcome)}.",
+                else _("Group {group_id}: {outcome}.").format(group_id=group_id, outcome=outcome_label(outcome)),
             )
             return redirect_to("groups")
     status = 400 if form.is_bound and form.errors else 200

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
+from console.texts import gettext_lazy
 from console.views.health import NAV, SCORED
 from console.views.shell import (
     actor,
@@ -19,7 +21,11 @@ from controlplane.domain.healing import HealingMode
 from controlplane.selectors import healing as selectors
 from controlplane.services import healing as services
 
-MODES = {HealingMode.OFF: "Turn off", HealingMode.DRY_RUN: "Dry run", HealingMode.ON: "Turn on"}
+MODES = {
+    HealingMode.OFF: gettext_lazy("Turn off"),
+    HealingMode.DRY_RUN: gettext_lazy("Dry run"),
+    HealingMode.ON: gettext_lazy("Turn on"),
+}
 
 
 @viewer_required
@@ -40,8 +46,13 @@ def healing_page(request: HttpRequest) -> HttpResponse:
 @operator_required
 def switch(request: HttpRequest, action: str, mode: str) -> HttpResponse:
     if selectors.healing_action(action) is None or mode not in list(HealingMode):
-        return not_found(request, f"self-healing action “{action}”", "healing", nav=NAV)
+        return not_found(request, _("self-healing action “{action}”").format(action=action), "healing", nav=NAV)
     if request.method == "POST":
         services.alter_action(action, mode, None, None, actor=actor(request))
-        flash(request, f"Self-healing: {action.replace('_', ' ')} is set to {mode.replace('_', ' ')}.")
+        flash(
+            request,
+            _("Self-healing: {value} is set to {value_2}.").format(
+                value=action.replace("_", " "), value_2=mode.replace("_", " ")
+            ),
+        )
     return redirect_to("healing")

@@ -6,7 +6,9 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
 
+from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
     flash,
@@ -24,10 +26,10 @@ from controlplane.selectors import health as selectors
 from controlplane.services import anomalies as services
 
 SCOPES = (
-    (CheckScope.CLUSTER, "Cluster"),
-    (CheckScope.BROKER, "Brokers"),
-    (CheckScope.TOPIC, "Topics"),
-    (CheckScope.GROUP, "Groups"),
+    (CheckScope.CLUSTER, gettext_lazy("Cluster")),
+    (CheckScope.BROKER, gettext_lazy("Brokers")),
+    (CheckScope.TOPIC, gettext_lazy("Topics")),
+    (CheckScope.GROUP, gettext_lazy("Groups")),
 )
 SCORED = SCOPES[1:]
 ORDER = {CheckState.FAILED: 0, CheckState.UNKNOWN: 1, CheckState.PASSED: 2}
@@ -55,7 +57,7 @@ def check_list(request: HttpRequest) -> HttpResponse:
 def check(request: HttpRequest, name: str) -> HttpResponse:
     rule = selectors.rule_named(name)
     if rule is None:
-        return not_found(request, f"health check “{name}”", "health", nav=NAV)
+        return not_found(request, _("health check “{name}”").format(name=name), "health", nav=NAV)
     row = next(c for c in selectors.health_report(rule.scope).checks if c.name == name)
     page = selectors.failure_list(name, page=page_number(request))
     rows = [(f, object_url(rule.scope, f.subject)) for f in page.rows]
@@ -66,7 +68,7 @@ def check(request: HttpRequest, name: str) -> HttpResponse:
 @viewer_required
 def scores(request: HttpRequest, scope: str) -> HttpResponse:
     if scope not in [s for s, _ in SCORED]:
-        return not_found(request, f"health scores of “{scope}”", "health", nav=NAV)
+        return not_found(request, _("health scores of “{scope}”").format(scope=scope), "health", nav=NAV)
     page = selectors.score_list(scope, page=page_number(request))
     context = {
         "page": page,
@@ -89,10 +91,10 @@ def anomaly_page(request: HttpRequest) -> HttpResponse:
 @operator_required
 def switch(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     if name not in WATCHED_OF or verb not in ("on", "off"):
-        return not_found(request, f"watched figure “{name}”", "anomalies", nav=NAV)
+        return not_found(request, _("watched figure “{name}”").format(name=name), "anomalies", nav=NAV)
     if request.method == "POST":
         services.switch_alerts(name, verb == "on", actor=actor(request))
-        flash(request, f"Alerts about {WATCHED_OF[name].label.lower()} are {verb}.")
+        flash(request, _("Alerts about {lower} are {verb}.").format(lower=WATCHED_OF[name].label.lower(), verb=verb))
     return redirect_to("anomalies")
 
 
@@ -107,7 +109,7 @@ def object_url(scope: str, subject: str) -> str:
 
 
 def _subject_url(subject: str) -> str:
-    kind, _, name = subject.partition(":")
+    kind, __, name = subject.partition(":")
     return object_url(kind, name) or reverse("overview")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.spark_job_forms import LakeQueryForm
 from console.views.shell import actor, not_found, operator_required, rejected, render_page, viewer_required
@@ -29,7 +30,7 @@ def table(request: HttpRequest, namespace: str, name: str) -> HttpResponse:
     except selectors.LakeUnavailable as e:
         return rejected(request, Rejected(str(e)), request.path, nav=NAV)
     if found is None:
-        return not_found(request, f"table {namespace}.{name}", "lake", nav=NAV)
+        return not_found(request, _("table {namespace}.{name}").format(namespace=namespace, name=name), "lake", nav=NAV)
     return render_page(request, "console/lake_table.html", {"d": found, "t": found.table}, nav=NAV)
 
 

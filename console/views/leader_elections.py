@@ -6,10 +6,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.texts import counted
 from console.views.shell import actor, flash, not_found, redirect_to, refusal, render_page, viewer_required
-from controlplane.domain.text import some
 from controlplane.selectors.leader_elections import ElectionPreview, election_preview
 from controlplane.services import Rejected
 from controlplane.services import leader_elections as services
@@ -29,7 +30,11 @@ def preferred(request: HttpRequest) -> HttpResponse:
     preview = election_preview(topic, partition) if topic or not text else None
     nav = "topics" if topic else "brokers"
     if preview is None or (text and partition is None):
-        what = f"partition {topic}-{text}" if text else f"topic {topic}"
+        what = (
+            _("partition {topic}-{text}").format(topic=topic, text=text)
+            if text
+            else _("topic {topic}").format(topic=topic)
+        )
         return not_found(request, what, "topics", nav="topics")
     form = ElectionForm(request.POST or None)
     if request.method == "POST":
@@ -51,7 +56,13 @@ def preferred(request: HttpRequest) -> HttpResponse:
 
 def _context(preview: ElectionPreview, form: ElectionForm) -> dict[str, Any]:
     topic, partition = preview.topic, preview.partition
-    scope = f" of {topic}" if partition is None and topic else "" if partition is None else f" of {topic}-{partition}"
+    scope = (
+        _(" of {topic}").format(topic=topic)
+        if partition is None and topic
+        else ""
+        if partition is None
+        else _(" of {topic}-{partition}").format(topic=topic, partition=partition)
+    )
     back = reverse("brokers")
     if topic:
         back = reverse("topic", args=[topic]) if partition is None else reverse("partition", args=[topic, partition])
@@ -61,8 +72,8 @@ def _context(preview: ElectionPreview, form: ElectionForm) -> dict[str, Any]:
         "shown": preview.rows[:ROWS_SHOWN],
         "not_shown": max(0, len(preview.rows) - ROWS_SHOWN),
         "form": form,
-        "heading": ("Elect preferred leaders" if partition is None else "Elect preferred leader") + scope,
-        "button": f"Elect {some(preview.electable, 'preferred leader')}",
+        "heading": (_("Elect preferred leaders") if partition is None else _("Elect preferred leader")) + scope,
+        "button": _("Elect {electable}").format(electable=counted(preview.electable, "preferred leader")),
         "back": back,
         "body": {
             **({"topic": topic} if topic else {}),
@@ -74,10 +85,10 @@ def _context(preview: ElectionPreview, form: ElectionForm) -> dict[str, Any]:
 
 def _message(result: services.PreferredElection) -> str:
     counts = {
-        "elected": result.confirmed,
-        "unchanged": result.unchanged,
-        "refused": result.refused,
-        "with an unknown outcome": result.unknown,
+        _("elected"): result.confirmed,
+        _("unchanged"): result.unchanged,
+        _("refused"): result.refused,
+        _("with an unknown outcome"): result.unknown,
     }
     said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"Preferred leaders: {said}." if said else "No partition needed an election."
+    return _("Preferred leaders: {said}.").format(said=said) if said else _("No partition needed an election.")

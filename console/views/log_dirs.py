@@ -7,8 +7,10 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
     flash,
@@ -31,13 +33,14 @@ ACCEPTED = "confirmed"
 class LogDirForm(WeirForm):
     """The directory to which a replica moves. `step` is the review or its confirmation."""
 
-    directory = forms.ChoiceField(label="Move to")
+    directory = forms.ChoiceField(label=gettext_lazy("Move to"))
     comment = comment_field(required=True)
 
     def __init__(self, choices: list[tuple[str, int | None]], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["directory"].choices = [  # type: ignore[attr-defined]
-            (path, path if free is None else f"{path} ({size_text(free)} free)") for path, free in choices
+            (path, path if free is None else _("{path} ({free} free)").format(path=path, free=size_text(free)))
+            for path, free in choices
         ]
 
 
@@ -48,7 +51,7 @@ def log_dir_list(request: HttpRequest, broker_id: int) -> HttpResponse:
         broker_id, query=query, directory=directory, **list_options(request, selectors.LARGEST_FIRST)
     )
     if found is None:
-        return not_found(request, f"broker {broker_id}", "brokers", nav="brokers")
+        return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
     healthy = [d for d in found.directories if d.replicas is not None]
     context = {
         "found": found,
@@ -89,16 +92,24 @@ def move(request: HttpRequest, broker_id: int, topic: str, index: int) -> HttpRe
         if request.POST.get("step") != "apply":
             context["preview"] = services.preview_log_dir_move(broker_id, topic, index, v["directory"])
             return render_page(request, "console/log_dir_review.html", context, nav="brokers")
-        _, outcome = services.move_to_log_dir(
+        __, outcome = services.move_to_log_dir(
             broker_id, topic, index, v["directory"], actor=actor(request), comment=v["comment"]
         )
     except Rejected as error:
         form.refuse(error)
         return _form(request, context)
     if outcome == ACCEPTED:
-        flash(request, f"{topic}-{index} is moving to {v['directory']}.")
+        flash(
+            request,
+            _("{topic}-{index} is moving to {directory}.").format(topic=topic, index=index, directory=v["directory"]),
+        )
     else:
-        flash(request, f"Broker {broker_id} did not answer: it is unknown whether {topic}-{index} moves.")
+        flash(
+            request,
+            _("Broker {broker_id} did not answer: it is unknown whether {topic}-{index} moves.").format(
+                broker_id=broker_id, topic=topic, index=index
+            ),
+        )
     return redirect_to("log-directories", broker_id)
 
 
@@ -111,9 +122,19 @@ def cancel(request: HttpRequest, broker_id: int, topic: str, index: int) -> Http
     except Rejected as error:
         return rejected(request, error, reverse("log-directories", args=[broker_id]), nav="brokers")
     if outcome == ACCEPTED:
-        flash(request, f"The move of {topic}-{index} was cancelled; the replica stays in its directory.")
+        flash(
+            request,
+            _("The move of {topic}-{index} was cancelled; the replica stays in its directory.").format(
+                topic=topic, index=index
+            ),
+        )
     else:
-        flash(request, f"Broker {broker_id} did not answer: it is unknown whether {topic}-{index} still moves.")
+        flash(
+            request,
+            _("Broker {broker_id} did not answer: it is unknown whether {topic}-{index} still moves.").format(
+                broker_id=broker_id, topic=topic, index=index
+            ),
+        )
     return redirect_to("log-directories", broker_id)
 
 

@@ -8,8 +8,10 @@ from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, WhyForm, comment_field
+from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
     flash,
@@ -30,15 +32,19 @@ class MaskingRuleForm(WeirForm):
     topics = forms.CharField(
         max_length=249,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text="Name of a topic, with * for any characters: payments.*",
+        help_text=gettext_lazy("Name of a topic, with * for any characters: payments.*"),
     )
-    target = forms.ChoiceField(label="Part", choices=[(t.value, t.value) for t in MaskTarget], initial=MaskTarget.VALUE)
+    target = forms.ChoiceField(
+        label=gettext_lazy("Part"), choices=[(t.value, t.value) for t in MaskTarget], initial=MaskTarget.VALUE
+    )
     field = forms.CharField(
         required=False,
         max_length=200,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="JSON path in keys and values: $.customer.card, $.items.price, $..email. Empty: the whole. "
-        "For headers the name, with * for any characters.",
+        help_text=gettext_lazy(
+            "JSON path in keys and values: $.customer.card, $.items.price, $..email. Empty: the whole. "
+            "For headers the name, with * for any characters."
+        ),
     )
     comment = comment_field()
 
@@ -63,7 +69,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Masking rule for {values['topics']} created.")
+            flash(request, _("Masking rule for {topics} created.").format(topics=values["topics"]))
             return redirect_to("masking")
     body = {"topics": "payments.*", "target": "value", "field": "$.customer.card"}
     status = 400 if form.is_bound and form.errors else 200
@@ -74,7 +80,7 @@ def create(request: HttpRequest) -> HttpResponse:
 def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     row = masking.rule_row(rule_id)
     if row is None:
-        return not_found(request, f"masking rule {rule_id}", "masking", nav="messages")
+        return not_found(request, _("masking rule {rule_id}").format(rule_id=rule_id), "masking", nav="messages")
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -85,16 +91,18 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Masking rule {rule_id} deleted.")
+            flash(request, _("Masking rule {rule_id} deleted.").format(rule_id=rule_id))
             return redirect_to("masking")
     context = {
-        "title": f"Delete masking rule {rule_id}",
+        "title": _("Delete masking rule {rule_id}").format(rule_id=rule_id),
         "form": form,
         "lines": [
-            f"Viewers see {row.target} {row.field or '(whole)'} of topics {row.topics} again.",
-            f"Created by {row.created_by}.",
+            _("Viewers see {target} {value} of topics {topics} again.").format(
+                target=row.target, value=row.field or "(whole)", topics=row.topics
+            ),
+            _("Created by {created_by}.").format(created_by=row.created_by),
         ],
-        "button": "Delete the rule",
+        "button": _("Delete the rule"),
         "back": reverse("masking"),
         "method": "DELETE",
         "path": f"masking-rules/{rule_id}",

@@ -11,8 +11,10 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.message_forms import DEFAULTS, FILTER_FIELDS, MessagesForm
+from console.texts import counted
 from console.views.shell import render_page, viewer_required
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
@@ -144,7 +146,7 @@ def tail_context(given: QueryDict, query: RecordQuery) -> dict[str, Any]:
     count = len(query.partitions)
     return {
         "query": given.urlencode(),
-        "partitions": f"{count} partition{'s' if count > 1 else ''}" if count else "all partitions",
+        "partitions": counted(count, "partition") if count else _("all partitions"),
         "rate": ROWS_PER_SECOND_MAX,
         "rows_kept": TAIL_ROWS_KEPT,
         "update_kb": TAIL_UPDATE_BYTES_MAX // 1024,

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.utils.translation import gettext as _
 
 from console.forms import MoveForm
+from console.texts import counted, gettext_lazy
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page
 from controlplane.domain.scope import (
     DrainScope,
@@ -30,13 +32,13 @@ from controlplane.services import Rejected, plans, proposals, rebalance
 from controlplane.services import moves as services
 
 KINDS = {
-    "partitions": "Partitions of a topic",
-    "topic": "A whole topic",
-    "drain": "Drain a broker or rack",
-    "fill": "Rebalance onto a broker or rack",
-    "replication_factor": "Change replication factor",
-    "rebalance": "Rebalance by goals",
-    "plan": "Import reassignment JSON",
+    "partitions": gettext_lazy("Partitions of a topic"),
+    "topic": gettext_lazy("A whole topic"),
+    "drain": gettext_lazy("Drain a broker or rack"),
+    "fill": gettext_lazy("Rebalance onto a broker or rack"),
+    "replication_factor": gettext_lazy("Change replication factor"),
+    "rebalance": gettext_lazy("Rebalance by goals"),
+    "plan": gettext_lazy("Import reassignment JSON"),
 }
 PARTITIONS_SHOWN_MAX = 500
 """Partitions that can be selected on one page. A whole topic, a broker and the REST API have no limit."""
@@ -82,7 +84,7 @@ def new(request: HttpRequest) -> HttpResponse:
     if context["topic"]:
         context["topic_row"] = topics.topic_row(context["topic"])
         if context["topic_row"] is None:
-            context["error"] = f"Topic {context['topic']} does not exist."
+            context["error"] = _("Topic {topic} does not exist.").format(topic=context["topic"])
         elif kind == "partitions":
             context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
     context |= {
@@ -106,22 +108,27 @@ def _import_plan(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         scope = services.parse_scope(value) if "partitions" in value else None
         if not isinstance(scope, PartitionsScope):
             raise Rejected(
-                'Enter JSON in the format of kafka-reassign-partitions: {"version": 1, "partitions": [...]}.', "scope"
+                _('Enter JSON in the format of kafka-reassign-partitions: {"version": 1, "partitions": [...]}.'),
+                "scope",
             )
         if request.POST.get("act") == "save":
             row = plans.save_plan(
                 scope, name=request.POST.get("name", ""), actor=actor(request), comment=comment, override=True
             )
-            flash(request, f"Plan {row.pk} saved. It locks no partition until a move of it is created.")
+            flash(request, _("Plan {id} saved. It locks no partition until a move of it is created.").format(id=row.pk))
             return redirect_to("plan", row.pk)
         if len(scope.partitions) > REVIEWED_MAX:
             raise Rejected(
-                f"The plan has {len(scope.partitions)} partitions, more than a review shows. Save it as a plan."
+                _("The plan has {partitions} partitions, more than a review shows. Save it as a plan.").format(
+                    partitions=len(scope.partitions)
+                )
             )
         return _render_review(request, context, scope)
     except (ValueError, AttributeError) as error:
         reason = (
-            f"Invalid JSON: {error}" if isinstance(error, ValueError) else "The JSON must be an object with partitions."
+            _("Invalid JSON: {error}").format(error=error)
+            if isinstance(error, ValueError)
+            else _("The JSON must be an object with partitions.")
         )
     except Rejected as error:
         reason = error.reason
@@ -143,13 +150,13 @@ def _choose_targets(request: HttpRequest, context: dict[str, Any]) -> HttpRespon
     over = [int(b) for b in q.getlist("over") if b.isdigit()]
     context |= {"over": over, "chosen": [str(p.index) for p in rows], "query": q}
     if not rows:
-        context["error"] = "Select at least one partition."
+        context["error"] = _("Select at least one partition.")
         context["topic_row"] = topics.topic_row(context["topic"])
         context["partitions"] = partitions.partition_list(context["topic"], per_page=PARTITIONS_SHOWN_MAX)
         return render_page(request, "console/move_choose.html", context, nav="moves", status=400)
     if over and len(over) < max(len(p.replicas) for p in rows):
-        context["error"] = (
-            f"{len(over)} brokers are too few for {max(len(p.replicas) for p in rows)} replicas per partition. Select more."
+        context["error"] = _("{over} brokers are too few for {value} replicas per partition. Select more.").format(
+            over=len(over), value=max(len(p.replicas) for p in rows)
         )
         over = []
     context["rows"] = [
@@ -179,7 +186,7 @@ def _scope(kind: str, q: QueryDict) -> Scope:
     """The scope that the form requests. Raises Rejected for values that cannot be parsed."""
     topic = q.get("topic", "").strip()
     if kind in ("drain", "fill"):
-        broker, _, rack = q.get("broker", "").partition(RACK)
+        broker, __, rack = q.get("broker", "").partition(RACK)
         made = DrainScope if kind == "drain" else FillScope
         return made(rack=rack) if rack and not broker else made(broker=_number(broker, "broker"))
     if kind == "rebalance":
@@ -187,7 +194,7 @@ def _scope(kind: str, q: QueryDict) -> Scope:
     if kind == "topic":
         return TopicScope(topic, tuple(_number(b, "broker") for b in q.getlist("over")))
     if kind == "replication_factor":
-        return ReplicationFactorScope(topic, _number(q.get("factor", ""), "replication factor"))
+        return ReplicationFactorScope(topic, _number(q.get("factor", ""), _("replication factor")))
     parts = (
         Placement(
             topic,
@@ -204,14 +211,14 @@ def _number(text: str, what: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Rejected(f"“{text}” is not a {what}. Enter a number.", "scope") from None
+        raise Rejected(_("“{text}” is not a {what}. Enter a number.").format(text=text, what=what), "scope") from None
 
 
 def _fraction(text: str) -> float | None:
     try:
         return float(text) if text else None
     except ValueError:
-        raise Rejected(f"“{text}” is not a fraction. Enter 0.1 for 10 %.", "tolerance") from None
+        raise Rejected(_("“{text}” is not a fraction. Enter 0.1 for 10 %.").format(text=text), "tolerance") from None
 
 
 def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None = None) -> HttpResponse:
@@ -231,11 +238,11 @@ def _render_review(
     throttle = form.cleaned_data.get("throttle_bytes_per_s") if form is not None else None
     preview = services.preview_move(scope, throttle)
     copies = sum(len(set(p.replicas_to) - set(p.replicas_from)) for p in preview.parts)
-    amount = "unknown size" if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
+    amount = _("unknown size") if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
     button = (
-        f"Move {copies} replica{'' if copies == 1 else 's'}, {amount}"
+        _("Move {copies}, {amount}").format(copies=counted(copies, "replica"), amount=amount)
         if copies
-        else f"Reorder {len(preview.parts)} partitions"
+        else _("Reorder {parts} partitions").format(parts=len(preview.parts))
     )
     mode = form.cleaned_data.get("mode", "copy") if form is not None else "copy"
     caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle, "mode": mode}
@@ -282,14 +289,16 @@ def _submit(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
             return _request_approval(request, v, caps)
         if request.POST.get("act") == "save":
             plan = plans.save_plan(v["scope"], actor=actor(request), comment=v["comment"], override=True)
-            flash(request, f"Plan {plan.pk} saved. It locks no partition until a move of it is created.")
+            flash(
+                request, _("Plan {id} saved. It locks no partition until a move of it is created.").format(id=plan.pk)
+            )
             return redirect_to("plan", plan.pk)
         move = services.plan_move(v["scope"], actor=actor(request), comment=v["comment"], **caps)
         if request.POST.get("act") == "start":
             services.start_move(move.pk, actor=actor(request), comment=v["comment"])
-            flash(request, f"Move {move.pk} started.")
+            flash(request, _("Move {id} started.").format(id=move.pk))
         else:
-            flash(request, f"Move {move.pk} planned. Nothing moves until you start it.")
+            flash(request, _("Move {id} planned. Nothing moves until you start it.").format(id=move.pk))
     except Rejected as error:
         form.refuse(error)
         return _review(request, context, form)
@@ -300,5 +309,8 @@ def _request_approval(request: HttpRequest, v: Mapping[str, Any], caps: Mapping[
     """Plans a move that overrides a safety check and requests the approval of another operator."""
     move = services.plan_move(v["scope"], actor=actor(request), comment=v["comment"], override=True, **caps)
     row = proposals.propose("move.approve", str(move.pk), {"start": True}, actor=actor(request), comment=v["comment"])
-    flash(request, f"Move {move.pk} planned, approval requested. It starts when another operator approves.")
+    flash(
+        request,
+        _("Move {id} planned, approval requested. It starts when another operator approves.").format(id=move.pk),
+    )
     return redirect_to("proposal", row.pk)

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from console.forms import EndDrainForm, ProposeDestructionForm, ScheduleForm, ThrottleForm, WhyForm
 from console.panels import lazy
+from console.texts import counted, gettext_lazy
 from console.views.actions import ActionButton, ImmediateAction, run_immediately
 from console.views.shell import (
     actor,
@@ -23,7 +26,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.domain.text import size_text, some
+from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, move_loads, moves, recoveries
 from controlplane.services import Rejected, proposals, schedules, tails
 from controlplane.services import moves as services
@@ -31,12 +34,14 @@ from controlplane.services.adaptive_throttle import bounds_of
 from controlplane.services.brokers import end_drain
 
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "approve": ImmediateAction(services.approve_move, "Move {0} approved."),
-    "start": ImmediateAction(services.start_move, "Move {0} started."),
+    "approve": ImmediateAction(services.approve_move, gettext_lazy("Move {0} approved.")),
+    "start": ImmediateAction(services.start_move, gettext_lazy("Move {0} started.")),
     "pause": ImmediateAction(
-        services.pause_move, "Move {0} paused: active reassignments finish, no new reassignments start.", "resume"
+        services.pause_move,
+        gettext_lazy("Move {0} paused: active reassignments finish, no new reassignments start."),
+        "resume",
     ),
-    "resume": ImmediateAction(services.resume_move, "Move {0} resumed.", "pause"),
+    "resume": ImmediateAction(services.resume_move, gettext_lazy("Move {0} resumed."), "pause"),
 }
 
 
@@ -49,8 +54,12 @@ class ReviewedAction(NamedTuple):
 
 
 REVIEWED = {
-    "cancel": ReviewedAction(services.cancel_move, "Cancel move {0}", "Move {0} is cancelling."),
-    "roll_back": ReviewedAction(services.roll_back_move, "Roll back move {0}", "Move {0} is rolling back."),
+    "cancel": ReviewedAction(
+        services.cancel_move, gettext_lazy("Cancel move {0}"), gettext_lazy("Move {0} is cancelling.")
+    ),
+    "roll_back": ReviewedAction(
+        services.roll_back_move, gettext_lazy("Roll back move {0}"), gettext_lazy("Move {0} is rolling back.")
+    ),
 }
 
 
@@ -80,7 +89,7 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
     kinds = move_loads.move_kinds(move_id)
     row = moves.move_row(move_id, kinds)
     if row is None:
-        return not_found(request, f"move {move_id}", "moves", nav="moves")
+        return not_found(request, _("move {move_id}").format(move_id=move_id), "moves", nav="moves")
     parts = lazy(
         moves.move_parts,
         move_id,
@@ -112,41 +121,62 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
     waiting, done = counts.get("waiting", 0), counts.get("done", 0)
     now = "none" if row.throttle_bytes_per_s is None else f"{size_text(row.throttle_bytes_per_s)}/s"
     labels = {
-        "approve": ActionButton("approve", "Approve", "The move does not start yet.", True),
+        "approve": ActionButton("approve", _("Approve"), _("The move does not start yet."), True),
         "start": ActionButton(
-            "start", f"Start ({some(row.parts, 'partition')})", "Reassignments start at once.", True, "primary"
+            "start",
+            _("Start ({parts})").format(parts=counted(row.parts, "partition")),
+            _("Reassignments start at once."),
+            True,
+            "primary",
         ),
         "propose": ActionButton(
             "propose",
-            "Request approval",
-            "The move overrides a safety check: another operator must approve it.",
+            _("Request approval"),
+            _("The move overrides a safety check: another operator must approve it."),
             False,
             "primary",
         ),
         "pause": ActionButton(
             "pause",
-            f"Pause ({active} active, {waiting} queued)",
-            "Active reassignments finish, no new reassignments start.",
+            _("Pause ({active} active, {waiting} queued)").format(active=active, waiting=waiting),
+            _("Active reassignments finish, no new reassignments start."),
             True,
         ),
-        "resume": ActionButton("resume", f"Resume ({waiting} queued)", "Reassignments start again.", True, "primary"),
+        "resume": ActionButton(
+            "resume",
+            _("Resume ({waiting} queued)").format(waiting=waiting),
+            _("Reassignments start again."),
+            True,
+            "primary",
+        ),
         "throttle": ActionButton(
-            "throttle", f"Throttle (now {now})", "Change the throttle. It takes effect within a second.", False
+            "throttle",
+            _("Throttle (now {now})").format(now=now),
+            _("Change the throttle. It takes effect within a second."),
+            False,
         ),
         "schedule": ActionButton(
-            "schedule", "Maintenance window", row.window_text or "Reassignments start at any time.", False
+            "schedule", _("Maintenance window"), row.window_text or _("Reassignments start at any time."), False
         ),
         "delete_records": ActionButton(
             "delete_records",
-            f"Delete old records ({ready})",
-            "Deletes them for all consumers now, instead of by retention. Another operator must approve. It cannot be undone.",
+            _("Delete old records ({ready})").format(ready=ready),
+            _(
+                "Deletes them for all consumers now, instead of by retention. Another operator must approve. It cannot be undone."
+            ),
             False,
         ),
         "cancel": ActionButton(
-            "cancel", f"Cancel (reverts {active}, keeps {done})", "Queued partitions stay unchanged.", False
+            "cancel",
+            _("Cancel (reverts {active}, keeps {done})").format(active=active, done=done),
+            _("Queued partitions stay unchanged."),
+            False,
         ),
         "roll_back": ActionButton(
-            "roll_back", f"Roll back ({active + done})", "To the previous assignment, in its replica order.", False
+            "roll_back",
+            _("Roll back ({active})").format(active=active + done),
+            _("To the previous assignment, in its replica order."),
+            False,
         ),
     }
     # A cancelled move with all partitions reverted has nothing to roll back.
@@ -167,7 +197,12 @@ def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
         return _cut(request, row, reverse("move", args=[move_id]))
     if row is None or verb not in {*IMMEDIATE, *REVIEWED}:
         return not_found(
-            request, f"move {move_id}" if row is None else f"move operation “{verb}”", "moves", nav="moves"
+            request,
+            _("move {move_id}").format(move_id=move_id)
+            if row is None
+            else _("move operation “{verb}”").format(verb=verb),
+            "moves",
+            nav="moves",
         )
     back = reverse("move", args=[move_id])
     if verb in REVIEWED:
@@ -189,28 +224,30 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
         except Rejected as error:
             form.refuse(error)
         else:
-            rate = "none" if cap is None else f"{size_text(cap)}/s per broker"
-            rate = f"adaptive, up to {rate}" if bounds else rate
-            flash(request, f"Throttle of move {row.id}: {rate}.")
+            rate = _("none") if cap is None else _("{cap}/s per broker").format(cap=size_text(cap))
+            rate = _("adaptive, up to {rate}").format(rate=rate) if bounds else rate
+            flash(request, _("Throttle of move {id}: {rate}.").format(id=row.id, rate=rate))
             return redirect_to("move", row.id)
     lines = [
-        (
-            f"Now: {'no throttle' if now is None else size_text(now) + '/s per broker'}. Present speed: "
-            f"{'0' if not row.bytes_per_s else size_text(row.bytes_per_s) + '/s in total'}."
-        ),
-        "Brokers apply the throttle within a second, also to active reassignments.",
-        "The end of the move restores the previous throttle configuration.",
+        _("Now: no throttle.") if now is None else _("Now: {rate}/s per broker.").format(rate=size_text(now)),
+        _("Present speed: 0.")
+        if not row.bytes_per_s
+        else _("Present speed: {rate}/s in total.").format(rate=size_text(row.bytes_per_s)),
+        _("Brokers apply the throttle within a second, also to active reassignments."),
+        _("The end of the move restores the previous throttle configuration."),
     ]
     if row.needs_bytes_per_s is not None:
         lines.insert(
             1,
-            f"The move cannot finish below {size_text(row.needs_bytes_per_s)}/s per broker: producers write faster.",
+            _("The move cannot finish below {needs_bytes_per_s}/s per broker: producers write faster.").format(
+                needs_bytes_per_s=size_text(row.needs_bytes_per_s)
+            ),
         )
     context = {
-        "title": f"Throttle of move {row.id}",
+        "title": _("Throttle of move {id}").format(id=row.id),
         "form": form,
         "lines": lines,
-        "button": "Set throttle",
+        "button": _("Set throttle"),
         "back": back,
         "method": "POST",
         "path": f"moves/{row.id}/throttle",
@@ -235,18 +272,27 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Maintenance window of move {row.id} {'set' if form.window() else 'removed'}.")
+            said = (
+                _("Maintenance window of move {id} set.")
+                if form.window()
+                else _("Maintenance window of move {id} removed.")
+            )
+            flash(request, said.format(id=row.id))
             return redirect_to("move", row.id)
     lines = [
-        f"Now: {row.window_text or 'no maintenance window, reassignments start at any time'}.",
-        "At the end of the window active reassignments finish and no new ones start. The page shows when the move resumes.",
-        "An approved move starts automatically when its window opens.",
+        _("Now: {window}.").format(window=row.window_text)
+        if row.window_text
+        else _("Now: no maintenance window, reassignments start at any time."),
+        _(
+            "At the end of the window active reassignments finish and no new ones start. The page shows when the move resumes."
+        ),
+        _("An approved move starts automatically when its window opens."),
     ]
     context = {
-        "title": f"Maintenance window of move {row.id}",
+        "title": _("Maintenance window of move {id}").format(id=row.id),
         "form": form,
         "lines": lines,
-        "button": "Set maintenance window",
+        "button": _("Set maintenance window"),
         "back": back,
         "method": "POST",
         "path": f"moves/{row.id}/schedule",
@@ -279,21 +325,30 @@ def _cut(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Approval request {made.pk} created. Nothing is deleted until another operator approves.")
+            flash(
+                request,
+                _("Approval request {id} created. Nothing is deleted until another operator approves.").format(
+                    id=made.pk
+                ),
+            )
             return redirect_to("proposal", made.pk)
     sentences = preview.sentences()
     lines = [*([preview.problem] if preview.problem else []), *sentences[:FIGURES_SHOWN_MAX]]
     if len(sentences) > FIGURES_SHOWN_MAX:
-        lines.append(f"Total: {len(preview.parts)} partitions, committed offsets of {len(preview.groups)} groups.")
+        lines.append(
+            _("Total: {parts} partitions, committed offsets of {groups} groups.").format(
+                parts=len(preview.parts), groups=len(preview.groups)
+            )
+        )
     lines += [
-        "Consumers without committed offsets, for example Spark, are unknown. The deletion cannot be undone.",
-        "Nothing is deleted until another operator approves.",
+        _("Consumers without committed offsets, for example Spark, are unknown. The deletion cannot be undone."),
+        _("Nothing is deleted until another operator approves."),
     ]
     context = {
-        "title": f"Delete old records of move {row.id}",
+        "title": _("Delete old records of move {id}").format(id=row.id),
         "form": form,
         "lines": lines,
-        "button": f"Request deletion of {preview.records:,} records",
+        "button": _("Request deletion of {records:,} records").format(records=preview.records),
         "back": back,
         "method": "POST",
         "path": "proposals",
@@ -304,7 +359,8 @@ def _cut(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
 
 
 def named(rows: Sequence[brokers.BrokerRow]) -> str:
-    return f"broker{'s' if len(rows) > 1 else ''} {', '.join(str(b.broker_id) for b in rows)}"
+    names = ", ".join(str(b.broker_id) for b in rows)
+    return ngettext("broker {names}", "brokers {names}", len(rows)).format(names=names)
 
 
 def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> HttpResponse:
@@ -323,28 +379,38 @@ def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> H
         else:
             flash(request, message.format(row.id))
             return redirect_to("move", row.id)
-    counted = dict.fromkeys(("waiting", "done", *moves.UNDER_WAY), 0) | move_loads.part_counts(
+    parts = dict.fromkeys(("waiting", "done", *moves.UNDER_WAY), 0) | move_loads.part_counts(
         move_loads.move_kinds(row.id)
     )
-    active = sum(counted[s] for s in moves.UNDER_WAY)
+    active = sum(parts[s] for s in moves.UNDER_WAY)
     if verb == "cancel":
         lines = [
-            f"{some(counted['waiting'], 'queued partition')}: unchanged.",
-            f"{some(active, 'active partition')}: reverted to the previous assignment, copied data is deleted.",
-            f"{some(counted['done'], 'finished partition')}: kept on the new replicas. A roll-back also reverts these.",
+            _("{waiting}: unchanged.").format(waiting=counted(parts["waiting"], "queued partition")),
+            _("{active}: reverted to the previous assignment, copied data is deleted.").format(
+                active=counted(active, "active partition")
+            ),
+            _("{done}: kept on the new replicas. A roll-back also reverts these.").format(
+                done=counted(parts["done"], "finished partition")
+            ),
         ]
-        button = f"Cancel move, revert {some(active, 'partition')}"
+        button = _("Cancel move, revert {active}").format(active=counted(active, "partition"))
     else:
         lines = [
-            f"{some(counted['done'], 'finished partition')}: copied back to the previous assignment, in its replica order.",
-            f"{some(active, 'active partition')}: reverted, copied data is deleted.",
-            f"{some(counted['waiting'], 'queued partition')}: unchanged.",
+            _("{done}: copied back to the previous assignment, in its replica order.").format(
+                done=counted(parts["done"], "finished partition")
+            ),
+            _("{active}: reverted, copied data is deleted.").format(active=counted(active, "active partition")),
+            _("{waiting}: unchanged.").format(waiting=counted(parts["waiting"], "queued partition")),
         ]
-        button = f"Roll back {some(counted['done'] + active, 'partition')}"
+        button = _("Roll back {done}").format(done=counted(parts["done"] + active, "partition"))
     body: dict[str, Any] = {"comment": "COMMENT"}
     if drained:
-        stays = "stays cordoned and demoted" if len(drained) == 1 else "stay cordoned and demoted"
-        lines.append(f"{names[0].upper()}{names[1:]} {stays}, unless you uncordon below.")
+        stays = ngettext(
+            "{names} stays cordoned and demoted, unless you uncordon below.",
+            "{names} stay cordoned and demoted, unless you uncordon below.",
+            len(drained),
+        )
+        lines.append(stays.format(names=f"{names[0].upper()}{names[1:]}"))
         body["uncordon"] = verb == "roll_back"
     context = {
         "title": title.format(row.id),

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.forms import WhyForm
@@ -80,7 +81,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Channel {row.name} created. Send a test notification to verify it.")
+            flash(request, _("Channel {name} created. Send a test notification to verify it.").format(name=row.name))
             return redirect_to("notification", row.pk)
     context = {
         "form": form,
@@ -108,7 +109,7 @@ def edit(request: HttpRequest, channel_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Channel {form.cleaned_data['name']} changed.")
+            flash(request, _("Channel {name} changed.").format(name=form.cleaned_data["name"]))
             return redirect_to("notification", channel_id)
     context = {"c": row, "form": form, "body": {"enabled": not row.enabled}, "path": f"notification-channels/{row.id}"}
     return render_page(request, "console/notification_edit.html", context, nav="alerts", status=_status(form))
@@ -129,16 +130,18 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Channel {row.name} deleted.")
+            flash(request, _("Channel {name} deleted.").format(name=row.name))
             return redirect_to("notifications")
     context = {
-        "title": f"Delete notification channel {row.name}",
+        "title": _("Delete notification channel {name}").format(name=row.name),
         "form": form,
         "lines": [
-            f"Alerts are not sent to {row.destination} any more, also not the end of those that were sent.",
-            "The list of its deliveries is deleted.",
+            _("Alerts are not sent to {destination} any more, also not the end of those that were sent.").format(
+                destination=row.destination
+            ),
+            _("The list of its deliveries is deleted."),
         ],
-        "button": "Delete the channel",
+        "button": _("Delete the channel"),
         "back": reverse("notification", args=[channel_id]),
         "method": "DELETE",
         "path": f"notification-channels/{channel_id}",
@@ -159,12 +162,15 @@ def send_test(request: HttpRequest, channel_id: int) -> HttpResponse:
         return rejected(request, error, reverse("notifications"), nav="alerts")
     answer = " ".join(part for part in (str(done.status or ""), " ".join(done.answer.split())[:300]) if part)
     success = done.state == DeliveryState.DELIVERED
-    flash(request, f"Test notification {'delivered' if success else 'failed'}: {answer}")
+    said = _("Test notification delivered: {answer}") if success else _("Test notification failed: {answer}")
+    flash(request, said.format(answer=answer))
     return redirect_to("notification", channel_id)
 
 
 def _missing(request: HttpRequest, channel_id: int) -> HttpResponse:
-    return not_found(request, f"notification channel {channel_id}", "notifications", nav="alerts")
+    return not_found(
+        request, _("notification channel {channel_id}").format(channel_id=channel_id), "notifications", nav="alerts"
+    )
 
 
 def _denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:

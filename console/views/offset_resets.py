@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.reset_forms import ApplyForm, RemoveMemberForm, ResetForm
 from console.views.shell import (
@@ -60,7 +61,7 @@ def reset(request: HttpRequest, reset_id: int) -> HttpResponse:
 @operator_required
 def act(request: HttpRequest, reset_id: int, verb: str) -> HttpResponse:
     if selectors.reset_row(reset_id) is None or verb not in ("apply", "cancel", "preview", "undo"):
-        return not_found(request, f"offset reset operation “{verb}”", "groups", nav="groups")
+        return not_found(request, _("offset reset operation “{verb}”").format(verb=verb), "groups", nav="groups")
     if request.method != "POST":
         return redirect_to("offset-reset", reset_id)
     if verb == "apply":
@@ -71,7 +72,7 @@ def act(request: HttpRequest, reset_id: int, verb: str) -> HttpResponse:
         services.cancel(reset_id, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse("offset-reset", args=[reset_id]), nav="groups")
-    flash(request, f"Offset reset {reset_id} cancelled.")
+    flash(request, _("Offset reset {reset_id} cancelled.").format(reset_id=reset_id))
     return redirect_to("offset-reset", reset_id)
 
 
@@ -87,7 +88,7 @@ def _apply(request: HttpRequest, reset_id: int) -> HttpResponse:
             form.refuse(error)
         else:
             if row.state == "applied":
-                flash(request, f"Offsets of group {row.group_id} reset and read back.")
+                flash(request, _("Offsets of group {group_id} reset and read back.").format(group_id=row.group_id))
             return redirect_to("offset-reset", reset_id)
     return _page(request, reset_id, form, status=409)
 
@@ -95,7 +96,7 @@ def _apply(request: HttpRequest, reset_id: int) -> HttpResponse:
 def _page(request: HttpRequest, reset_id: int, form: ApplyForm, *, status: int = 200) -> HttpResponse:
     detail = selectors.reset_detail(reset_id)
     if detail is None:
-        return not_found(request, f"offset reset {reset_id}", "groups", nav="groups")
+        return not_found(request, _("offset reset {reset_id}").format(reset_id=reset_id), "groups", nav="groups")
     options = list_options(request, "")
     context: dict[str, Any] = {
         "r": detail.row,
@@ -114,7 +115,12 @@ def remove_member(request: HttpRequest) -> HttpResponse:
     detail = groups.group_detail(group_id)
     member = next((m for m in detail.members if m["member_id"] == member_id), None) if detail else None
     if detail is None or member is None:
-        return not_found(request, f"member {member_id} of group {group_id}", "groups", nav="groups")
+        return not_found(
+            request,
+            _("member {member_id} of group {group_id}").format(member_id=member_id, group_id=group_id),
+            "groups",
+            nav="groups",
+        )
     form = RemoveMemberForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -126,7 +132,9 @@ def remove_member(request: HttpRequest) -> HttpResponse:
         else:
             flash(
                 request,
-                f"Member {member_id} removed." if outcome == "confirmed" else f"Member {member_id}: outcome unknown.",
+                _("Member {member_id} removed.").format(member_id=member_id)
+                if outcome == "confirmed"
+                else _("Member {member_id}: outcome unknown.").format(member_id=member_id),
             )
             return redirect_to("group", group_id)
     context = {

@@ -8,6 +8,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 
 from console.forms import WeirForm
+from console.texts import gettext_lazy
 from console.views.shell import list_options, render_page, viewer_required
 from controlplane.domain.access import AclResource
 from controlplane.domain.permission import PermissionReason
@@ -15,11 +16,15 @@ from controlplane.selectors import permissions
 from controlplane.services import Rejected
 
 EXPLANATIONS = {
-    PermissionReason.SUPER_USER: "The principal is in super.users.",
-    PermissionReason.DENIED_BY_ACL: "A deny ACL matches. Deny ACLs override allow ACLs.",
-    PermissionReason.ALLOWED_BY_ACL: "An allow ACL matches, and no deny ACL.",
-    PermissionReason.NO_MATCHING_ACL: "The resource has ACLs, and none allows this operation to this principal from this host.",
-    PermissionReason.NO_ACL_OF_RESOURCE: "The resource has no ACL: allow.everyone.if.no.acl.found decides.",
+    PermissionReason.SUPER_USER: gettext_lazy("The principal is in super.users."),
+    PermissionReason.DENIED_BY_ACL: gettext_lazy("A deny ACL matches. Deny ACLs override allow ACLs."),
+    PermissionReason.ALLOWED_BY_ACL: gettext_lazy("An allow ACL matches, and no deny ACL."),
+    PermissionReason.NO_MATCHING_ACL: gettext_lazy(
+        "The resource has ACLs, and none allows this operation to this principal from this host."
+    ),
+    PermissionReason.NO_ACL_OF_RESOURCE: gettext_lazy(
+        "The resource has no ACL: allow.everyone.if.no.acl.found decides."
+    ),
 }
 
 
@@ -29,28 +34,35 @@ class PermissionForm(WeirForm):
     principal = forms.CharField(
         max_length=255,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text="With the type: User:alice.",
+        help_text=gettext_lazy("With the type: User:alice."),
     )
     host = forms.CharField(
-        required=False, max_length=255, help_text="IP address of the client. Empty: only ACLs for all hosts apply."
+        required=False,
+        max_length=255,
+        help_text=gettext_lazy("IP address of the client. Empty: only ACLs for all hosts apply."),
     )
     resource_type = forms.ChoiceField(
         required=False, choices=[("", "all"), *((w, w.replace("_", " ")) for w in AclResource)]
     )
     resource_name = forms.CharField(
-        required=False, max_length=255, help_text="For one operation. Not needed for the cluster."
+        required=False, max_length=255, help_text=gettext_lazy("For one operation. Not needed for the cluster.")
     )
     operation = forms.ChoiceField(
         required=False,
-        choices=[("", "list all permissions"), *((w, w.replace("_", " ")) for w in permissions.operations())],
+        choices=[
+            ("", gettext_lazy("list all permissions")),
+            *((w, w.replace("_", " ")) for w in permissions.operations()),
+        ],
     )
     super_users = forms.CharField(
         required=False,
         label="super.users",
-        help_text="Of the brokers: User:admin;User:broker. The console does not know them.",
+        help_text=gettext_lazy("Of the brokers: User:admin;User:broker. The console does not know them."),
     )
     allow_if_no_acl = forms.BooleanField(
-        required=False, label="Allow without ACLs", help_text="allow.everyone.if.no.acl.found of the brokers."
+        required=False,
+        label=gettext_lazy("Allow without ACLs"),
+        help_text=gettext_lazy("allow.everyone.if.no.acl.found of the brokers."),
     )
 
     def options(self) -> permissions.AuthorizerOptions:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.forms import ArchiveForm
+from console.texts import gettext_lazy
 from console.views.actions import ImmediateAction, run_immediately
 from console.views.shell import (
     actor,
@@ -23,8 +25,10 @@ from controlplane.services import Rejected
 from controlplane.services import archives as services
 
 IMMEDIATE: dict[str, ImmediateAction] = {
-    "stop": ImmediateAction(services.stop_archive, "Archive {0} stops after its current batch."),
-    "resume": ImmediateAction(services.resume_archive, "Archive {0} resumes at its last committed offsets.", "stop"),
+    "stop": ImmediateAction(services.stop_archive, gettext_lazy("Archive {0} stops after its current batch.")),
+    "resume": ImmediateAction(
+        services.resume_archive, gettext_lazy("Archive {0} resumes at its last committed offsets."), "stop"
+    ),
 }
 
 
@@ -49,7 +53,7 @@ def start(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Archive {job.pk} requested. Spark takes up to two minutes to start.")
+            flash(request, _("Archive {id} requested. Spark takes up to two minutes to start.").format(id=job.pk))
             return redirect_to("job", job.pk)
     body = {"topics": str(form["topics"].value() or "TOPIC").replace(",", " ").split()}
     status = 400 if form.is_bound and form.errors else 200
@@ -62,7 +66,7 @@ def start(request: HttpRequest) -> HttpResponse:
 def job(request: HttpRequest, job_id: int) -> HttpResponse:
     row = archives.archive_row(job_id)
     if row is None:
-        return not_found(request, f"archive {job_id}", "pipeline", nav="pipeline")
+        return not_found(request, _("archive {job_id}").format(job_id=job_id), "pipeline", nav="pipeline")
     context = {
         "j": row,
         "written": archives.archive_written(job_id),
@@ -75,5 +79,5 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
 @operator_required
 def act(request: HttpRequest, job_id: int, verb: str) -> HttpResponse:
     if verb not in IMMEDIATE:
-        return not_found(request, f"archive operation “{verb}”", "pipeline", nav="pipeline")
+        return not_found(request, _("archive operation “{verb}”").format(verb=verb), "pipeline", nav="pipeline")
     return run_immediately(request, IMMEDIATE[verb], job_id, page="job", act="job-act", nav="pipeline")

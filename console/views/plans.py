@@ -6,8 +6,10 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.forms import MoveOfPlanForm, WhyForm
+from console.texts import counted
 from console.views.shell import (
     actor,
     flash,
@@ -18,7 +20,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.domain.text import size_text, some
+from controlplane.domain.text import size_text
 from controlplane.selectors import plans, recoveries
 from controlplane.selectors.plans import PlanRow
 from controlplane.services import Rejected, schedules
@@ -43,7 +45,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 def plan(request: HttpRequest, plan_id: int) -> HttpResponse:
     row = plans.plan_row(plan_id)
     if row is None:
-        return not_found(request, f"plan {plan_id}", "plans", nav="moves")
+        return not_found(request, _("plan {plan_id}").format(plan_id=plan_id), "plans", nav="moves")
     where = list_options(request, "topic")
     parts = plans.plan_parts(plan_id, page=where["page"], per_page=100)
     others = [p for p in plans.plan_list(per_page=20).rows if p.id != plan_id]
@@ -55,7 +57,7 @@ def plan(request: HttpRequest, plan_id: int) -> HttpResponse:
             "page": parts,
             "others": others,
             "path": f"plans/{row.id}",
-            "move_label": f"Start a move ({some(row.copies, 'replica')})",
+            "move_label": _("Start a move ({copies})").format(copies=counted(row.copies, "replica")),
         },
         nav="moves",
     )
@@ -66,7 +68,9 @@ def difference(request: HttpRequest, plan_id: int) -> HttpResponse:
     other = request.GET.get("other", "")
     row, second = plans.plan_row(plan_id), plans.plan_row(int(other)) if other.isdigit() else None
     if row is None or (other.isdigit() and second is None):
-        return not_found(request, f"plan {plan_id if row is None else other}", "plans", nav="moves")
+        return not_found(
+            request, _("plan {plan_id}").format(plan_id=plan_id if row is None else other), "plans", nav="moves"
+        )
     found = plans.difference(plan_id, second.id if second is not None else None)
     return render_page(
         request,
@@ -81,7 +85,12 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
     row = plans.plan_row(plan_id)
     if row is None or verb not in ("approve", "move", "drop"):
         return not_found(
-            request, f"plan {plan_id}" if row is None else f"plan operation “{verb}”", "plans", nav="moves"
+            request,
+            _("plan {plan_id}").format(plan_id=plan_id)
+            if row is None
+            else _("plan operation “{verb}”").format(verb=verb),
+            "plans",
+            nav="moves",
         )
     if verb == "move":
         return _move(request, row)
@@ -96,13 +105,14 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Plan {row.id} {'approved' if verb == 'approve' else 'archived'}.")
+            said = _("Plan {id} approved.") if verb == "approve" else _("Plan {id} archived.")
+            flash(request, said.format(id=row.id))
             return redirect_to("plan", row.id)
     effects = {
-        "approve": ["A move of this plan is approved too, with your name.", "The plan cannot change."],
-        "drop": ["The plan moves to the archived plans. The audit log keeps its digest."],
+        "approve": [_("A move of this plan is approved too, with your name."), _("The plan cannot change.")],
+        "drop": [_("The plan moves to the archived plans. The audit log keeps its digest.")],
     }
-    labels = {"approve": f"Approve plan {row.id}", "drop": f"Archive plan {row.id}"}
+    labels = {"approve": _("Approve plan {id}").format(id=row.id), "drop": _("Archive plan {id}").format(id=row.id)}
     context: dict[str, Any] = {
         "title": labels[verb],
         "form": form,
@@ -136,21 +146,23 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Move {move.pk} created from plan {row.id}.")
+            flash(request, _("Move {id} created from plan {id_2}.").format(id=move.pk, id_2=row.id))
             return redirect_to("move", move.pk)
     lines = [
         _summary(row),
-        "The move is rejected if the assignment of a partition has changed since the plan was made. Compare with now shows where.",
-        f"Approved by {row.approved_by}."
+        _(
+            "The move is rejected if the assignment of a partition has changed since the plan was made. Compare with now shows where."
+        ),
+        _("Approved by {approved_by}.").format(approved_by=row.approved_by)
         if row.approved_by
-        else "The plan is not approved: in a maintenance window the move starts only after its approval.",
+        else _("The plan is not approved: in a maintenance window the move starts only after its approval."),
     ]
     body = {"digest": row.digest, "parts_in_flight_max": 8, "start": True, "comment": "COMMENT"}
     context = {
-        "title": f"Move from plan {row.id}",
+        "title": _("Move from plan {id}").format(id=row.id),
         "form": form,
         "lines": lines,
-        "button": f"Move {some(row.copies, 'replica')}",
+        "button": _("Move {copies}").format(copies=counted(row.copies, "replica")),
         "back": reverse("plan", args=[row.id]),
         "hidden": {"digest": row.digest},
         "method": "POST",
@@ -161,8 +173,10 @@ def _move(request: HttpRequest, row: PlanRow) -> HttpResponse:
 
 
 def _summary(row: PlanRow) -> str:
-    amount = "unknown size" if row.bytes_to_copy is None else size_text(row.bytes_to_copy)
-    return f"{row.title}: {some(row.parts, 'partition')}, {some(row.copies, 'replica')} to copy, {amount}."
+    amount = _("unknown size") if row.bytes_to_copy is None else size_text(row.bytes_to_copy)
+    return _("{title}: {parts}, {copies} to copy, {amount}.").format(
+        title=row.title, parts=counted(row.parts, "partition"), copies=counted(row.copies, "replica"), amount=amount
+    )
 
 
 def _status(form: Any) -> int:

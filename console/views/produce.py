@@ -8,8 +8,10 @@ from typing import Any
 from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext as _
 
 from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
+from console.texts import gettext_lazy
 from console.views.shell import not_found, operator_required, render_page
 from controlplane.domain.produce import (
     COPY_RECORDS_MAX,
@@ -32,25 +34,31 @@ RESULT = "produce_result"
 
 
 class ProduceForm(WeirForm):
-    key = forms.CharField(required=False, strip=False, widget=text_area(1), help_text="Empty: no key (null).")
+    key = forms.CharField(
+        required=False, strip=False, widget=text_area(1), help_text=gettext_lazy("Empty: no key (null).")
+    )
     key_format = forms.ChoiceField(choices=INPUT_FORMATS)
     value = forms.CharField(required=False, strip=False, widget=text_area(8))
     value_format = forms.ChoiceField(choices=INPUT_FORMATS)
-    tombstone = forms.BooleanField(required=False, help_text="The value is null. Compaction removes the key.")
+    tombstone = forms.BooleanField(
+        required=False, help_text=gettext_lazy("The value is null. Compaction removes the key.")
+    )
     headers = forms.CharField(
-        required=False, widget=text_area(2), help_text="One per line, name: value. Without a colon the value is null."
+        required=False,
+        widget=text_area(2),
+        help_text=gettext_lazy("One per line, name: value. Without a colon the value is null."),
     )
     partition = forms.IntegerField(
         required=False,
         min_value=0,
         widget=forms.NumberInput(attrs=SHORT),
-        help_text="Empty: by the hash of the key (murmur2), random without a key.",
+        help_text=gettext_lazy("Empty: by the hash of the key (murmur2), random without a key."),
     )
     count = forms.IntegerField(
         initial=1,
         min_value=1,
         widget=forms.NumberInput(attrs=SHORT),
-        help_text=f"Copies of the record, at most {COUNT_MAX:,}.",
+        help_text=gettext_lazy("Copies of the record, at most {count_max:,}.", count_max=COUNT_MAX),
     )
     comment = comment_field()
 
@@ -58,7 +66,7 @@ class ProduceForm(WeirForm):
         """Raises Rejected with the field."""
         v = self.cleaned_data
         if v["tombstone"] and v["value"]:
-            raise Rejected("A tombstone has no value. Clear the value, or the tick.", "value")
+            raise Rejected(_("A tombstone has no value. Clear the value, or the tick."), "value")
         key = decode_input(v["key"], InputFormat(v["key_format"]), "key") if v["key"] else None
         # A browser sends line ends as CR LF.
         text = v["value"].replace("\r\n", "\n")
@@ -72,19 +80,21 @@ class CopyForm(WeirForm):
     source_partition = forms.IntegerField(min_value=0, widget=forms.NumberInput(attrs=SHORT))
     first_offset = forms.IntegerField(min_value=0, widget=forms.NumberInput(attrs=SHORT))
     last_offset = forms.IntegerField(
-        min_value=0, widget=forms.NumberInput(attrs=SHORT), help_text=f"Included. At most {COPY_RECORDS_MAX:,} offsets."
+        min_value=0,
+        widget=forms.NumberInput(attrs=SHORT),
+        help_text=gettext_lazy("Included. At most {copy_records_max:,} offsets.", copy_records_max=COPY_RECORDS_MAX),
     )
     topic = forms.CharField(
-        label="Target topic",
+        label=gettext_lazy("Target topic"),
         max_length=249,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     partition = forms.IntegerField(
         required=False,
         min_value=0,
-        label="Target partition",
+        label=gettext_lazy("Target partition"),
         widget=forms.NumberInput(attrs=SHORT),
-        help_text="Empty: by the hash of the key (murmur2).",
+        help_text=gettext_lazy("Empty: by the hash of the key (murmur2)."),
     )
     timestamp = forms.ChoiceField(choices=[(t.value, t.value) for t in CopyTimestamp])
     comment = comment_field()
@@ -94,11 +104,11 @@ class CopyForm(WeirForm):
 def produce(request: HttpRequest, name: str) -> HttpResponse:
     row = topics.topic_row(name)
     if row is None:
-        return not_found(request, f"topic {name}", "topics", nav="topics")
+        return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
     form = ProduceForm(request.POST or None)
     body = {
         "key": "order-1",
-        "value": '{"id": 1}',
+        "value": _('{"id": 1}'),
         "value_format": "json",
         "headers": [{"name": "source", "value": "console"}],
     }
@@ -125,7 +135,7 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
 def copy(request: HttpRequest, name: str) -> HttpResponse:
     """Two steps: the form, then the preview with the number of records."""
     if topics.topic_row(name) is None:
-        return not_found(request, f"topic {name}", "topics", nav="topics")
+        return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
     initial = {n: request.GET.get(n, "") for n in ("source_partition", "first_offset", "last_offset", "topic")}
     form = CopyForm(request.POST or None, initial={**initial, "topic": initial["topic"] or name})
     names = ("source_partition", "first_offset", "last_offset", "partition", "timestamp")

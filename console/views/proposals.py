@@ -8,9 +8,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.forms import DecideForm, ProposeForm
 from console.fragments import state_label
+from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
     flash,
@@ -26,7 +28,7 @@ from controlplane.services import Rejected
 from controlplane.services import proposal_rows as proposals
 from controlplane.services import proposals as services
 
-TABS = (("", "All"), ("open", "Open"), ("decided", "Decided"))
+TABS = (("", gettext_lazy("All")), ("open", gettext_lazy("Open")), ("decided", gettext_lazy("Decided")))
 
 
 @viewer_required
@@ -59,13 +61,13 @@ def new(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Approval request {row.pk} created. Another operator must approve it.")
+            flash(request, _("Approval request {id} created. Another operator must approve it.").format(id=row.pk))
             return redirect_to("proposal", row.pk)
     context = {
         "title": shown.title,
         "form": form,
-        "lines": [*shown.lines, "Nothing changes until another operator approves."],
-        "button": "Request approval",
+        "lines": [*shown.lines, _("Nothing changes until another operator approves.")],
+        "button": _("Request approval"),
         "back": back,
         "method": "POST",
         "path": "proposals",
@@ -79,7 +81,9 @@ def new(request: HttpRequest) -> HttpResponse:
 def proposal(request: HttpRequest, proposal_id: int) -> HttpResponse:
     row = proposals.proposal_row(proposal_id, actor(request))
     if row is None:
-        return not_found(request, f"approval request {proposal_id}", "proposals", nav="proposals")
+        return not_found(
+            request, _("approval request {proposal_id}").format(proposal_id=proposal_id), "proposals", nav="proposals"
+        )
     if request.method == "POST":
         return _decide(request, proposal_id)
     return _render_proposal(request, row, DecideForm())
@@ -98,7 +102,12 @@ def _decide(request: HttpRequest, proposal_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Approval request {proposal_id}: {state_label(decided.state)}. {decided.detail}")
+            flash(
+                request,
+                _("Approval request {proposal_id}: {state}. {detail}").format(
+                    proposal_id=proposal_id, state=state_label(decided.state), detail=decided.detail
+                ),
+            )
             return redirect_to("proposal", proposal_id)
     row = proposals.proposal_row(proposal_id, actor(request))
     assert row is not None

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.forms import WhyForm
 from console.quota_forms import QuotaForm, QuotaLimitsForm
@@ -38,7 +39,7 @@ def quota_list(request: HttpRequest) -> HttpResponse:
 def quota(request: HttpRequest, quota_id: int) -> HttpResponse:
     detail = quotas.quota_detail(quota_id)
     if detail is None:
-        return not_found(request, f"quota {quota_id}", "quotas", nav="quotas")
+        return not_found(request, _("quota {quota_id}").format(quota_id=quota_id), "quotas", nav="quotas")
     return render_page(request, "console/quota.html", {"d": detail}, nav="quotas")
 
 
@@ -53,7 +54,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, "Quota set.")
+            flash(request, _("Quota set."))
             return redirect_to("quota", row.pk)
     body = {"entity": {"user": "USER"}, "limits": {"producer_byte_rate": 1_000_000}}
     status = 400 if form.is_bound and form.errors else 200
@@ -64,7 +65,7 @@ def create(request: HttpRequest) -> HttpResponse:
 def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
     row = quotas.quota_row(quota_id)
     if row is None:
-        return not_found(request, f"quota {quota_id}", "quotas", nav="quotas")
+        return not_found(request, _("quota {quota_id}").format(quota_id=quota_id), "quotas", nav="quotas")
     now = {limit.quota: limit.value for limit in row.limits}
     form = QuotaLimitsForm(row.entity, now, request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -75,7 +76,12 @@ def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Quota of {row.name} changed." if after.value else f"Quota of {row.name} deleted.")
+            flash(
+                request,
+                _("Quota of {name} changed.").format(name=row.name)
+                if after.value
+                else _("Quota of {name} deleted.").format(name=row.name),
+            )
             return redirect_to("quota", quota_id) if after.value else redirect_to("quotas")
     context: dict[str, Any] = {"row": row, "form": form, "body": {"limits": now, "comment": "REASON"}}
     status = 400 if form.is_bound and form.errors else 200
@@ -86,7 +92,7 @@ def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
 def delete(request: HttpRequest, quota_id: int) -> HttpResponse:
     row = quotas.quota_row(quota_id)
     if row is None:
-        return not_found(request, f"quota {quota_id}", "quotas", nav="quotas")
+        return not_found(request, _("quota {quota_id}").format(quota_id=quota_id), "quotas", nav="quotas")
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -94,16 +100,19 @@ def delete(request: HttpRequest, quota_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Quota of {row.name} deleted.")
+            flash(request, _("Quota of {name} deleted.").format(name=row.name))
             return redirect_to("quotas")
     context = {
-        "title": f"Delete the quota of {row.name}",
+        "title": _("Delete the quota of {name}").format(name=row.name),
         "form": form,
         "lines": [
-            *(f"{limit.quota}: {limit.value:g} {limit.unit} per broker." for limit in row.limits),
-            "Less specific quotas apply to its clients afterwards.",
+            *(
+                _("{quota}: {value:g} {unit} per broker.").format(quota=limit.quota, value=limit.value, unit=limit.unit)
+                for limit in row.limits
+            ),
+            _("Less specific quotas apply to its clients afterwards."),
         ],
-        "button": f"Delete the quota of {row.name}",
+        "button": _("Delete the quota of {name}").format(name=row.name),
         "back": reverse("quota", args=[quota_id]),
         "method": "DELETE",
         "path": f"quotas/{quota_id}",

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 
+from console.texts import counted, gettext_lazy
 from console.views.shell import render_page, viewer_required
-from controlplane.domain.text import some
 from controlplane.services import Rejected
 from controlplane.services import rebalance as rebalancing
 from controlplane.services.rebalance import GOALS, TOLERANCE_DEFAULT, Load
@@ -19,18 +20,18 @@ from controlplane.services.rebalance import GOALS, TOLERANCE_DEFAULT, Load
 CHANGES_SHOWN_MAX = 200
 """Changes shown on the page. The totals include all changes."""
 GOAL_METRICS = {
-    "rack": "partitions with avoidable replicas in one rack",
-    "disk": "bytes per broker",
-    "replicas": "replicas per broker",
-    "leaders": "preferred leaders per broker",
-    "traffic": "inbound records per second of a broker's leaders",
+    "rack": gettext_lazy("partitions with avoidable replicas in one rack"),
+    "disk": gettext_lazy("bytes per broker"),
+    "replicas": gettext_lazy("replicas per broker"),
+    "leaders": gettext_lazy("preferred leaders per broker"),
+    "traffic": gettext_lazy("inbound records per second of a broker's leaders"),
 }
 
 COLUMNS = {
-    "replicas": "Replicas",
-    "leaders": "Leaders",
-    "bytes": "Disk, MB",
-    "records_per_s": "Records in /s",
+    "replicas": gettext_lazy("Replicas"),
+    "leaders": gettext_lazy("Leaders"),
+    "bytes": gettext_lazy("Disk, MB"),
+    "records_per_s": gettext_lazy("Records in /s"),
 }
 
 
@@ -72,7 +73,9 @@ def rebalance(request: HttpRequest) -> HttpResponse:
         "rows": _rows(p.before, p.after),
         "columns": COLUMNS.values(),
         "review": f"{reverse('move-new')}?{query}",
-        "button": f"Review ({some(p.copies, 'replica move')}, {some(p.changes_total, 'partition')})",
+        "button": _("Review ({copies}, {changes_total})").format(
+            copies=counted(p.copies, "replica move"), changes_total=counted(p.changes_total, "partition")
+        ),
         "body": {"goals": p.scope.goals, "tolerance": p.scope.tolerance},
     }
     return render_page(request, "console/rebalance.html", context, nav="brokers")
@@ -88,7 +91,7 @@ def _number(text: str) -> float | None:
     try:
         return float(text) if text else None
     except ValueError:
-        raise Rejected(f"“{text}” is not a fraction. Enter 0.1 for 10 %.", "tolerance") from None
+        raise Rejected(_("“{text}” is not a fraction. Enter 0.1 for 10 %.").format(text=text), "tolerance") from None
 
 
 def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[str, Figure]]]]:

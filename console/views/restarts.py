@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.forms import WhyForm
+from console.texts import counted, gettext_lazy
 from console.views.actions import ActionButton, ImmediateAction, run_immediately
 from console.views.shell import (
     actor,
@@ -22,10 +24,10 @@ from controlplane.services import rolling_restart as services
 
 IMMEDIATE: dict[str, ImmediateAction] = {
     "pause": ImmediateAction(
-        services.pause_restart, "Rolling restart {0} paused: no further broker is restarted.", "resume"
+        services.pause_restart, gettext_lazy("Rolling restart {0} paused: no further broker is restarted."), "resume"
     ),
-    "resume": ImmediateAction(services.resume_restart, "Rolling restart {0} resumed.", "pause"),
-    "cancel": ImmediateAction(services.cancel_restart, "Rolling restart {0} is cancelling."),
+    "resume": ImmediateAction(services.resume_restart, gettext_lazy("Rolling restart {0} resumed."), "pause"),
+    "cancel": ImmediateAction(services.cancel_restart, gettext_lazy("Rolling restart {0} is cancelling.")),
 }
 
 
@@ -48,14 +50,14 @@ def new(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Rolling restart {made.pk} started.")
+            flash(request, _("Rolling restart {id} started.").format(id=made.pk))
             return redirect_to("restart", made.pk)
     turns = [(b, brokers.safe_to_restart(b.broker_id)) for i in chosen for b in rows if b.broker_id == i]
-    count = f"{len(turns)} broker{'' if len(turns) == 1 else 's'}"
+    count = counted(len(turns), "broker")
     context = {
         "turns": turns,
         "form": form,
-        "button": f"Restart {count}, one at a time",
+        "button": _("Restart {count}, one at a time").format(count=count),
         "body": {"brokers": chosen, "comment": "COMMENT"},
         "working": restarts.working_restart(),
     }
@@ -72,7 +74,9 @@ def new(request: HttpRequest) -> HttpResponse:
 def restart(request: HttpRequest, restart_id: int) -> HttpResponse:
     row = restarts.restart_row(restart_id)
     if row is None:
-        return not_found(request, f"rolling restart {restart_id}", "brokers", nav="brokers")
+        return not_found(
+            request, _("rolling restart {restart_id}").format(restart_id=restart_id), "brokers", nav="brokers"
+        )
     return render_page(
         request,
         "console/restart.html",
@@ -85,15 +89,22 @@ def buttons(row: restarts.RestartRow) -> list[ActionButton]:
     queued = sum(1 for t in row.turns if t.state == "waiting")
     labels = {
         "pause": ActionButton(
-            "pause", f"Pause ({queued} queued)", "The current restart finishes, no further broker is restarted.", True
+            "pause",
+            _("Pause ({queued} queued)").format(queued=queued),
+            _("The current restart finishes, no further broker is restarted."),
+            True,
         ),
         "resume": ActionButton(
-            "resume", f"Resume ({queued} queued)", "The next broker restarts when it is safe.", True, "primary"
+            "resume",
+            _("Resume ({queued} queued)").format(queued=queued),
+            _("The next broker restarts when it is safe."),
+            True,
+            "primary",
         ),
         "cancel": ActionButton(
             "cancel",
-            f"Cancel ({queued} not restarted)",
-            "The current restart finishes, the queued brokers are not restarted.",
+            _("Cancel ({queued} not restarted)").format(queued=queued),
+            _("The current restart finishes, the queued brokers are not restarted."),
             True,
         ),
     }
@@ -103,7 +114,7 @@ def buttons(row: restarts.RestartRow) -> list[ActionButton]:
 @operator_required
 def act(request: HttpRequest, restart_id: int, verb: str) -> HttpResponse:
     if restarts.restart_row(restart_id) is None or verb not in IMMEDIATE:
-        return not_found(request, f"rolling restart operation “{verb}”", "brokers", nav="brokers")
+        return not_found(request, _("rolling restart operation “{verb}”").format(verb=verb), "brokers", nav="brokers")
     if request.method != "POST":
         return redirect_to("restart", restart_id)
     return run_immediately(request, IMMEDIATE[verb], restart_id, page="restart", act="restart-act", nav="brokers")

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.forms import WhyForm
 from console.history_charts import page_charts
@@ -45,7 +46,7 @@ def route_list(request: HttpRequest) -> HttpResponse:
 def route(request: HttpRequest, name: str) -> HttpResponse:
     detail = routes.route_detail(name)
     if detail is None:
-        return not_found(request, f"route {name}", "routes", nav="topics")
+        return not_found(request, _("route {name}").format(name=name), "routes", nav="topics")
     tested = None
     form = RouteTestForm(request.GET if "key" in request.GET else None)
     if form.is_bound and form.is_valid():
@@ -72,7 +73,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Route {given['name']} created.")
+            flash(request, _("Route {name} created.").format(name=given["name"]))
             return redirect_to("route", given["name"])
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/route_new.html", {"form": form, "body": BODY}, nav="topics", status=status)
@@ -82,7 +83,7 @@ def create(request: HttpRequest) -> HttpResponse:
 def edit(request: HttpRequest, name: str) -> HttpResponse:
     row, definition = routes.route_row(name), routes.route_definition(name)
     if row is None or definition is None:
-        return not_found(request, f"route {name}", "routes", nav="topics")
+        return not_found(request, _("route {name}").format(name=name), "routes", nav="topics")
     initial = {
         **{n: definition.get(n, "") for n in ("owner", "description")},
         "enabled": row.enabled,
@@ -95,7 +96,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Route {name} changed.")
+            flash(request, _("Route {name} changed.").format(name=name))
             return redirect_to("route", name)
     context: dict[str, Any] = {"row": row, "form": form, "body": {"enabled": not row.enabled, "comment": "REASON"}}
     status = 400 if form.is_bound and form.errors else 200
@@ -106,7 +107,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     row = routes.route_row(name)
     if row is None:
-        return not_found(request, f"route {name}", "routes", nav="topics")
+        return not_found(request, _("route {name}").format(name=name), "routes", nav="topics")
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -114,16 +115,18 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Route {name} deleted.")
+            flash(request, _("Route {name} deleted.").format(name=name))
             return redirect_to("routes")
     context = {
-        "title": f"Delete route {name}",
+        "title": _("Delete route {name}").format(name=name),
         "form": form,
         "lines": [
-            f"Records of {row.source} are no longer routed to {', '.join(row.targets[:5])}.",
-            "Records in the targets stay. The position is lost.",
+            _("Records of {source} are no longer routed to {targets}.").format(
+                source=row.source, targets=", ".join(row.targets[:5])
+            ),
+            _("Records in the targets stay. The position is lost."),
         ],
-        "button": "Delete the route",
+        "button": _("Delete the route"),
         "back": reverse("route", args=[name]),
         "method": "DELETE",
         "path": f"routes/{name}",

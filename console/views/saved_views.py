@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.views.shell import flash, redirect_to, rejected, render_page, viewer_required
@@ -25,7 +26,10 @@ def save(request: HttpRequest) -> HttpResponse:
         services.save_view(_user_id(request), name, address)
     except Rejected as error:
         return rejected(request, error, "/saved-views/")
-    flash(request, f"Saved as “{' '.join(name.split())}”. The list is under your name, and Ctrl+K finds it.")
+    flash(
+        request,
+        _("Saved as “{split}”. The list is under your name, and Ctrl+K finds it.").format(split=" ".join(name.split())),
+    )
     return HttpResponseRedirect(address)
 
 
@@ -36,7 +40,7 @@ def delete(request: HttpRequest, view_id: int) -> HttpResponse:
         services.delete_view(_user_id(request), view_id)
     except Rejected as error:
         return rejected(request, error, "/saved-views/")
-    flash(request, "Saved view deleted.")
+    flash(request, _("Saved view deleted."))
     return redirect_to("saved-views")
 
 

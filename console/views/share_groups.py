@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.forms import DestroyForm
 from console.fragments import outcome_label
@@ -33,7 +34,7 @@ def share_group_list(request: HttpRequest) -> HttpResponse:
 def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
     found = selectors.share_group(group_id)
     if _absent(found):
-        return not_found(request, f"share group “{group_id}”", "share-groups", nav="groups")
+        return not_found(request, _("share group “{group_id}”").format(group_id=group_id), "share-groups", nav="groups")
     return render_page(request, "console/share_group.html", {"g": found}, nav="groups")
 
 
@@ -41,7 +42,7 @@ def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
 def delete(request: HttpRequest, group_id: str) -> HttpResponse:
     found = selectors.share_group(group_id)
     if _absent(found):
-        return not_found(request, f"share group “{group_id}”", "share-groups", nav="groups")
+        return not_found(request, _("share group “{group_id}”").format(group_id=group_id), "share-groups", nav="groups")
     form = DestroyForm(group_id, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -50,7 +51,7 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
             form.refuse(error)
         else:
             done = "deleted" if outcome == "confirmed" else outcome_label(outcome)
-            flash(request, f"Share group {group_id}: {done}.")
+            flash(request, _("Share group {group_id}: {done}.").format(group_id=group_id, done=done))
             return redirect_to("share-groups")
     status = 400 if form.is_bound and form.errors else 200
     return render_page(

@@ -22,6 +22,7 @@ from django.views.decorators.cache import never_cache
 
 from console import cells
 from console.panels import RequestedPanels, lazy
+from console.texts import gettext_lazy
 from controlplane.monitoring import live_selectors
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.overview import overview
@@ -39,31 +40,31 @@ CONTENT_SECURITY_POLICY = (
 )
 
 NAV = (
-    ("overview", "Overview", "o"),
-    ("brokers", "Brokers", "b"),
-    ("topics", "Topics", "t"),
-    ("groups", "Groups", "g"),
-    ("transactions", "Transactions", "x"),
-    ("moves", "Moves", "m"),
-    ("proposals", "Approvals", "r"),
-    ("messages", "Messages", "e"),
-    ("top", "Top", "n"),
-    ("acls", "ACLs", "a"),
-    ("users", "Users", "s"),
-    ("permissions", "Permissions", "w"),
-    ("quotas", "Quotas", "q"),
-    ("tokens", "API tokens", "k"),
-    ("pipeline", "Archives", "p"),
-    ("spark-jobs", "Spark jobs", "j"),
-    ("lake", "Lake", "i"),
-    ("alerts", "Alerts", "l"),
-    ("health", "Health", "c"),
-    ("time-travel", "Time travel", "h"),
-    ("audit", "Audit log", "u"),
+    ("overview", gettext_lazy("Overview"), "o"),
+    ("brokers", gettext_lazy("Brokers"), "b"),
+    ("topics", gettext_lazy("Topics"), "t"),
+    ("groups", gettext_lazy("Groups"), "g"),
+    ("transactions", gettext_lazy("Transactions"), "x"),
+    ("moves", gettext_lazy("Moves"), "m"),
+    ("proposals", gettext_lazy("Approvals"), "r"),
+    ("messages", gettext_lazy("Messages"), "e"),
+    ("top", gettext_lazy("Top"), "n"),
+    ("acls", gettext_lazy("ACLs"), "a"),
+    ("users", gettext_lazy("Users"), "s"),
+    ("permissions", gettext_lazy("Permissions"), "w"),
+    ("quotas", gettext_lazy("Quotas"), "q"),
+    ("tokens", gettext_lazy("API tokens"), "k"),
+    ("pipeline", gettext_lazy("Archives"), "p"),
+    ("spark-jobs", gettext_lazy("Spark jobs"), "j"),
+    ("lake", gettext_lazy("Lake"), "i"),
+    ("alerts", gettext_lazy("Alerts"), "l"),
+    ("health", gettext_lazy("Health"), "c"),
+    ("time-travel", gettext_lazy("Time travel"), "h"),
+    ("audit", gettext_lazy("Audit log"), "u"),
 )
 """(URL name, label, key after g) of each entry of the main navigation."""
 
-DENIED = "Your account is a viewer. This operation needs the operator role (staff)."
+DENIED = gettext_lazy("Your account is a viewer. This operation needs the operator role (staff).")
 
 FEED_POSITION = "weir.feed_position"
 """Key in `request.META`: (run, seq) of the live feed when the request arrived."""

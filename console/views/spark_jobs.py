@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.spark_job_forms import SparkJobForm, SparkScheduleForm
+from console.texts import gettext_lazy
 from console.views.actions import ImmediateAction, run_immediately
 from console.views.shell import (
     actor,
@@ -27,9 +29,9 @@ NAV = "spark-jobs"
 
 IMMEDIATE: dict[str, ImmediateAction] = {
     "run": ImmediateAction(
-        services.run_spark_job, "A run of job {0} is requested. Spark takes up to two minutes to start."
+        services.run_spark_job, gettext_lazy("A run of job {0} is requested. Spark takes up to two minutes to start.")
     ),
-    "stop": ImmediateAction(services.stop_spark_job, "Job {0} stops after its current step."),
+    "stop": ImmediateAction(services.stop_spark_job, gettext_lazy("Job {0} stops after its current step.")),
 }
 
 
@@ -42,7 +44,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @operator_required
 def start(request: HttpRequest, kind: str) -> HttpResponse:
     if kind not in KINDS:
-        return not_found(request, f"job kind “{kind}”", "spark-jobs", nav=NAV)
+        return not_found(request, _("job kind “{kind}”").format(kind=kind), "spark-jobs", nav=NAV)
     given = {p.name: request.GET[p.name] for p in KINDS[kind].parameters if p.name in request.GET}
     form = SparkJobForm(KINDS[kind], request.POST or None, initial=given)
     if request.method == "POST" and form.is_valid():
@@ -58,7 +60,7 @@ def start(request: HttpRequest, kind: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Job {job.name} created. Spark takes up to two minutes to start.")
+            flash(request, _("Job {name} created. Spark takes up to two minutes to start.").format(name=job.name))
             return redirect_to("spark-job", job.pk)
     required = {p.name: p.label.upper() for p in KINDS[kind].parameters if p.default is None}
     body = {"name": str(form["name"].value() or "NAME"), "kind": kind, "parameters": required}
@@ -71,7 +73,7 @@ def start(request: HttpRequest, kind: str) -> HttpResponse:
 def job(request: HttpRequest, job_id: int) -> HttpResponse:
     row = selectors.job_row(job_id)
     if row is None:
-        return not_found(request, f"Spark job {job_id}", "spark-jobs", nav=NAV)
+        return not_found(request, _("Spark job {job_id}").format(job_id=job_id), "spark-jobs", nav=NAV)
     runs = selectors.run_list(job_id, page=page_number(request))
     last = selectors.run_row(row.run_id) if row.run_id is not None else None
     context = {
@@ -88,7 +90,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
 def schedule(request: HttpRequest, job_id: int) -> HttpResponse:
     row = selectors.job_row(job_id)
     if row is None:
-        return not_found(request, f"Spark job {job_id}", "spark-jobs", nav=NAV)
+        return not_found(request, _("Spark job {job_id}").format(job_id=job_id), "spark-jobs", nav=NAV)
     form = SparkScheduleForm(request.POST or None, initial={"schedule": row.schedule})
     if request.method == "POST" and form.is_valid():
         try:
@@ -98,7 +100,7 @@ def schedule(request: HttpRequest, job_id: int) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Schedule of job {row.name} changed.")
+            flash(request, _("Schedule of job {name} changed.").format(name=row.name))
             return redirect_to("spark-job", job_id)
     status = 400 if form.is_bound and form.errors else 200
     body = {"schedule": str(form["schedule"].value() or "")}
@@ -109,7 +111,7 @@ def schedule(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_POST
 @operator_required
 def delete(request: HttpRequest, job_id: int) -> HttpResponse:
-    action = ImmediateAction(services.delete_spark_job, "Job {0} deleted. Its tables remain.")
+    action = ImmediateAction(services.delete_spark_job, _("Job {0} deleted. Its tables remain."))
     response = run_immediately(request, action, job_id, page="spark-job", act="spark-job-act", nav=NAV)
     return redirect_to("spark-jobs") if response.status_code < 400 else response
 
@@ -118,7 +120,7 @@ def delete(request: HttpRequest, job_id: int) -> HttpResponse:
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     row = selectors.run_row(run_id)
     if row is None:
-        return not_found(request, f"Spark run {run_id}", "spark-jobs", nav=NAV)
+        return not_found(request, _("Spark run {run_id}").format(run_id=run_id), "spark-jobs", nav=NAV)
     context = {"r": row, "log": selectors.run_log(run_id).text}
     return render_page(request, "console/spark_run.html", context, nav=NAV)
 
@@ -127,5 +129,5 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_required
 def act(request: HttpRequest, job_id: int, verb: str) -> HttpResponse:
     if verb not in IMMEDIATE:
-        return not_found(request, f"operation “{verb}” of a Spark job", "spark-jobs", nav=NAV)
+        return not_found(request, _("operation “{verb}” of a Spark job").format(verb=verb), "spark-jobs", nav=NAV)
     return run_immediately(request, IMMEDIATE[verb], job_id, page="spark-job", act="spark-job-act", nav=NAV)

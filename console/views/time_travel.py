@@ -9,8 +9,10 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from console.history_charts import time_of
+from console.texts import gettext_lazy
 from console.time_links import BEFORE, input_text
 from console.views.shell import page_number, render_page, viewer_required
 from controlplane.domain.cluster_difference import DifferenceKind
@@ -19,11 +21,11 @@ from controlplane.selectors import past_states
 from controlplane.services import Rejected
 
 TABS = (
-    ("difference", "Difference"),
-    ("changes", "Changes"),
-    ("partitions", "Partitions"),
-    ("brokers", "Brokers"),
-    ("configs", "Configs"),
+    ("difference", gettext_lazy("Difference")),
+    ("changes", gettext_lazy("Changes")),
+    ("partitions", gettext_lazy("Partitions")),
+    ("brokers", gettext_lazy("Brokers")),
+    ("configs", gettext_lazy("Configs")),
 )
 COMPARING = ("difference", "changes")
 STEPS = (
@@ -35,16 +37,16 @@ STEPS = (
     ("+ 1 h", timedelta(hours=1)),
 )
 KIND_LABELS = {
-    DifferenceKind.BROKER: "Brokers",
-    DifferenceKind.LEADER: "Leader changes",
-    DifferenceKind.ISR_SHRINK: "ISR shrinks",
-    DifferenceKind.ISR_EXPAND: "ISR expands",
-    DifferenceKind.PLACEMENT: "Placements",
-    DifferenceKind.TOPIC: "Topics",
-    DifferenceKind.TOPIC_CONFIG: "Topic configs",
-    DifferenceKind.BROKER_CONFIG: "Broker configs",
-    DifferenceKind.ACCESS: "ACLs, users, quotas",
-    DifferenceKind.FEATURE: "Features",
+    DifferenceKind.BROKER: gettext_lazy("Brokers"),
+    DifferenceKind.LEADER: gettext_lazy("Leader changes"),
+    DifferenceKind.ISR_SHRINK: gettext_lazy("ISR shrinks"),
+    DifferenceKind.ISR_EXPAND: gettext_lazy("ISR expands"),
+    DifferenceKind.PLACEMENT: gettext_lazy("Placements"),
+    DifferenceKind.TOPIC: gettext_lazy("Topics"),
+    DifferenceKind.TOPIC_CONFIG: gettext_lazy("Topic configs"),
+    DifferenceKind.BROKER_CONFIG: gettext_lazy("Broker configs"),
+    DifferenceKind.ACCESS: gettext_lazy("ACLs, users, quotas"),
+    DifferenceKind.FEATURE: gettext_lazy("Features"),
 }
 BROKER_DIGITS_MAX = 9
 
@@ -122,7 +124,7 @@ def _content(choice: Choice, page: int) -> dict[str, Any]:
     where: dict[str, Any] = {"topic": choice.topic, "broker": choice.broker_id, "page": page}
     if choice.tab in COMPARING:
         if choice.since == choice.at:
-            raise Rejected("Choose an earlier time to compare with.", "since")
+            raise Rejected(_("Choose an earlier time to compare with."), "since")
         each = choice.tab == "changes"
         rows = selectors.difference(choice.since, choice.at, each=each, kind=choice.kind, **where)
         kinds = [(k.kind, KIND_LABELS[DifferenceKind(k.kind)], k.count) for k in rows.kinds]

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
 from console.access_forms import TokenForm
@@ -69,11 +70,11 @@ def create(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     row = api_tokens.token_row(token_id, request.user)
     if row is None:
-        return not_found(request, f"API token {token_id}", "tokens", nav="tokens")
+        return not_found(request, _("API token {token_id}").format(token_id=token_id), "tokens", nav="tokens")
     form = DestroyForm(row.name, request.POST or None)
     if request.method == "POST" and form.is_valid():
         services.revoke_token(token_id, actor=actor(request), comment=form.cleaned_data["comment"])
-        flash(request, f"API token {row.name} revoked.")
+        flash(request, _("API token {name} revoked.").format(name=row.name))
         return redirect_to("tokens")
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/token_revoke.html", {"token": row, "form": form}, nav="tokens", status=status)

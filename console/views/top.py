@@ -5,17 +5,18 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
 
+from console.texts import gettext_lazy
 from console.views.shell import render_page, viewer_required
 from controlplane.selectors import top as selectors
 from controlplane.selectors.top import TopOf
 
 LABELS = {
-    TopOf.TOPICS: "Topics",
-    TopOf.PARTITIONS: "Partitions",
-    TopOf.GROUPS: "Groups",
-    TopOf.BROKERS: "Brokers",
-    TopOf.CLIENTS: "Clients",
-    TopOf.PRINCIPALS: "Principals",
+    TopOf.TOPICS: gettext_lazy("Topics"),
+    TopOf.PARTITIONS: gettext_lazy("Partitions"),
+    TopOf.GROUPS: gettext_lazy("Groups"),
+    TopOf.BROKERS: gettext_lazy("Brokers"),
+    TopOf.CLIENTS: gettext_lazy("Clients"),
+    TopOf.PRINCIPALS: gettext_lazy("Principals"),
 }
 
 
@@ -38,8 +39,8 @@ def top_page(request: HttpRequest) -> HttpResponse:
 
 def subject_url(subject: str) -> str:
     """The page of kind:NAME; empty if it has none."""
-    kind, _, name = subject.partition(":")
-    topic, _, index = name.rpartition(":")
+    kind, __, name = subject.partition(":")
+    topic, __, index = name.rpartition(":")
     try:
         return reverse(kind, args=[topic, index] if kind == "partition" else [name]) if name else ""
     except NoReverseMatch:

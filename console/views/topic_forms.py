@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.forms import DestroyForm, TopicForm, WhyForm
@@ -49,7 +50,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Topic {v['name']} requested. The controller assigns its replicas now.")
+            flash(request, _("Topic {name} requested. The controller assigns its replicas now.").format(name=v["name"]))
             return redirect_to("topic", v["name"])
     body = {"name": form["name"].value() or "NAME", "partitions": _int(form["partitions"].value(), 3)}
     return render_page(
@@ -78,7 +79,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     """Two steps: the form, then the diff. The second step applies only to the generation that the first step has read."""
     detail = topics.topic_detail(name)
     if detail is None:
-        return not_found(request, f"topic {name}", "topics", nav="topics")
+        return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
     configs = topics.topic_configs(name)
     if (chosen := request.GET.get("config", "")) and any(c.name == chosen for c in configs):
         configs = [c for c in configs if c.name == chosen]
@@ -107,9 +108,9 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
                 request, "console/topic_alter.html", {**context, "error": error.reason}, nav="topics", status=409
             )
         except (ValueError, AttributeError):
-            context["error"] = "The form has no reviewed change. Enter it again."
+            context["error"] = _("The form has no reviewed change. Enter it again.")
             return render_page(request, "console/topic_alter.html", context, nav="topics", status=400)
-        flash(request, f"Change of {name} requested. The audit log shows its outcome.")
+        flash(request, _("Change of {name} requested. The audit log shows its outcome.").format(name=name))
         return redirect_to(
             "topic", name, tab="configs" if requested.get("set") or requested.get("delete") else "partitions"
         )
@@ -150,11 +151,13 @@ def _review(
         "comment": request.POST.get("comment", ""),
     }
     if partitions < 1:
-        context["error"] = f"“{request.POST.get('partitions', '')}” is not a number of partitions."
+        context["error"] = _("“{value}” is not a number of partitions.").format(
+            value=request.POST.get("partitions", "")
+        )
     elif errors:
-        context["error"] = "Nothing was changed. Correct the marked values."
+        context["error"] = _("Nothing was changed. Correct the marked values.")
     elif not diff:
-        context["error"] = "No changes: all values are the present ones."
+        context["error"] = _("No changes: all values are the present ones.")
     if context.get("error"):
         return render_page(request, "console/topic_alter.html", context, nav="topics", status=400)
     requested = {
@@ -196,7 +199,7 @@ def _values(typed: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     detail = topics.topic_detail(name)
     if detail is None:
-        return not_found(request, f"topic {name}", "topics", nav="topics")
+        return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
     form = DestroyForm(name, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -209,7 +212,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Topic {name} is deleting.")
+            flash(request, _("Topic {name} is deleting.").format(name=name))
             return redirect_to("topics")
     return render_page(
         request, "console/topic_delete.html", {"t": detail, "form": form}, nav="topics", status=_status(form)
@@ -223,7 +226,7 @@ def adopt(request: HttpRequest, topic_id: UUID) -> HttpResponse:
         row = services.adopt_topic(topic_id, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse("topics"), nav="topics")
-    flash(request, f"Cluster state of {row.name} accepted as its declared state.")
+    flash(request, _("Cluster state of {name} accepted as its declared state.").format(name=row.name))
     return redirect_to("topic", row.name)
 
 
@@ -235,7 +238,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
     """One partition with each of its replicas."""
     row = partitions.partition_row(name, index)
     if row is None:
-        return not_found(request, f"partition {name}-{index}", "topics", nav="topics")
+        return not_found(request, _("partition {name}-{index}").format(name=name, index=index), "topics", nav="topics")
     return render_page(
         request,
         "console/partition.html",
@@ -255,7 +258,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
 def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> HttpResponse:
     row = partitions.partition_row(name, index)
     if row is None:
-        return not_found(request, f"partition {name}-{index}", "topics", nav="topics")
+        return not_found(request, _("partition {name}-{index}").format(name=name, index=index), "topics", nav="topics")
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -263,30 +266,42 @@ def recover(request: HttpRequest, name: str, index: int, broker_id: int) -> Http
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"Re-replication of {name}-{index} on broker {broker_id} requested.")
+            flash(
+                request,
+                _("Re-replication of {name}-{index} on broker {broker_id} requested.").format(
+                    name=name, index=index, broker_id=broker_id
+                ),
+            )
             return redirect_to("partition", name, index)
     replica = next((r for r in row.replica_rows if r.broker_id == broker_id), None)
     source = next((r for r in row.replica_rows if r.is_leader), None)
     leader_bytes = source.size_bytes if source else None
     context = {
-        "title": f"Re-replicate {name}-{index} on broker {broker_id}",
+        "title": _("Re-replicate {name}-{index} on broker {broker_id}").format(
+            name=name, index=index, broker_id=broker_id
+        ),
         "form": form,
         "lines": [
-            (
-                f"The replica on broker {broker_id} "
-                f"({'unknown size' if replica is None or replica.size_bytes is None else size_text(replica.size_bytes)}) is deleted."
+            _("The replica on broker {broker_id} ({size}) is deleted.").format(
+                broker_id=broker_id, size=_size(None if replica is None else replica.size_bytes)
             ),
-            f"Copied from the leader, broker {row.leader}: {'unknown size' if leader_bytes is None else size_text(leader_bytes)}.",
-            f"Until the replica has caught up, {len([b for b in row.isr if b != broker_id])} of {len(row.replicas)} replicas are in sync.",
-            "The request is rejected if no other replica is alive and in sync.",
+            _("Copied from the leader, broker {leader}: {size}.").format(leader=row.leader, size=_size(leader_bytes)),
+            _("Until the replica has caught up, {value} of {replicas} replicas are in sync.").format(
+                value=len([b for b in row.isr if b != broker_id]), replicas=len(row.replicas)
+            ),
+            _("The request is rejected if no other replica is alive and in sync."),
         ],
-        "button": f"Re-replicate from broker {row.leader}",
+        "button": _("Re-replicate from broker {leader}").format(leader=row.leader),
         "back": reverse("partition", args=[name, index]),
         "method": "POST",
         "path": "recoveries",
         "body": {"topic": name, "partition": index, "broker_id": broker_id},
     }
     return render_page(request, "console/confirm.html", context, nav="topics", status=_status(form))
+
+
+def _size(size_bytes: int | None) -> str:
+    return _("unknown size") if size_bytes is None else size_text(size_bytes)
 
 
 def _int(text: Any, default: int) -> int:

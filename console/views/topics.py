@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console import exports
 from console.history_charts import page_charts
 from console.panels import lazy
+from console.texts import gettext_lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.selectors import (
     changes,
@@ -23,12 +25,22 @@ from controlplane.selectors import (
     topics,
 )
 
-ONLY = {"": "All", "problems": "With problems", "moving": "Reassigning", "drift": "Drift"}
+ONLY = {
+    "": gettext_lazy("All"),
+    "problems": gettext_lazy("With problems"),
+    "moving": gettext_lazy("Reassigning"),
+    "drift": gettext_lazy("Drift"),
+}
 COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Size, MB|Cleanup policy"
 """The columns of the list that a user can hide, in order."""
 DRIFT_SHOWN_MAX = 50
 """Topics out of sync with their declared state that a page shows; it counts the rest. After a restore it may be all topics."""
-TABS = {"partitions": "Partitions", "configs": "Configs", "groups": "Groups", "changes": "Changes"}
+TABS = {
+    "partitions": gettext_lazy("Partitions"),
+    "configs": gettext_lazy("Configs"),
+    "groups": gettext_lazy("Groups"),
+    "changes": gettext_lazy("Changes"),
+}
 
 
 @viewer_required
@@ -78,7 +90,7 @@ def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
         [(c, values.get(c.name)) for c in shown],
         sum(1 for c in rows if c.source != "default"),
         sum(1 for c in rows if values and values.get(c.name) != c.value),
-        f"There is no topic {other}." if other and not values else "",
+        _("There is no topic {other}.").format(other=other) if other and not values else "",
     )
 
 
@@ -86,7 +98,7 @@ def compared_configs(name: str, other: str, only: str) -> ComparedConfigs:
 def topic(request: HttpRequest, name: str) -> HttpResponse:
     detail = topics.topic_detail(name)
     if detail is None:
-        return not_found(request, f"topic {name}", "topics", nav="topics")
+        return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
     tab = request.GET.get("tab", "") if request.GET.get("tab", "") in TABS else "partitions"
     context = {
         "t": detail,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 
+from console.texts import gettext_lazy
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.domain.transactions import ALL_OPEN, CoordinatorState
 from controlplane.selectors import hanging_transactions
@@ -14,8 +16,8 @@ from controlplane.selectors import transactions as selectors
 RARE_STATES = (CoordinatorState.EMPTY, CoordinatorState.DEAD, CoordinatorState.PREPARE_EPOCH_FENCE)
 """States without a filter of their own."""
 STATES = (
-    ("", "All"),
-    (ALL_OPEN, "Open"),
+    ("", gettext_lazy("All")),
+    (ALL_OPEN, gettext_lazy("Open")),
     *((s.value, s.value) for s in CoordinatorState if s not in RARE_STATES),
 )
 MINUTES_DIGITS_MAX = 6
@@ -42,7 +44,12 @@ def transaction_list(request: HttpRequest) -> HttpResponse:
 def transaction(request: HttpRequest, transactional_id: str) -> HttpResponse:
     found = selectors.transaction(transactional_id)
     if found.row is None and not found.brokers_silent and not found.offline_partitions:
-        return not_found(request, f"transactional id “{transactional_id}”", "transactions", nav="transactions")
+        return not_found(
+            request,
+            _("transactional id “{transactional_id}”").format(transactional_id=transactional_id),
+            "transactions",
+            nav="transactions",
+        )
     row = found.row
     context = {
         "t": row,

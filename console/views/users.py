@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from console import exports
@@ -45,7 +46,7 @@ def user_list(request: HttpRequest) -> HttpResponse:
 def user(request: HttpRequest, name: str) -> HttpResponse:
     detail = users.user_detail(name)
     if detail is None:
-        return not_found(request, f"SCRAM user {name}", "users", nav="users")
+        return not_found(request, _("SCRAM user {name}").format(name=name), "users", nav="users")
     return render_page(request, "console/user.html", {"u": detail}, nav="users")
 
 
@@ -78,7 +79,7 @@ def create(request: HttpRequest) -> HttpResponse:
 def change_password(request: HttpRequest, name: str) -> HttpResponse:
     detail = users.user_detail(name)
     if detail is None:
-        return not_found(request, f"SCRAM user {name}", "users", nav="users")
+        return not_found(request, _("SCRAM user {name}").format(name=name), "users", nav="users")
     form = PasswordForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -100,7 +101,7 @@ def change_password(request: HttpRequest, name: str) -> HttpResponse:
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     detail = users.user_detail(name)
     if detail is None:
-        return not_found(request, f"SCRAM user {name}", "users", nav="users")
+        return not_found(request, _("SCRAM user {name}").format(name=name), "users", nav="users")
     form = DestroyForm(name, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -108,7 +109,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            flash(request, f"User {name} deleted.")
+            flash(request, _("User {name} deleted.").format(name=name))
             return redirect_to("users")
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/user_delete.html", {"u": detail, "form": form}, nav="users", status=status)
@@ -118,7 +119,12 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 def _done(request: HttpRequest, name: str, generated: str | None, act: str) -> HttpResponse:
     """After a password was set: the page with the generated one, else the page of the user."""
     if generated is None:
-        flash(request, f"User {name} created." if act == "created" else f"Password of user {name} changed.")
+        flash(
+            request,
+            _("User {name} created.").format(name=name)
+            if act == "created"
+            else _("Password of user {name} changed.").format(name=name),
+        )
         return redirect_to("user", name)
     context = {"name": name, "password": generated, "act": act}
     return render_page(request, "console/user_created.html", context, nav="users")

@@ -17,7 +17,7 @@
 
   const subscribe = () => {
     const names = [...document.querySelectorAll("[data-refresh]")].flatMap((panel) => panel.dataset.refresh.split(" "));
-    weir.connection.send({ run, seq, subjects: [...new Set([...elements.keys(), ...names])] });
+    weir.connection.send({ run, seq, language: document.documentElement.lang, subjects: [...new Set([...elements.keys(), ...names])] });
   };
 
   const subscribeAgain = () => {

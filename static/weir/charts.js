@@ -15,7 +15,7 @@
     return step >= 86400 ? text.slice(5, 10) : text.slice(11, step < 60 ? 19 : 16);
   };
   const instant = (t, span) => `${new Date(t * 1000).toISOString().slice(span > 86400 ? 5 : 11, 19).replace("T", " ")} UTC`;
-  const exact = (value) => (value == null ? "no data" : value.toLocaleString("en", { maximumFractionDigits: 1 }));
+  const exact = (value) => (value == null ? gettext("no data") : value.toLocaleString("en", { maximumFractionDigits: 1 }));
   const colourOf = (box, name) => {
     const probe = document.createElement("span");
     probe.style.color = `var(${name})`;
@@ -78,7 +78,7 @@
     if (at == null) return;
     const values = u.data.slice(1).map((column) => exact(column[idx]));
     const close = marks.filter(([t]) => Math.abs(u.valToPos(t, "x") - left) < 5).map(([, , text]) => text);
-    readout.textContent = [instant(at, span), values.join(", greatest "), ...close.slice(0, 2)].join(" · ");
+    readout.textContent = [instant(at, span), values.join(gettext(", greatest ")), ...close.slice(0, 2)].join(" · ");
   };
 
   const build = (box) => {

@@ -65,17 +65,17 @@
   const failed = (cause) => ({ detail }) => {
     if (!byUser(detail)) return;
     showError(unsure(detail)
-      ? `${cause} It is unknown whether the operation was carried out: look at the object or at the audit log before you try again.`
-      : `${cause} Nothing was changed. Try again.`);
+      ? `${cause} ${gettext("It is unknown whether the operation was carried out: look at the object or at the audit log before you try again.")}`
+      : `${cause} ${gettext("Nothing was changed. Try again.")}`);
   };
-  document.addEventListener("htmx:sendError", failed("The console does not respond."));
-  document.addEventListener("htmx:timeout", failed("The console did not respond in time."));
+  document.addEventListener("htmx:sendError", failed(gettext("The console does not respond.")));
+  document.addEventListener("htmx:timeout", failed(gettext("The console did not respond in time.")));
   // An error page of a proxy has no #main: it would replace the page by nothing.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { xhr, target } = event.detail;
     if (target?.id !== "main" || xhr.status < 500 || xhr.responseText.includes('id="main"')) return;
     event.detail.shouldSwap = false;
-    failed(`The console answered with an error (${xhr.status}).`)(event);
+    failed(interpolate(gettext("The console answered with an error (%(status)s)."), { status: xhr.status }, true))(event);
   });
 
   // Ctrl+Enter: the button of the form with the focus, and nothing if it is disabled. Without a form the page's next step, never a deletion.
@@ -106,7 +106,8 @@
       errors[0].tabIndex = -1;
       errors[0].focus();
     }
-    announce(errors.length > 1 ? `${errors.length} errors. ${errors[0].textContent}` : errors[0].textContent);
+    const count = interpolate(ngettext("%(count)s error.", "%(count)s errors.", errors.length), { count: errors.length }, true);
+    announce(errors.length > 1 ? `${count} ${errors[0].textContent}` : errors[0].textContent);
     return true;
   };
   const focusPage = () => {

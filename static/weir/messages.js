@@ -25,7 +25,7 @@
     const button = event.target.closest("[data-copy]");
     if (!button) return;
     const done = await copy(button.nextElementSibling.textContent);
-    button.textContent = done ? "Copied" : "Not copied";
-    setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
+    button.textContent = done ? gettext("Copied") : gettext("Not copied");
+    setTimeout(() => (button.textContent = gettext("Copy")), COPIED_MS);
   });
 })();

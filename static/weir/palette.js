@@ -27,7 +27,7 @@
       choose(options()[0]);
     } catch (error) {
       if (error.name === "AbortError") return;
-      list().textContent = "The console does not answer.";
+      list().textContent = gettext("The console does not answer.");
     }
   };
   const open = async () => {

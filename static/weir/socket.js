@@ -22,7 +22,7 @@
     socket.onopen = () => {
       attempts = 0;
       disconnectedAt = null;
-      showState("on", "live");
+      showState("on", gettext("live"));
       document.dispatchEvent(new CustomEvent("weir:connected"));
     };
     socket.onmessage = (event) => {
@@ -35,7 +35,7 @@
       if (event.code === SIGNED_OUT) return location.reload();
       if (paused) return;
       disconnectedAt ??= performance.now();
-      showState("cut", "reconnecting");
+      showState("cut", gettext("reconnecting"));
       setTimeout(connect, RETRY_MS[Math.min(attempts++, RETRY_MS.length - 1)] * (0.75 + Math.random() / 2));
     };
   };
@@ -45,9 +45,9 @@
     if (paused) {
       disconnectedAt = null;
       socket?.close();
-      showState("", "paused");
+      showState("", gettext("paused"));
     } else {
-      showState("", "connecting");
+      showState("", gettext("connecting"));
       connect();
     }
   };

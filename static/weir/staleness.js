@@ -11,7 +11,7 @@
   const ageNow = () => (age_s === null ? null : age_s + (performance.now() - receivedAt) / 1000);
 
   const ageText = (seconds) => {
-    if (seconds === null) return "never";
+    if (seconds === null) return gettext("never");
     if (seconds < 120) return `${Math.floor(seconds)} s`;
     return seconds < 7200 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
   };
@@ -20,13 +20,16 @@
   const warning = (seconds) => {
     const stale = seconds !== null && seconds > STALE_S;
     const text = ageText(seconds);
-    const withAge = (cause) => ({ text: seconds === null ? cause : `${cause} The data on this page is ${text} old.`, healthOld: true });
-    if (weir.connection.isPaused()) return stale ? withAge("Live updates are paused.") : null;
-    if (weir.connection.disconnectedMs() > DISCONNECTED_S * 1000) return withAge("The console does not respond. Reconnecting.");
+    const old = interpolate(gettext("The data on this page is %(age)s old."), { age: text }, true);
+    const withAge = (cause) => ({ text: seconds === null ? cause : `${cause} ${old}`, healthOld: true });
+    if (weir.connection.isPaused()) return stale ? withAge(gettext("Live updates are paused.")) : null;
+    if (weir.connection.disconnectedMs() > DISCONNECTED_S * 1000) return withAge(gettext("The console does not respond. Reconnecting."));
     if (!stale) return null;
-    if (!zookeeperAway) return withAge("The cluster monitor does not report.");
-    const current = samplesCurrent ? "; offsets and lag are current" : "";
-    return { text: `ZooKeeper does not respond: leaders, replicas and topics are ${text} old${current}.`, healthOld: false };
+    if (!zookeeperAway) return withAge(gettext("The cluster monitor does not report."));
+    const away = samplesCurrent
+      ? gettext("ZooKeeper does not respond: leaders, replicas and topics are %(age)s old; offsets and lag are current.")
+      : gettext("ZooKeeper does not respond: leaders, replicas and topics are %(age)s old.");
+    return { text: interpolate(away, { age: text }, true), healthOld: false };
   };
 
   const show = () => {

@@ -13,13 +13,13 @@
     if (!document.hidden && state !== "ended") send({ do: "visible" });
   };
 
-  const LABELS = { starting: "Starting", live: "Live", paused: "Paused", ended: "Ended" };
+  const LABELS = { starting: gettext("Starting"), live: gettext("Live"), paused: gettext("Paused"), ended: gettext("Ended") };
   const showState = (now, note) => {
     const before = state;
     state = now;
     part("state").textContent = LABELS[now];
     for (const name of ["pause", "stop"]) button(name).disabled = now !== "live" && now !== "paused";
-    button("pause").firstChild.textContent = now === "paused" ? "Resume " : "Pause ";
+    button("pause").firstChild.textContent = `${now === "paused" ? gettext("Resume") : gettext("Pause")} `;
     button("start").hidden = now !== "ended";
     part("reason").textContent = note;
     // A screen reader announces changes of the state only: the numbers change twice a second.
@@ -69,7 +69,7 @@
     else check();
   });
   document.addEventListener("weir:disconnected", () => {
-    if (tail() && state !== "ended") showState("starting", "The connection was lost. The tail starts again when it is back.");
+    if (tail() && state !== "ended") showState("starting", gettext("The connection was lost. The tail starts again when it is back."));
   });
   document.addEventListener("htmx:afterSettle", check);
   document.addEventListener("htmx:historyRestore", check);

@@ -49,7 +49,7 @@ UNFORMATTED_TABLES = {
     "brokerd/config/remote.py",
     "brokerd/config/security.py",
     "brokerd/wire/apis.py",
-    "console/fragments.py",
+    "console/states.py",
     "controlplane/domain/alert.py",
     "controlplane/domain/health.py",
     "tests/cli/calls.py",

@@ -19,7 +19,7 @@ def row(**fields: Any) -> Any:
 @pytest.mark.parametrize("source", list(BrokerConfigSource))
 def test_each_source_has_a_label_and_only_the_default_is_faint(source: BrokerConfigSource) -> None:
     shown = tags.config_source(source.value)
-    assert tags.LABELS[source] in shown and ("sub" in shown) is (source == BrokerConfigSource.DEFAULT)
+    assert str(tags.LABELS[source]) in shown and ("sub" in shown) is (source == BrokerConfigSource.DEFAULT)
 
 
 def test_a_value_is_shown_with_its_meaning_unless_it_is_sensitive() -> None:

@@ -1,0 +1,66 @@
+"""States of objects: their tone, and their label where it differs from the stored word.
+
+Invariants: each state that a page shows has a tone. Colour means state only. The REST API returns the stored words. Does not contain: HTML
+(`console.fragments`).
+"""
+
+from __future__ import annotations
+
+from console.texts import gettext_lazy
+
+# Tone of each state: amber degraded, red data at risk, blue in progress, grey unknown or finished, "" normal.
+TONES: dict[str, str] = {
+    # health, brokers
+    "healthy": "", "degraded": "amber", "at_risk": "red", "unknown": "grey", "alive": "", "down": "red", "silent": "amber",
+    "cordoned": "amber", "demoted": "amber", "demoting": "amber", "restarting": "blue", "catching_up": "blue", "skipped": "grey", "empty": "", "corrupt": "red", "disk": "red", "lost": "amber", "diverged": "amber",
+    # topics, partitions, replicas
+    "active": "", "in_sync": "", "creating": "blue", "changing": "blue", "deleting": "blue", "drift": "amber", "moving": "blue",
+    "offline": "red", "under_min_isr": "red", "under_replicated": "amber", "out_of_sync": "amber", "leader": "", "follower": "",
+    # elections of preferred leaders
+    "electable": "blue", "preferred_leads": "", "no_leader": "red", "broker_offline": "amber", "leadership_disabled": "amber", "not_in_isr": "amber", "handing_over": "blue",
+    # groups
+    "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
+    # transactions
+    "Ongoing": "blue", "PrepareCommit": "blue", "PrepareAbort": "blue", "PrepareEpochFence": "blue", "CompleteCommit": "", "CompleteAbort": "grey",
+    # moves, parts, recoveries, jobs
+    "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
+    "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
+    "bootstrapping": "blue", "ready": "", "truncating": "amber", "unfit": "red", "deadline_passed": "amber", "submitted": "blue", "copying": "blue", "comparing": "blue", "reverted": "grey", "part.rejected": "red", "asked": "blue",
+    "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
+    "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
+    # disks of log directories ("healthy" and "failed" are above)
+    "slow": "amber", "hung": "red",
+    # plans, proposals
+    "saved": "grey", "dropped": "grey",
+    "open": "amber", "rejected": "grey", "withdrawn": "grey", "expired": "grey",
+    # changes
+    "pending": "blue", "confirmed": "", "unchanged": "grey", "refused": "amber",
+    # notifications
+    "sending": "blue", "retrying": "amber", "delivered": "", "failing": "red", "delivering": "", "disabled": "grey", "unused": "grey",
+    # acls
+    "allow": "", "deny": "",
+}  # fmt: skip
+
+
+STATE_LABELS = {
+    "asked": gettext_lazy("requested"),
+    "deadline_passed": gettext_lazy("retention deadline passed"),
+    "dropped": gettext_lazy("archived"),
+    "demoted": gettext_lazy("leadership off"),
+    "moving": gettext_lazy("reassigning"),
+    "electable": gettext_lazy("would change"),
+    "preferred_leads": gettext_lazy("preferred leader"),
+    "not_in_isr": gettext_lazy("not in ISR"),
+    "silent": gettext_lazy("not responding"),
+    "unfit": gettext_lazy("mode not possible"),
+    "unused": gettext_lazy("not used yet"),
+    "waiting": gettext_lazy("queued"),
+}
+"""Label of a state where it differs from the stored value. The REST API returns the stored value."""
+
+OUTCOME_LABELS = {
+    "confirmed": gettext_lazy("succeeded"),
+    "unchanged": gettext_lazy("no change"),
+    "refused": gettext_lazy("rejected"),
+}
+"""Label of a change's outcome where it differs from the stored value."""

@@ -1,0 +1,126 @@
+"""Texts of the domain that pages show in the language of the user: health checks, titles and next steps of alerts, labels of figures, states.
+
+The domain knows no languages. Its constant texts are English, and they are the keys of the catalogues. Invariant: `texts` lists each text that
+`translated` is called with; tests/unit/console/test_catalogues.py compares the list with the catalogues. Does not contain: texts that are stored with their
+figures, for example the notes of a move, which stay English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import get_language, gettext, ngettext
+
+from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
+from controlplane.domain import alert, alert_thresholds, anomaly, healing, health, history
+from controlplane.domain.alert_types import AlertKind
+from controlplane.selectors import top
+
+LISTED = (
+    "ACLs",
+    "alerts",
+    "archives",
+    "changes",
+    "channels",
+    "clients",
+    "configs",
+    "deliveries",
+    "differences",
+    "failures",
+    "groups",
+    "jobs",
+    "masking rules",
+    "moves",
+    "offset resets",
+    "partitions",
+    "plans",
+    "quotas",
+    "recoveries",
+    "replicas",
+    "reports",
+    "requests",
+    "resource patterns",
+    "restarts",
+    "routes",
+    "rows",
+    "runs",
+    "share groups",
+    "silences",
+    "tokens",
+    "topics",
+    "transactional IDs",
+    "users",
+)
+"""What the lists of pages have, for the line below a list."""
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(text, its plural or "") of the domain and of LISTED."""
+    for rule in health.RULES:
+        yield from ((t, "") for t in (rule.title, rule.why, rule.do))
+    for action in healing.RULES.values():
+        yield from ((action.text, ""), (action.when, ""))
+    yield from ((threshold.text, "") for threshold in alert_thresholds.RULES.values())
+    yield from ((watched.label, "") for watched in anomaly.WATCHED)
+    yield from ((figure.label, "") for figures in history.FIGURES.values() for figure in figures)
+    yield from ((figure.label, "") for figures in top.FIGURES.values() for figure in figures)
+    yield from ((short, "") for short in alert.BRIEFS.values())
+    yield from ((r.do, "") for r in alert.RULES)
+    yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
+    yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
+    yield from ((word_text(kind), "") for kind in [*AlertKind, *health.CheckState, *healing.HealingMode])
+    yield from ((singular(what), what) for what in LISTED)
+
+
+OUTCOME_WORDS = ("failed", "pending", "unknown")
+
+
+def word_text(word: str) -> str:
+    """`under_min_isr` as words."""
+    return str(word).replace("_", " ")
+
+
+def singular(what: str) -> str:
+    return what[:-3] + "y" if what.endswith("ies") else what[:-1]
+
+
+def translated(text: object) -> str:
+    """A text of `texts` in the language of the request. Another text, for example a name, stays as it is."""
+    return gettext(str(text)) if text else ""
+
+
+def listed(what: str, count: int) -> str:
+    """One of LISTED, for `count` objects."""
+    return ngettext(singular(what), what, count)
+
+
+def alert_text(kind: str, subject: str, text: str) -> str:
+    """The text of an alert. It is stored in English with its figures; other languages show the short text of its kind."""
+    if (get_language() or "en") == "en":
+        return text
+    return alert_title(kind, subject, text)
+
+
+def alert_title(kind: str, subject: str, text: str) -> str:
+    """The short text of an alert, as `controlplane.domain.alert.brief`, in the language of the request."""
+    short = alert.BRIEFS.get(AlertKind(kind), text)
+    if "{}" not in short:
+        return translated(short)
+    return translated(short).format(subject) if subject else text
+
+
+def alert_do(kind: str, do: str) -> str:
+    """What to do about an alert: the text of its kind, if it has no figures, else the stored one."""
+    rule = next((r.do for r in alert.RULES if r.kind == kind), "")
+    return translated(do) if do == rule else _without_figures(kind, do, rule)
+
+
+def _without_figures(kind: str, do: str, rule: str) -> str:
+    """English, and other languages where a figure is a part of the sentence, show the stored text. `{down}` is an addition to a sentence."""
+    if (get_language() or "en") == "en" or not rule or {"{needs}", "{limit}"} & set(_placeholders(rule)):
+        return do
+    return translated(rule).format(down="")
+
+
+def _placeholders(rule: str) -> list[str]:
+    return [word for word in ("{down}", "{needs}", "{limit}") if word in rule]

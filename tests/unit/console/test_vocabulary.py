@@ -1,0 +1,19 @@
+"""Texts of the domain in the language of the user."""
+
+from __future__ import annotations
+
+from django.utils import translation
+
+from console import vocabulary
+
+
+def test_an_alert_is_translated_by_its_kind() -> None:
+    stored = ("broker_down", "3", "Broker 3 is down: 20 replicas are offline.")
+    assert vocabulary.alert_text(*stored) == stored[2]
+    do = "Start the brokers of the missing replicas (down now: 3). If they are permanently lost, move the partitions to other brokers."
+    assert vocabulary.alert_do("partitions_under_min_isr", do) == do
+    with translation.override("zh-hans"):
+        assert vocabulary.alert_text(*stored) == "Broker 3 已宕机。"
+        assert vocabulary.alert_do("partitions_under_min_isr", do).startswith("启动缺失副本的 Broker。")
+        raised = "Raise retention.ms of the topic, or make the group faster. If the group is no longer used, delete it."
+        assert vocabulary.alert_do("group_retention", raised) == raised, "the config is a part of the sentence"

@@ -1,0 +1,56 @@
+"""How a user chooses the language; the texts of the scripts; what is not translated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.test import Client
+
+from controlplane.models import Change
+
+CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN,zh;q=0.9,en;q=0.8"}
+
+
+def test_english_is_the_default_and_the_browser_may_ask_for_chinese(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.get("/brokers/").content.decode()
+    assert '<html lang="en"' in page and "<h1>Brokers</h1>" in page
+    assert operator.get("/brokers/", HTTP_ACCEPT_LANGUAGE="fr").content.decode().count("Rolling restart") > 0
+    page = operator.get("/topics/", **CHINESE).content.decode()
+    assert '<html lang="zh-hans"' in page and "副本不足" in page and "/texts/zh-hans.js" in page
+
+
+def test_the_switch_keeps_the_language_in_a_cookie(seeded: dict[str, Any], operator: Client) -> None:
+    answer = operator.post("/language/", {"language": "zh-hans", "next": "/alerts/?only=ended"})
+    assert answer.status_code == 302 and answer["Location"] == "/alerts/?only=ended"
+    assert "告警" in operator.get("/alerts/").content.decode()
+    assert operator.post("/language/", {"language": "en", "next": "https://example.org/"})["Location"] == "/"
+    assert '<html lang="en"' in operator.get("/alerts/", **CHINESE).content.decode(), (
+        "the choice is stronger than the browser"
+    )
+
+
+def test_the_log_in_page_and_the_error_pages_have_the_language(client: Client, db: None) -> None:
+    assert "登录" in client.get("/login/", **CHINESE).content.decode()
+    assert "页面不存在" in client.get("/no-such-page/", **CHINESE).content.decode()
+
+
+def test_the_api_answers_in_english_and_its_reference_does_not(seeded: dict[str, Any], operator: Client) -> None:
+    answer = operator.get("/api/v1/topics/none", **CHINESE)
+    assert answer.status_code == 404 and answer.content.isascii() and answer["Content-Language"] == "en"
+    refused = operator.post("/api/v1/topics", {"name": "a b", "surplus": 1}, content_type="application/json", **CHINESE)
+    assert refused.status_code == 400 and refused.content.isascii()
+    assert "请求体" in operator.get("/api/v1/docs/topics/", **CHINESE).content.decode()
+
+
+def test_the_audit_log_stores_no_translated_text(seeded: dict[str, Any], operator: Client) -> None:
+    newest = Change.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    operator.post("/brokers/2/cordon/", {"comment": "disk"}, **CHINESE)
+    made = Change.objects.filter(pk__gt=newest)
+    assert made and all(f"{c.verb} {c.object_kind} {c.object_name} {c.detail} {c.comment}".isascii() for c in made)
+
+
+def test_the_texts_of_scripts_are_a_catalogue_of_the_language(client: Client, db: None) -> None:
+    answer = client.get("/texts/zh-hans.js")
+    assert answer.status_code == 200 and answer["Content-Type"].startswith("text/javascript")
+    assert "\\u5b9e\\u65f6\\u66f4\\u65b0\\u5df2\\u6682\\u505c" in answer.content.decode(), "Live updates are paused."
+    assert client.get("/texts/fr.js").status_code == 404

@@ -1,0 +1,23 @@
+"""The language of a response: that of the console's language switch (a cookie), else that of the browser (Accept-Language), else English.
+
+Invariant: the REST API answers in English, whatever the browser prefers, because programs and audit records keep its texts. Its reference under
+/api/v1/docs/ is a page of the console. Does not contain: translations (locale/) and the rules for texts (docs/how-to/add-a-text.md).
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.middleware.locale import LocaleMiddleware
+from django.utils import translation
+
+API_PREFIX, API_PAGES_PREFIX = "/api/", "/api/v1/docs/"
+
+
+class Language(LocaleMiddleware):
+    def process_request(self, request: HttpRequest) -> None:
+        if request.path_info.startswith(API_PREFIX) and not request.path_info.startswith(API_PAGES_PREFIX):
+            translation.activate(settings.LANGUAGE_CODE)
+            request.LANGUAGE_CODE = settings.LANGUAGE_CODE
+        else:
+            super().process_request(request)
