@@ -236,7 +236,7 @@ def config_text(name: str, value: str) -> str:
         for unit, ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
             if amount % ms == 0:
                 return f"{amount // ms} {unit}"
-        return duration_text(amount / 1000)
+        return f"{amount / 1000} s"
     return ""
 
 

@@ -116,6 +116,7 @@ def test_unread_records_that_retention_deletes_soon_are_red(seconds: float, tone
         ("segment.bytes", "999", ""),
         ("retention.ms", "604800000", "7 d"),
         ("segment.ms", "5400000", "90 min"),
+        ("segment.ms", "1500", "1.5 s"),
         ("cleanup.policy", "compact", ""),
         ("min.insync.replicas", "2", ""),
     ],
