@@ -14,7 +14,11 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+=======
+.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+>>>>>>> 38fab12 (bench: read a backlog with one and ten consumers beside Kafka)
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -177,6 +181,9 @@ bench-cold-cache: setup  ## newest records that stay in memory while a consumer 
 
 bench-hostile: setup  ## produce latency beside a hostile client with 1,000 connections, here and on Apache Kafka; some four minutes (options: make bench-hostile ARGS='--connections 200')
 	$(BIN)/python -m bench.hostile $(ARGS)
+
+bench-readers: setup  ## rate at which one and ten consumers read a backlog, beside Apache Kafka; some three minutes (options: make bench-readers ARGS='--rounds 3')
+	$(BIN)/python -m bench.readers $(ARGS)
 
 bench-profile: setup  ## CPU profile of the brokers for a row of bench-peer, by py-spy: make bench-profile ARGS="'rate-10000-1-topic-1-partition-1kb RF 3'"
 	$(BIN)/python -m bench.profile $(ARGS)
