@@ -14,11 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
-=======
-.PHONY: help fuzz setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
->>>>>>> 38fab12 (bench: read a backlog with one and ten consumers beside Kafka)
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
