@@ -103,7 +103,7 @@ def object_url(scope: str, subject: str) -> str:
     if scope == CheckScope.CLUSTER or not subject:
         return ""
     try:
-        return reverse(str(scope), args=[subject])
+        return reverse(str(scope).replace("_", "-"), args=[subject])
     except NoReverseMatch:
         return ""
 

@@ -7,6 +7,8 @@ from django.utils.translation import gettext as _
 
 from console.forms import DestroyForm
 from console.fragments import outcome_label
+from console.history_charts import page_charts
+from console.panels import lazy
 from console.views.shell import (
     actor,
     flash,
@@ -35,7 +37,8 @@ def share_group(request: HttpRequest, group_id: str) -> HttpResponse:
     found = selectors.share_group(group_id)
     if _absent(found):
         return not_found(request, _("share group “{group_id}”").format(group_id=group_id), "share-groups", nav="groups")
-    return render_page(request, "console/share_group.html", {"g": found}, nav="groups")
+    charts = lazy(page_charts, request, f"share_group:{group_id}", "lag_records", "member_count")
+    return render_page(request, "console/share_group.html", {"g": found, "h": charts}, nav="groups")
 
 
 @operator_required

@@ -19,7 +19,9 @@ HISTORY = serializers.shape(selectors.FigureHistory)
 
 
 class HistoryQuery(drf.Serializer[Any]):
-    subject = drf.CharField(help_text="cluster, topic:NAME, group:ID, broker:ID or partition:TOPIC:INDEX.")
+    subject = drf.CharField(
+        help_text="cluster, topic:NAME, group:ID, share_group:ID, broker:ID or partition:TOPIC:INDEX."
+    )
     figure = drf.CharField(help_text="A figure of this kind of subject; the error of an unknown one lists them.")
     since = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: an hour before `until`.")
     until = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: now.")

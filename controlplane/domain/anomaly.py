@@ -79,6 +79,7 @@ WATCHED: tuple[WatchedFigure, ...] = (
     WatchedFigure(HistorySubject.CLUSTER, "records_per_s", "Records in per second of the cluster", True, 10, True),
     WatchedFigure(HistorySubject.TOPIC, "records_per_s", "Records in per second of a topic", True, 10, False),
     WatchedFigure(HistorySubject.GROUP, "lag_s", "Longest lag of a group", False, 30, True),
+    WatchedFigure(HistorySubject.SHARE_GROUP, "lag_records", "Lag of a share group", False, 1_000, True),
     WatchedFigure(HistorySubject.BROKER, "disk_used_bytes", "Disk used by a broker", False, 1e9, False),
 )
 WATCHED_OF: dict[str, WatchedFigure] = {w.name: w for w in WATCHED}

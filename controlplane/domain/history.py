@@ -31,6 +31,7 @@ class HistorySubject(StrEnum):
     CLUSTER = "cluster"
     TOPIC = "topic"
     GROUP = "group"
+    SHARE_GROUP = "share_group"
     BROKER = "broker"
     PARTITION = "partition"
 
@@ -43,6 +44,7 @@ class Unit(StrEnum):
     MILLISECONDS = "ms"
     PARTITIONS = "partitions"
     REPLICAS = "replicas"
+    MEMBERS = "members"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
         HistoryFigure("lag_s", Unit.SECONDS, "Longest lag, seconds"),
         HistoryFigure("consumed_per_s", Unit.RECORDS_PER_S, "Consumed records per second"),
     ),
+    HistorySubject.SHARE_GROUP: (
+        HistoryFigure("lag_records", Unit.RECORDS, "Lag, records"),
+        HistoryFigure("member_count", Unit.MEMBERS, "Members"),
+    ),
     HistorySubject.BROKER: (
         HistoryFigure("produce_p99_ms", Unit.MILLISECONDS, "Produce latency p99, ms"),
         HistoryFigure("disk_used_bytes", Unit.BYTES, "Disk used, bytes"),
@@ -90,7 +96,7 @@ def figure_of(subject: str, name: str) -> HistoryFigure:
     kind, separator, rest = subject.partition(":")
     known = {k.value for k in HistorySubject}
     if kind not in known or (kind == HistorySubject.CLUSTER) != (not separator) or (separator and not rest):
-        forms = "cluster, topic:NAME, group:ID, broker:ID, partition:TOPIC:INDEX"
+        forms = "cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX"
         raise Rejected(f"There is no subject {subject!r}. A subject has one of these forms: {forms}.", "subject")
     figures = {f.name: f for f in FIGURES[HistorySubject(kind)]}
     if name not in figures:

@@ -12,7 +12,7 @@ BLOCK_SERIES = 1000
 
 
 class HistorySeries(models.Model):
-    """One figure of one subject: `cluster`, `topic:NAME`, `group:ID`, `broker:ID`, `partition:TOPIC:INDEX`."""
+    """One figure of one subject: `cluster`, `topic:NAME`, `group:ID`, `share_group:ID`, `broker:ID`, `partition:TOPIC:INDEX`."""
 
     subject = models.CharField(max_length=300)
     figure = models.CharField(max_length=40)

@@ -51,6 +51,10 @@ class HistoryFigures:
             yield f"group:{name}", "lag_records", group.lag_records
             yield f"group:{name}", "lag_s", None if group.lag_ms_max is None else group.lag_ms_max / 1000
             yield f"group:{name}", "consumed_per_s", group.consumed_per_s
+        for name, shared in metrics.share_groups.latest.items():
+            if now_ms - metrics.share_groups.at_ms[name] <= GROUP_MS_MAX:
+                yield f"share_group:{name}", "lag_records", shared.lag_records
+                yield f"share_group:{name}", "member_count", len(shared.members)
         yield from _brokers(image, metrics)
         yield from self._latencies(metrics)
         if sum(t.partition_count for t in image.topics.values()) <= PARTITIONS_MAX:

@@ -13,6 +13,7 @@ FED = {
     HistorySubject.CLUSTER: ("records_per_s", "lag_records", "size_bytes", "under_replicated", "offline"),
     HistorySubject.TOPIC: ("records_per_s", "size_bytes"),
     HistorySubject.GROUP: ("lag_records", "lag_s", "consumed_per_s"),
+    HistorySubject.SHARE_GROUP: ("lag_records", "member_count"),
     HistorySubject.BROKER: ("disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync", "leaders"),
     HistorySubject.PARTITION: ("size_bytes", "replicas_in_sync"),
 }
@@ -43,6 +44,9 @@ def _values(kind: str, data: dict[str, Any]) -> Iterator[tuple[HistorySubject, s
                 f"group:{g['group_id']}",
                 {**g, "lag_s": None if lag_ms is None else lag_ms / 1000},
             )
+    elif kind == live_events.SHARE_GROUPS:
+        for g in data["groups"]:
+            yield HistorySubject.SHARE_GROUP, f"share_group:{g['group_id']}", g
     elif kind == live_events.BROKERS:
         for b in data["brokers"]:
             yield HistorySubject.BROKER, f"broker:{b['broker_id']}", {**b, **_broker(b)}

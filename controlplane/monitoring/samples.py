@@ -152,7 +152,9 @@ class MetricsCache:
         if not failed and samples:
             changed.groups_gone |= self.lags.forget_groups(now_ms)
         complete = not failed and bool(samples)
-        changed.share_groups, changed.share_groups_gone = self.share_groups.take(samples, complete=complete)
+        changed.share_groups, changed.share_groups_gone = self.share_groups.take(
+            samples, complete=complete, now_ms=now_ms
+        )
         return changed
 
     def _facts(self, image: Image) -> Callable[[Key], PartitionFacts | None]:

@@ -14,18 +14,21 @@ from controlplane.clients.share_groups import DescribedShareGroup
 class ShareGroupSamples:
     def __init__(self) -> None:
         self.latest: dict[str, DescribedShareGroup] = {}
+        self.at_ms: dict[str, int] = {}
+        """The time of the last sample of each group."""
 
-    def take(self, samples: Sequence[BrokerSample], *, complete: bool) -> tuple[set[str], set[str]]:
-        """(groups that changed, groups that are gone). `complete`: every broker answered."""
+    def take(self, samples: Sequence[BrokerSample], *, complete: bool, now_ms: int) -> tuple[set[str], set[str]]:
+        """(groups that changed, groups that are gone). `complete`: every broker answered. `now_ms`: Unix ms."""
         found: dict[str, DescribedShareGroup] = {}
         for group in (g for s in samples for g in s.share_groups or ()):
             # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
             if group.group_id not in found or found[group.group_id].epoch < group.epoch:
                 found[group.group_id] = group
+                self.at_ms[group.group_id] = now_ms
         changed = {name for name, group in found.items() if self.latest.get(name) != group}
         self.latest.update(found)
         complete = complete and all(s.share_groups is not None for s in samples)
         gone = self.latest.keys() - found.keys() if complete else set[str]()
         for name in gone:
-            del self.latest[name]
+            del self.latest[name], self.at_ms[name]
         return changed, gone

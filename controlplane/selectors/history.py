@@ -152,6 +152,21 @@ def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[S
     return found
 
 
+def newest(kind: domain.HistorySubject, figure: str) -> dict[str, float]:
+    """The newest recorded value of a figure of each object of a kind, by the name of the object. Objects without a value in the last minute are left
+    out."""
+    begins = f"{kind}:"
+    series = HistorySeries.objects.filter(subject__startswith=begins, figure=figure)
+    names = {i: subject.removeprefix(begins) for i, subject in series.values_list("pk", "subject")}
+    now = timezone.now().timestamp()
+    found: dict[str, tuple[int, float]] = {}
+    for series_id, at, code in _framed(names.keys(), int(now) - MINUTE_S, now):
+        value = history_codes.value_of(code)
+        if value is not None:
+            found[names[series_id]] = max(found.get(names[series_id], (0, 0.0)), (at, value))
+    return {name: value for name, (_, value) in sorted(found.items())}
+
+
 def _from_lake(
     keys: Sequence[SeriesKey], first: int, until: int, step_s: int
 ) -> tuple[dict[tuple[str, str, int], Step], LakePart, str]:

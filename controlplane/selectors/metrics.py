@@ -11,9 +11,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from controlplane.domain.history import HistorySubject
 from controlplane.models import Broker, ConsumerGroup, Move, ObservedTopic
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import open_alerts
+from controlplane.selectors.history import newest
 from controlplane.selectors.overview import overview
 
 Labels = Mapping[str, str | int]
@@ -28,6 +30,9 @@ def exposition(*, topics: bool = False) -> bytes:
 
     def of_groups(name: str) -> Series:
         return [({"group": g.pk}, getattr(g, name)) for g in groups]
+
+    def of_share_groups(name: str) -> Series:
+        return [({"group": g}, value) for g, value in newest(HistorySubject.SHARE_GROUP, name).items()]
 
     moves = list(
         Move.objects.filter(state__in=WORKING_STATES)
@@ -122,6 +127,12 @@ def exposition(*, topics: bool = False) -> bytes:
             "Lag of a group in records, of the partitions whose lag is known.",
             of_groups("lag_records"),
         ),
+        (
+            "weir_share_group_lag_records",
+            "Records of a share group whose delivery has not ended, of the partitions whose lag is known. Three significant digits.",
+            of_share_groups("lag_records"),
+        ),
+        ("weir_share_group_members", "Members of a share group.", of_share_groups("member_count")),
         (
             "weir_group_lag_seconds",
             "Age of the oldest unread record of a group.",

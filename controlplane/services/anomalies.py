@@ -88,6 +88,7 @@ def _watched() -> dict[SeriesKey, WatchedFigure]:
             .order_by("-lag_ms_max", "group_id")
             .values_list("group_id", flat=True)[:WATCHED_MAX]
         ],
+        HistorySubject.SHARE_GROUP: [f"share_group:{name}" for name in _greatest_share_groups()],
         HistorySubject.BROKER: [
             f"broker:{i}" for i in Broker.objects.filter(alive=True).values_list("broker_id", flat=True)[:WATCHED_MAX]
         ],
@@ -98,6 +99,11 @@ def _watched() -> dict[SeriesKey, WatchedFigure]:
         if watched is not None:
             found[subject, figure] = watched
     return found
+
+
+def _greatest_share_groups() -> list[str]:
+    lags = history.newest(HistorySubject.SHARE_GROUP, "lag_records")
+    return sorted(lags, key=lambda name: (-lags[name], name))[:WATCHED_MAX]
 
 
 def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:

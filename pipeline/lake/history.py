@@ -31,7 +31,11 @@ TIMESTAMP_ID = 3
 
 POINTS_SCHEMA = Schema(
     NestedField(
-        1, "subject", StringType(), required=True, doc="cluster, topic:NAME, group:ID, broker:ID, partition:TOPIC:INDEX"
+        1,
+        "subject",
+        StringType(),
+        required=True,
+        doc="cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX",
     ),
     NestedField(2, "figure", StringType(), required=True),
     NestedField(TIMESTAMP_ID, "timestamp", TimestamptzType(), required=True, doc="begin of the minute"),

@@ -8,6 +8,7 @@ from brokerd.cluster.latency_buckets import BOUNDS_MS
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import GroupSample
+from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.history import figure_of
 from controlplane.monitoring import history_figures as module
 from controlplane.monitoring.history_figures import GROUP_MS_MAX, HistoryFigures
@@ -115,3 +116,12 @@ def test_produce_latency_is_the_p99_between_two_times(world: World) -> None:
     assert key not in counted(50_000, b0=3), "the broker has restarted"
     metrics.take([], {1: "no answer"}, world.image, 60_000)
     assert key not in figures.collect(world.image, metrics, 60_000)
+
+
+def test_a_share_group_without_a_recent_sample_is_unknown(world: World) -> None:
+    shared = DescribedShareGroup("workers", "Empty", 1, "simple", (), (SharePartitionOffset("flights", 0, 1, 3),))
+    metrics, figures = MetricsCache(), HistoryFigures()
+    metrics.take([BrokerSample(1, 10_000, share_groups=(shared,))], {}, world.image, 10_000)
+    found = figures.collect(world.image, metrics, 10_000 + GROUP_MS_MAX)
+    assert (found["share_group:workers", "lag_records"], found["share_group:workers", "member_count"]) == (3, 0)
+    assert ("share_group:workers", "lag_records") not in figures.collect(world.image, metrics, 10_001 + GROUP_MS_MAX)

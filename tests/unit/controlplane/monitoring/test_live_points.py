@@ -38,6 +38,12 @@ def test_unknown_figures_are_left_out() -> None:
     }
 
 
+def test_share_groups() -> None:
+    group = {"group_id": "workers", "lag_records": None, "member_count": 2}
+    assert of("share_groups", {"groups": [group]}) == {("share_group:workers", "member_count"): 2}
+    assert of("share_groups", {"groups": [{**group, "lag_records": 7}]})["share_group:workers", "lag_records"] == 7
+
+
 def test_brokers_and_partitions() -> None:
     broker = {"broker_id": 1, "replicas": 5, "replicas_out_of_sync": 2, "leaders": 1, "size_bytes": None}
     known = {("broker:1", "replicas_in_sync"): 3, ("broker:1", "replicas_out_of_sync"): 2, ("broker:1", "leaders"): 1}

@@ -42,6 +42,6 @@ def test_switches_change_the_default() -> None:
     assert alerting() == {w.name for w in WATCHED if w.alerts}
     AnomalySwitch.objects.create(name="topic.records_per_s", alerts=True, changed_by="alice")
     AnomalySwitch.objects.create(name="cluster.records_per_s", alerts=False, changed_by="alice")
-    assert alerting() == {"topic.records_per_s", "group.lag_s"}
+    assert alerting() == {"topic.records_per_s", "group.lag_s", "share_group.lag_records"}
     row = next(f for f in watched_figures() if f.name == "cluster.records_per_s")
     assert (row.alerts, row.default, row.changed_by) == (False, True, "alice")

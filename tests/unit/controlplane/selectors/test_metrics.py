@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from controlplane.models import Broker, ObservedTopic
+from controlplane.monitoring.history import HistoryRecorder
 from controlplane.selectors import metrics
 from tests.unit.console.seed import group
+from tests.unit.controlplane.history_rows import record
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +36,15 @@ def test_figures_of_the_cluster_its_brokers_and_groups(world: World) -> None:
     assert found["weir_group_lag_records"] == {("billing",): 5}
     assert found["weir_group_lag_seconds"] == {("billing",): 0.005}, "in seconds"
     assert found["weir_group_status"] == {("billing", "stalled"): 1}
+
+
+def test_share_groups_have_their_newest_recorded_figures(world: World) -> None:
+    now = int(timezone.now().timestamp()) // 10 * 10
+    lag, members = ("share_group:workers", "lag_records"), ("share_group:workers", "member_count")
+    record(HistoryRecorder(), {now - 90: {lag: 9, members: 3}, now - 30: {lag: 5}, now - 20: {lag: 7}})
+    found = samples()
+    assert found["weir_share_group_lag_records"] == {("workers",): 7}
+    assert "weir_share_group_members" not in found, "the last value is too old"
 
 
 def test_an_unknown_figure_has_no_sample(world: World) -> None:

@@ -94,3 +94,15 @@ def test_alerts_are_switched_by_figure_and_limited(world: World) -> None:
     assert (row.alerts, row.changed_at) == (False, None), "the default again"
     with pytest.raises(Rejected):
         anomalies.switch_alerts("topic.nothing", True, actor="alice")
+
+
+def test_an_unusual_lag_of_a_share_group_has_an_alert(world: World) -> None:
+    lag = ("share_group:workers", "lag_records")
+    usual = {NOW - h * HOUR: 100.0 for h in range(1, 20)}
+    frames = {at - s: {lag: v} for at, v in ({NOW: 90_000.0} | usual).items() for s in range(10, 610, 10)}
+    record(HistoryRecorder(), frames | {int(timezone.now().timestamp()) // 10 * 10 - 10: {lag: 90_000.0}})
+    assert anomalies.evaluate(now=AT)[lag].state is AnomalyState.HIGH
+    lasted()
+    alerts.evaluate()
+    (alert,) = Alert.objects.filter(kind=AlertKind.ANOMALY)
+    assert alert.subject == "lag_records of share_group:workers"
