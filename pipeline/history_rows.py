@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine, bindparam, create_engine, text
 
-from weir_common.history_codes import MINUTE_S, STEP_S
+from weir_common.history_codes import BLOCK_SERIES, CHUNK_VALUES, MINUTE_S, STEP_S, unpack, value_of
 from weir_common.lake_catalog import SQL_DRIVERS
 
 DATABASE_VARIABLE = "WEIR_DATABASE_URL"
@@ -148,6 +148,45 @@ class HistoryRows:
                 RecordedChange("event", i, when, "", kind, "broker" if subject else "cluster", subject, "", words)
             )
         return found
+
+    def disk_bytes(self) -> dict[str, int]:
+        """The size of the disk of each live broker, by subject (`broker:ID`)."""
+        rows = self._rows("SELECT broker_id, total_bytes FROM controlplane_broker WHERE alive AND total_bytes > 0")
+        return {f"broker:{broker_id}": total for broker_id, total in rows}
+
+    def values(self, series: Sequence[Series], since_s: int, until_s: int) -> dict[int, list[tuple[int, float]]]:
+        """(time, value) of [since_s, until_s) by id of the series, in the order of time, at the resolution that is stored."""
+        found: dict[int, list[tuple[int, float]]] = {s.id: [] for s in series}
+        rows = self._rows(
+            "SELECT series_id, step_s, begins, codes FROM controlplane_historychunk"
+            " WHERE series_id IN :ids AND begins < :until AND begins > :since - step_s * :length",
+            ids=list(found),
+            until=until_s,
+            since=since_s,
+            length=CHUNK_VALUES,
+        )
+        for i, step_s, begins, codes in rows:
+            for n, code in enumerate(unpack(bytes(codes))):
+                at = begins + n * step_s
+                if since_s <= at < until_s and (value := value_of(code)) is not None:
+                    found[i].append((at, value))
+        blocks: dict[int, list[int]] = {}
+        for i in found:
+            blocks.setdefault(i // BLOCK_SERIES, []).append(i)
+        frames = self._rows(
+            "SELECT block, at, codes FROM controlplane_historyframe WHERE block IN :ids AND at >= :since AND at < :until",
+            ids=list(blocks),
+            since=since_s,
+            until=until_s,
+        )
+        for block, at, stored in frames:
+            codes = bytes(stored)
+            for i in blocks[block]:
+                place = 2 * (i % BLOCK_SERIES)
+                code = int.from_bytes(codes[place : place + 2], "little")
+                if (value := value_of(code)) is not None:
+                    found[i].append((at, value))
+        return {i: sorted(values) for i, values in found.items()}
 
     def _rows(self, sql: str, **values: Any) -> Iterator[Sequence[Any]]:
         statement = text(sql)

@@ -18,6 +18,9 @@ MINUTE_S = 60
 CHUNK_VALUES = 360
 """Values in a chunk: one hour of values every 10 s, or six hours of averages of a minute."""
 
+BLOCK_SERIES = 1000
+"""Series of one frame: those with ids from a multiple of this number on."""
+
 MISSING = 0
 EXACT = 1000
 """Codes of tenths below this number are exact: 0 to 99.9."""

@@ -11,14 +11,14 @@ from enum import StrEnum
 
 NAMESPACE = "topics"
 METRICS_NAMESPACE = "metrics"
-"""Tables of the job `history`: POINTS and CHANGES."""
+"""Tables of the jobs `history` (POINTS and CHANGES) and `forecast` (FORECASTS)."""
 
-POINTS, CHANGES = "points", "changes"
+POINTS, CHANGES, FORECASTS = "points", "changes", "forecasts"
 """Averages of a minute of all figures; changes by operators and events of the cluster."""
 
 HISTORY_POSITION = "weir.history.position"
 """Property of the tables of the job `history`: what is copied. It changes in the commit that adds the rows. POINTS: the next day (ISO 8601).
-CHANGES: JSON, the last id of each source."""
+CHANGES: JSON, the last id of each source. FORECASTS: the last run."""
 
 DEAD_LETTERS_SUFFIX = "__dead_letters"
 

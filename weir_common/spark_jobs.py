@@ -224,6 +224,23 @@ KINDS: dict[str, JobKind] = {
             ),
         ),
         JobKind(
+            "forecast",
+            "Forecast",
+            "Forecasts when disks are full and when groups have caught up, with intervals. Needs a schedule, for example hourly.",
+            (
+                Parameter(
+                    "horizon_days",
+                    ParameterType.INTEGER,
+                    "Horizon of disks",
+                    "Disks that are full later are not forecast with a time.",
+                    30,
+                    minimum=1,
+                    maximum=90,
+                    unit="days",
+                ),
+            ),
+        ),
+        JobKind(
             "profile",
             "Profile",
             "Reports skew of partitions and keys, record sizes and the gain of compression, with proposals.",

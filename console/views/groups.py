@@ -22,7 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import groups
+from controlplane.selectors import forecasts, groups
 from controlplane.services import Rejected
 from controlplane.services import groups as services
 
@@ -45,7 +45,8 @@ def group(request: HttpRequest, group_id: str) -> HttpResponse:
     if detail is None:
         return not_found(request, _("group {group_id}").format(group_id=group_id), "groups", nav="groups")
     charts = lazy(page_charts, request, f"group:{group_id}", "lag_records", "lag_s", "consumed_per_s")
-    return render_page(request, "console/group.html", {"g": detail, "h": charts}, nav="groups")
+    forecast = lazy(forecasts.forecast_of, f"group:{group_id}", "lag_records")
+    return render_page(request, "console/group.html", {"g": detail, "h": charts, "forecast": forecast}, nav="groups")
 
 
 @operator_required

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from django.db import models
 
-BLOCK_SERIES = 1000
-"""Series of one frame: those with ids from a multiple of this number on."""
-
 
 class HistorySeries(models.Model):
     """One figure of one subject: `cluster`, `topic:NAME`, `group:ID`, `share_group:ID`, `broker:ID`, `partition:TOPIC:INDEX`."""

@@ -21,10 +21,19 @@ from django.utils import timezone
 from brokerd.cluster.image import Image
 from controlplane.domain.history import ROWS_KEPT_S
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
-from controlplane.models.history import BLOCK_SERIES
 from controlplane.monitoring.history_figures import HistoryFigures, SeriesKey
 from controlplane.monitoring.samples import MetricsCache
-from weir_common.history_codes import CHUNK_VALUES, MINUTE_S, MISSING, STEP_S, code_of, minute_codes, pack, unpack
+from weir_common.history_codes import (
+    BLOCK_SERIES,
+    CHUNK_VALUES,
+    MINUTE_S,
+    MISSING,
+    STEP_S,
+    code_of,
+    minute_codes,
+    pack,
+    unpack,
+)
 
 log = logging.getLogger(__name__)
 

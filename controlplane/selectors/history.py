@@ -22,9 +22,8 @@ from controlplane.domain import history as domain
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, Step
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
-from controlplane.models.history import BLOCK_SERIES
 from weir_common import history_codes
-from weir_common.history_codes import CHUNK_VALUES, MINUTE_S, STEP_S
+from weir_common.history_codes import BLOCK_SERIES, CHUNK_VALUES, MINUTE_S, STEP_S
 from weir_common.lake_history import HistoryAnswer
 from weir_common.lake_queries import QueryError
 

@@ -10,6 +10,7 @@ from pipeline.jobs.archive import reason
 from pipeline.jobs.archive_lake import ArchiveToLake
 from pipeline.jobs.base import AlreadyRunning, Job, RunContext
 from pipeline.jobs.compact import Compact
+from pipeline.jobs.forecast import ForecastJob
 from pipeline.jobs.history import History
 from pipeline.jobs.profile import ProfileTopics
 from pipeline.jobs.reconcile import Reconcile
@@ -20,7 +21,7 @@ from weir_common.spark_jobs import KINDS, parse
 from weir_common.spark_runs import Exit, Phase
 
 JOBS: dict[str, type[Job]] = {
-    job.name: job for job in (ArchiveToLake, Compact, History, ProfileTopics, Reconcile, ReplayToTopic)
+    job.name: job for job in (ArchiveToLake, Compact, ForecastJob, History, ProfileTopics, Reconcile, ReplayToTopic)
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.test import Client
 
 from controlplane.models import Broker, Change, Move
+from tests.unit.controlplane.forecast_runs import finished_run
 from tests.unit.controlplane.world import World
 
 
@@ -43,3 +44,10 @@ def test_unknown_brokers_and_operations_are_not_found_and_a_get_changes_nothing(
     assert operator.post("/brokers/9/cordon/").status_code == operator.post("/brokers/1/explode/").status_code == 404
     answer = operator.get("/brokers/1/cordon/")
     assert answer.headers["Location"] == "/brokers/1/" and not Change.objects.exists()
+
+
+def test_the_page_has_the_forecast_of_the_disk(seeded: dict[str, Any], viewer: Client) -> None:
+    assert "Forecast, disk full" not in viewer.get("/brokers/1/").content.decode()
+    finished_run()
+    text = " ".join(viewer.get("/brokers/1/").content.decode().split())
+    assert "Forecast, disk full:" in text and "82.5 % of 40 earlier forecasts" in text and "– after" in text

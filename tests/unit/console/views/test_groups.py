@@ -10,6 +10,7 @@ from django.test import Client
 from controlplane.clients import kafka
 from controlplane.clients.connection import NoAnswer
 from tests.unit.console.seed import group
+from tests.unit.controlplane.forecast_runs import DISK, finished_run
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +48,8 @@ def test_a_refusal_and_an_unknown_outcome_are_shown(operator: Client, monkeypatc
     monkeypatch.setattr(kafka, "delete_group", silent)
     form = {"confirm_name": "nightly", "comment": "unused"}
     assert "Group nightly: unknown." in operator.post("/delete/group/nightly/", form, follow=True).content.decode()
+
+
+def test_the_page_has_the_forecast_of_the_lag(viewer: Client) -> None:
+    finished_run(DISK | {"subject": "group:billing", "figure": "lag_records"})
+    assert "Forecast, group caught up:" in " ".join(viewer.get("/groups/billing/").content.decode().split())

@@ -58,8 +58,12 @@ def test_only_files_with_the_subjects_and_the_days_are_opened(
     lake: LakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    points_of = history_query.points_of
-    monkeypatch.setattr(history_query, "points_of", lambda r, paths: opened.extend(paths) or points_of(r, paths))
+
+    def noted(_: HistoryRequest, paths: list[str]) -> list[HistoryPoint]:
+        opened.extend(paths)
+        return []
+
+    monkeypatch.setattr(history_query, "points_of", noted)
     answer(request(LAG), lake)
     assert len(opened) == 1, "the table has four files"
 

@@ -1,0 +1,79 @@
+"""Forecasts of the newest finished run of a job `forecast`, and how right the earlier ones were. One query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.models import SparkRun
+from controlplane.models.spark import SparkRunState
+
+KIND = "forecast"
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastRow:
+    """When a figure of a subject (`broker:ID`, `group:ID`) reaches `level`: used bytes the size of the disk, lag 10 s of the consumption. `median`, and the
+    limits of the interval `low` and `high`; null = after `until`."""
+
+    subject: str
+    figure: str
+    made_at: datetime
+    value: float
+    level: float
+    low: datetime | None
+    median: datetime | None
+    high: datetime | None
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastAccuracy:
+    """Forecasts of the last 30 days whose outcome is known: `inside_pct` had the true time in their interval, of which `stated_pct` was stated. `error_pct`:
+    median difference between time and median forecast, as a part of the time that was left. null: none is decided."""
+
+    figure: str
+    decided: int
+    inside_pct: float | None
+    stated_pct: int
+    error_pct: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasts:
+    """`run`: id of the run; null = no run has finished."""
+
+    run: int | None
+    rows: list[ForecastRow]
+    accuracy: list[ForecastAccuracy]
+
+
+def forecasts() -> Forecasts:
+    run = (
+        SparkRun.objects.filter(job__kind=KIND, job__deleted_at__isnull=True, state=SparkRunState.FINISHED)
+        .order_by("-id")
+        .values_list("id", "status")
+        .first()
+    )
+    if run is None:
+        return Forecasts(None, [], [])
+    pk, status = run
+    rows = [_row(values) for values in status.get("forecasts", [])]
+    return Forecasts(pk, rows, [ForecastAccuracy(**values) for values in status.get("accuracy", [])])
+
+
+def forecast_of(subject: str, figure: str) -> tuple[ForecastRow | None, ForecastAccuracy | None]:
+    """The forecast of one subject, and the accuracy of its figure."""
+    found = forecasts()
+    row = next((r for r in found.rows if (r.subject, r.figure) == (subject, figure)), None)
+    return row, next((a for a in found.accuracy if a.figure == figure), None)
+
+
+def _row(values: Mapping[str, Any]) -> ForecastRow:
+    times = {
+        name: datetime.fromisoformat(text) if (text := values[name]) else None
+        for name in ("made_at", "low", "median", "high", "until")
+    }
+    return ForecastRow(**{**values, **times})

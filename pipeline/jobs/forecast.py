@@ -1,0 +1,213 @@
+"""The job `forecast`: when is a disk full, when has a group caught up, and how right the forecasts of the last 30 days were. Needs no Spark session.
+
+Invariant: the forecasts of a run are in the table `metrics.forecasts` once, also after a restart of its driver. The control plane shows the status of the
+newest finished run. Does not contain: statistics (`pipeline.forecasting`), SQL (`pipeline.history_rows`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from pipeline.forecasting import CONFIDENCE, ForecastOutcome, Stated, evenly, outcome, passage
+from pipeline.history_rows import HistoryRows, Series
+from pipeline.jobs.base import Job, ReportTable, RunContext
+from pipeline.lake.forecasts import StoredForecast, forecasts_table, store, stored
+
+DISK_FIGURE, LAG_FIGURE, CONSUMED_FIGURE = "disk_used_bytes", "lag_records", "consumed_per_s"
+
+DISK_SPAN = timedelta(days=7)
+DISK_STEP_S = 3600
+LAG_SPAN = timedelta(hours=2)
+LAG_STEP_S = 60
+LAG_HORIZON = timedelta(hours=24)
+
+CAUGHT_UP_S = 10
+"""A group has caught up when its lag is below what it consumes in this time."""
+
+GROUPS_MAX = 500
+"""Groups of one run, those with the greatest lag: each takes some hundredths of a second."""
+
+CHECKED_SPAN = timedelta(days=30)
+"""Earlier forecasts that are compared with what happened: the database has the values."""
+
+CHECKED_MAX = 20_000
+"""Earlier forecasts of one run, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Of the decided forecasts of one figure. `error_pct`: median of |time - median forecast| as a part of the time that was left."""
+
+    figure: str
+    decided: int
+    inside: int
+    earlier: int
+    later: int
+    open: int
+    error_pct: float | None
+
+    @property
+    def inside_pct(self) -> float | None:
+        return round(100 * self.inside / self.decided, 1) if self.decided else None
+
+
+@dataclass(frozen=True)
+class ForecastJob(Job):
+    name: ClassVar[str] = "forecast"
+
+    horizon_days: int
+
+    def run(self, context: RunContext) -> None:
+        rows, table, now = HistoryRows(context.run.database), forecasts_table(context.lake.open()), datetime.now(UTC)
+        found = [*disks(rows, now, timedelta(days=self.horizon_days)), *groups(rows, now)]
+        store(table, found, context.run.name)
+        context.say(batches=1, rows=len(found))
+        checked = accuracy(rows, stored(table.refresh(), now - CHECKED_SPAN)[-CHECKED_MAX:], now)
+        context.say(
+            batches=2,
+            forecasts=[_json(f) for f in found],
+            accuracy=[
+                {
+                    "figure": a.figure,
+                    "decided": a.decided,
+                    "inside_pct": a.inside_pct,
+                    "stated_pct": round(100 * CONFIDENCE),
+                    "error_pct": a.error_pct,
+                }
+                for a in checked
+            ],
+        )
+        context.report(*report(found, checked))
+
+
+def disks(rows: HistoryRows, now: datetime, horizon: timedelta) -> list[StoredForecast]:
+    """When the disk of each broker is full."""
+    capacities = rows.disk_bytes()
+    wanted = [s for s in rows.series() if s.figure == DISK_FIGURE and s.subject in capacities]
+    return list(
+        _forecasts(rows, wanted, now, DISK_SPAN, DISK_STEP_S, horizon, lambda s, _: float(capacities[s.subject]))
+    )
+
+
+def groups(rows: HistoryRows, now: datetime) -> list[StoredForecast]:
+    """When each group that is behind has caught up."""
+    series = rows.series()
+    consumed = {s.subject: s for s in series if s.figure == CONSUMED_FIGURE}
+    behind = [s for s in series if s.figure == LAG_FIGURE and s.subject in consumed]
+    since = int((now - timedelta(seconds=3 * LAG_STEP_S)).timestamp())
+    newest = rows.values([*consumed.values(), *behind], since, int(now.timestamp()))
+    levels: dict[str, float] = {}
+    lags: dict[str, float] = {}
+    for s in behind:
+        lag, pace = newest.get(s.id), newest.get(consumed[s.subject].id)
+        if lag and pace:
+            level = CAUGHT_UP_S * statistics.fmean(v for _, v in pace)
+            if lag[-1][1] > level > 0:
+                levels[s.subject], lags[s.subject] = level, lag[-1][1]
+    wanted = sorted((s for s in behind if s.subject in levels), key=lambda s: -lags[s.subject])[:GROUPS_MAX]
+    return list(_forecasts(rows, wanted, now, LAG_SPAN, LAG_STEP_S, LAG_HORIZON, lambda s, _: levels[s.subject]))
+
+
+def _forecasts(
+    rows: HistoryRows,
+    wanted: Sequence[Series],
+    now: datetime,
+    span: timedelta,
+    step_s: int,
+    horizon: timedelta,
+    level_of: Callable[[Series, float], float],
+) -> Iterable[StoredForecast]:
+    """One forecast of each series that has enough values up to now."""
+    since, until = int((now - span).timestamp()), int(now.timestamp())
+    for series in wanted:
+        values = rows.values([series], since, until).get(series.id, [])
+        if not values or values[-1][0] < until - 2 * step_s:
+            continue  # An object without recent values may not exist any more.
+        even = evenly(values, since, until, step_s)
+        if not even:
+            continue
+        level = level_of(series, values[-1][1])
+        found = passage([*even[:-1], values[-1][1]], step_s, level, horizon.total_seconds(), series.id)
+        if found is None:
+            continue
+        low, median, high = (
+            None if s is None else now + timedelta(seconds=s) for s in (found.low_s, found.median_s, found.high_s)
+        )
+        yield StoredForecast(series.subject, series.figure, now, values[-1][1], level, low, median, high, now + horizon)
+
+
+def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime) -> list[Accuracy]:
+    """How right earlier forecasts were, by figure."""
+    series = {(s.subject, s.figure): s for s in rows.series()}
+    of_series: dict[tuple[str, str], list[StoredForecast]] = {}
+    for f in earlier:
+        of_series.setdefault((f.subject, f.figure), []).append(f)
+    counts: dict[str, Counter[ForecastOutcome]] = {DISK_FIGURE: Counter(), LAG_FIGURE: Counter()}
+    errors: dict[str, list[float]] = {DISK_FIGURE: [], LAG_FIGURE: []}
+    for key, forecasts in of_series.items():
+        if key not in series:
+            continue
+        since, until = int(min(f.timestamp for f in forecasts).timestamp()), int(now.timestamp())
+        values = rows.values([series[key]], since, until).get(series[key].id, [])
+        for f in forecasts:
+            state, reached = outcome(_stated(f), values, now.timestamp())
+            counts[f.figure][state] += 1
+            if reached is not None and f.median is not None:
+                left = max(1.0, reached - f.timestamp.timestamp())
+                errors[f.figure].append(abs(f.median.timestamp() - reached) / left)
+    return [
+        Accuracy(
+            figure,
+            c.total() - c[ForecastOutcome.OPEN],
+            c[ForecastOutcome.INSIDE],
+            c[ForecastOutcome.EARLIER],
+            c[ForecastOutcome.LATER],
+            c[ForecastOutcome.OPEN],
+            round(100 * statistics.median(errors[figure]), 1) if errors[figure] else None,
+        )
+        for figure, c in counts.items()
+    ]
+
+
+def _stated(f: StoredForecast) -> Stated:
+    low, median, high = (None if t is None else t.timestamp() for t in (f.low, f.median, f.high))
+    return Stated(f.timestamp.timestamp(), f.value, f.level, low, median, high, f.until.timestamp())
+
+
+def _json(f: StoredForecast) -> dict[str, Any]:
+    times = {n: t.isoformat() if (t := getattr(f, n)) is not None else None for n in ("low", "median", "high")}
+    return {
+        "subject": f.subject,
+        "figure": f.figure,
+        "made_at": f.timestamp.isoformat(),
+        "value": f.value,
+        "level": f.level,
+        **times,
+        "until": f.until.isoformat(),
+    }
+
+
+def report(found: Sequence[StoredForecast], checked: Sequence[Accuracy]) -> list[ReportTable]:
+    def shown(at: datetime | None, f: StoredForecast) -> str:
+        return at.isoformat(timespec="minutes") if at is not None else f"after {f.until.isoformat(timespec='minutes')}"
+
+    return [
+        ReportTable(
+            "Forecasts",
+            ("subject", "figure", "value", "level", "10 %", "median", "90 %"),
+            [
+                (f.subject, f.figure, f.value, f.level, shown(f.low, f), shown(f.median, f), shown(f.high, f))
+                for f in found
+            ],
+        ),
+        ReportTable(
+            "Earlier forecasts of 30 days",
+            ("figure", "decided", "inside the interval", "earlier", "later", "open", "median error, %"),
+            [(a.figure, a.decided, a.inside, a.earlier, a.later, a.open, a.error_pct) for a in checked],
+        ),
+    ]
