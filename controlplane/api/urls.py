@@ -13,6 +13,7 @@ from controlplane.api import (
     brokers,
     clients,
     cluster,
+    cluster_documents,
     cluster_history,
     effective_permissions,
     forecasts,
@@ -52,6 +53,7 @@ router.register("archives", archives.ArchiveViewSet, "archive")
 router.register("brokers", brokers.BrokerViewSet, "broker")
 router.register("changes", cluster.ChangeViewSet, "change")
 router.register("damage-reports", recoveries.DamageReportViewSet, "damage-report")
+router.register("document-plans", cluster_documents.DocumentPlanViewSet, "document-plan")
 router.register("drift", cluster.DriftViewSet, "drift")
 router.register("groups", groups.ConsumerGroupViewSet, "group")
 router.register("masking-rules", masking.MaskingRuleViewSet, "masking-rule")
@@ -83,6 +85,7 @@ urlpatterns = [
     path("acl-templates/<str:template>/apply", acl_templates.AclTemplateApplyView.as_view(), name="acl-template-apply"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
     path("overview", cluster.OverviewView.as_view(), name="overview"),
+    path("cluster-document", cluster_documents.ClusterDocumentView.as_view(), name="cluster-document"),
     path("cluster-history", cluster_history.KeptTimeView.as_view(), name="cluster-history"),
     path("cluster-history/state", cluster_history.PastClusterView.as_view(), name="past-cluster"),
     path("cluster-history/partitions", cluster_history.PastPartitionsView.as_view(), name="past-partitions"),

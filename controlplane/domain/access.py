@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -50,3 +51,11 @@ class AclOperation(StrEnum):
 class AclPermission(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
+
+
+ACL_FIELDS = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
+
+
+def acl_key(acl: Mapping[str, str]) -> str:
+    """An ACL is its own key."""
+    return "|".join(acl[f].replace("|", "\\|") for f in ACL_FIELDS)

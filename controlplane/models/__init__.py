@@ -22,6 +22,7 @@ from controlplane.models.cluster import (
     Replica,
 )
 from controlplane.models.dead_letter import DeadLetterBatch, SentDeadLetter
+from controlplane.models.document import DocumentPlan, ManagedResource
 from controlplane.models.healing import HealingRun, HealingSetting
 from controlplane.models.health import HealthFailure, HealthResult
 from controlplane.models.history import HistoryChunk, HistoryFrame, HistorySeries
@@ -59,6 +60,7 @@ __all__ = [
     "ClusterEvent",
     "ConsumerGroup",
     "DeadLetterBatch",
+    "DocumentPlan",
     "Feature",
     "GroupPartition",
     "HandledRequest",
@@ -74,6 +76,7 @@ __all__ = [
     "IdempotencyKey",
     "LogEnds",
     "LoginFailure",
+    "ManagedResource",
     "MaskingRule",
     "MetadataImage",
     "MetadataSegment",

@@ -15,7 +15,9 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import BROKER
 from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.security import scram
+from controlplane.domain.access import ACL_FIELDS as ACL_FIELDS
 from controlplane.domain.access import AccessRecordKind
+from controlplane.domain.access import acl_key as acl_key
 from controlplane.models import AccessEntry, Acl, Cluster
 from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
@@ -26,12 +28,6 @@ ALL_BROKERS = str(configs.ALL_BROKERS)
 RATES = (LEADER_RATE, FOLLOWER_RATE)
 Entries = Mapping[str, tuple[int, Mapping[str, Any] | None]]
 """By key: generation and value."""
-ACL_FIELDS = ("resource_type", "pattern_type", "resource_name", "principal", "host", "operation", "permission")
-
-
-def acl_key(acl: Mapping[str, str]) -> str:
-    """An ACL is its own key."""
-    return "|".join(acl[f].replace("|", "\\|") for f in ACL_FIELDS)
 
 
 def put(

@@ -11,14 +11,14 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-from weir.cli import output
-from weir.cli.client import NoServer, RequestRefused, Response, RestClient, default_client
+from weir.cli import documents, output
+from weir.cli.client import Response, RestClient, default_client
+from weir.cli.sending import NOT_SUCCEEDED, CliOptions, send
 from weir_common.rest_operations import (
     PREFIX,
     PROGRAM,
@@ -29,7 +29,6 @@ from weir_common.rest_operations import (
     operations,
 )
 
-REFUSED, NO_RESPONSE, NOT_SUCCEEDED = 1, 3, 4
 WAIT_PAUSE_S = 1.0
 SUCCEEDED = {"done", "succeeded", "completed"}
 """States of a finished object that count as success."""
@@ -39,16 +38,8 @@ TIMES = {"since", "until", "at"}
 AGE_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 API, ALIAS_HELP = "api", "The same as `{} {}`."
 NOUNS = {o.noun for o in operations()}
-COMMANDS = NOUNS | {API, *ALIASES}
+COMMANDS = NOUNS | {API, *ALIASES, *documents.COMMANDS}
 """The first words that belong to this command line. All others are commands of Django's (`weir.__main__`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CliOptions:
-    """Options before the noun."""
-
-    client: Callable[[], RestClient]
-    json: bool
 
 
 class MapEntry(click.ParamType[tuple[str, str]]):
@@ -200,22 +191,6 @@ def _confirm(operation: RestOperation, arguments: Iterable[str]) -> None:
     click.confirm(f"{operation.verb} {operation.noun} {' '.join(arguments)}?", abort=True)
 
 
-def send(settings: CliOptions, method: str, path: str, query: Mapping[str, Any] | None, body: Any) -> Response:
-    """The response, or the end of the program with the exit code of its error."""
-    try:
-        return settings.client().send(method, path, query, body)
-    except NoServer as e:
-        click.echo(f"error: {e}", err=True)
-        sys.exit(NO_RESPONSE)
-    except RequestRefused as e:
-        errors = e.problem.get("errors") or [{"detail": str(e)}]
-        for error in errors:
-            click.echo(f"error: {error['detail']}", err=True)
-        if e.status == 401:
-            click.echo("Set WEIR_TOKEN or --token to an API token (console: API tokens).", err=True)
-        sys.exit(NO_RESPONSE if e.status >= 500 else REFUSED)
-
-
 def show(settings: CliOptions, response: Response) -> None:
     """Print a response, as JSON or for a reader."""
     if settings.json and not isinstance(response.data, str):
@@ -285,10 +260,12 @@ def build() -> click.Group:
             group.invoke_without_command, group.no_args_is_help = True, False
             group.callback = _by_default(group, default.verb)
         app.add_command(group)
-    for alias, command in ALIASES.items():
-        copy = command_for(by_command[command])
-        copy.name, copy.short_help = alias, ALIAS_HELP.format(*command)
+    for alias, of in ALIASES.items():
+        copy = command_for(by_command[of])
+        copy.name, copy.short_help = alias, ALIAS_HELP.format(*of)
         app.add_command(copy)
+    for name, command in documents.COMMANDS.items():
+        app.add_command(command, name)
     return app
 
 

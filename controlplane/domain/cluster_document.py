@@ -1,0 +1,300 @@
+"""A cluster document: topics, ACLs, quotas and routes as one declarative object. Reads it, with all its faults at once.
+
+Invariants: `parse` either returns a document whose resources are well-formed and named once each, or every fault with its path. A config or limit
+that a document does not name stays as it is; null removes it. Does not contain: the present state (`document_plan`), text (`weir_common.document_text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any
+
+from brokerd.cluster.configs import topic_config_problem
+from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem
+from brokerd.cluster.quota_entities import entity_key, entity_problem, value_problem
+from brokerd.cluster.routes import InvalidRoute, RouteStart, route_of
+from controlplane.domain.access import ACL_FIELDS, AclOperation, AclPattern, AclPermission, AclResource, acl_key
+from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
+
+VERSION = 1
+OWNER_LENGTH_MAX = 100
+"""Characters of an owner, which is a column of the table of managed resources."""
+RESOURCES_MAX = 10_000
+"""Resources of one document. All of them are compared in one request."""
+REPLICAS_MAX = 100
+"""Replicas of a partition in a document: more than any cluster has brokers for one topic."""
+
+
+class ResourceKind(StrEnum):
+    """In the order in which resources are created. They are deleted in the opposite order."""
+
+    TOPIC = "topic"
+    ACL = "acl"
+    QUOTA = "quota"
+    ROUTE = "route"
+
+
+SECTIONS = {
+    "topics": ResourceKind.TOPIC,
+    "acls": ResourceKind.ACL,
+    "quotas": ResourceKind.QUOTA,
+    "routes": ResourceKind.ROUTE,
+}
+"""{list of a document: the kind of its resources}"""
+FIELDS = ("version", "owner", *SECTIONS)
+
+
+class DocumentFault(StrEnum):
+    UNKNOWN_FIELD = "unknown_field"
+    REQUIRED = "required"
+    INVALID = "invalid"
+    REPEATED = "repeated"
+    REFUSED = "refused"
+    """The resource is well-formed, and its state in the cluster prevents the change."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentProblem:
+    """`path`: for example `topics.3.configs.retention.ms`."""
+
+    path: str
+    fault: DocumentFault
+    detail: str
+
+
+class InvalidDocument(ValueError):
+    """All faults of a document; at least one."""
+
+    def __init__(self, problems: Iterable[DocumentProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{p.path}: {p.detail}" for p in self.problems[:5]))
+
+
+ResourceId = tuple[ResourceKind, str]
+"""(kind, key). The key is the name of a topic or route, the fields of an ACL, the entity of a quota."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResource:
+    """`wanted`: the values of the document. `path`: where the document has it."""
+
+    kind: ResourceKind
+    key: str
+    wanted: Mapping[str, Any]
+    path: str
+
+    @property
+    def id(self) -> ResourceId:
+        return self.kind, self.key
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDocument:
+    """`owner`: whose resources these are; "" = the document manages none, and nothing can be pruned by it."""
+
+    owner: str
+    resources: tuple[DocumentResource, ...]
+
+
+_ACL_WORDS: dict[str, type[StrEnum]] = {
+    "resource_type": AclResource,
+    "pattern_type": AclPattern,
+    "operation": AclOperation,
+    "permission": AclPermission,
+}
+_ACL_DEFAULTS = {"pattern_type": AclPattern.LITERAL.value, "host": "*"}
+TOPIC_FIELDS = ("name", "partitions", "replication_factor", "configs")
+ROUTE_FIELDS = ("name", "source", "start", "enabled", "owner", "description", "bindings")
+
+
+class _Faults:
+    """Collects the faults of one document."""
+
+    def __init__(self) -> None:
+        self.found: list[DocumentProblem] = []
+
+    def add(self, path: str, fault: DocumentFault, detail: str) -> None:
+        self.found.append(DocumentProblem(path, fault, detail))
+
+    def invalid(self, path: str, detail: str) -> None:
+        self.add(path, DocumentFault.INVALID, detail)
+
+    def unknown(self, path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        for name in value:
+            if name in known:
+                continue
+            near = get_close_matches(str(name), known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
+            self.add(
+                f"{path}.{name}" if path else str(name),
+                DocumentFault.UNKNOWN_FIELD,
+                f"There is no such field. {hint}",
+            )
+
+    def text(self, path: str, value: Mapping[str, Any], name: str) -> str | None:
+        """A required text; None with a fault."""
+        given = value.get(name)
+        if given is None or given == "":
+            self.add(f"{path}.{name}", DocumentFault.REQUIRED, "This field is required.")
+            return None
+        if not isinstance(given, str):
+            self.invalid(f"{path}.{name}", f"A text is needed, not {given!r}; in YAML put it in quotation marks.")
+            return None
+        return given
+
+    def number(self, path: str, value: Mapping[str, Any], name: str, most: int) -> int | None:
+        given = value.get(name)
+        if given is None:
+            return None
+        if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
+            self.invalid(f"{path}.{name}", f"A whole number from 1 to {most} is needed, not {given!r}.")
+            return None
+        return given
+
+
+def config_text(value: Any) -> str:
+    """A config value as Kafka's text: YAML reads 1000 as a number and true as a truth value."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parse(value: Any) -> ClusterDocument:
+    """The document in this JSON value. Raises InvalidDocument with every fault."""
+    faults = _Faults()
+    if not isinstance(value, Mapping):
+        raise InvalidDocument([DocumentProblem("", DocumentFault.INVALID, "A document is an object.")])
+    faults.unknown("", value, FIELDS)
+    if value.get("version", VERSION) != VERSION:
+        faults.invalid("version", f"This server reads version {VERSION}.")
+    owner = value.get("owner", "")
+    if not isinstance(owner, str) or len(owner) > OWNER_LENGTH_MAX:
+        faults.invalid("owner", f"A text of at most {OWNER_LENGTH_MAX} characters is needed.")
+        owner = ""
+    resources: list[DocumentResource] = []
+    for section, kind in SECTIONS.items():
+        given = value.get(section)
+        if given is None:
+            continue
+        if not isinstance(given, list):
+            faults.invalid(section, "A list is needed.")
+            continue
+        if len(given) > RESOURCES_MAX:
+            faults.invalid(section, f"At most {RESOURCES_MAX} resources; divide the document.")
+            continue
+        for i, item in enumerate(given):
+            path = f"{section}.{i}"
+            if not isinstance(item, Mapping):
+                faults.invalid(path, "An object is needed.")
+            elif (resource := _READERS[kind](item, path, faults)) is not None:
+                resources.append(resource)
+    if len(resources) > RESOURCES_MAX:
+        faults.invalid("", f"At most {RESOURCES_MAX} resources; divide the document.")
+    _check_repeated(resources, faults)
+    if faults.found:
+        raise InvalidDocument(faults.found)
+    return ClusterDocument(owner, tuple(resources))
+
+
+def _check_repeated(resources: list[DocumentResource], faults: _Faults) -> None:
+    first: dict[ResourceId, str] = {}
+    for resource in resources:
+        if (earlier := first.setdefault(resource.id, resource.path)) != resource.path:
+            faults.add(resource.path, DocumentFault.REPEATED, f"{earlier} is the same {resource.kind}.")
+
+
+def _topic(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+    faults.unknown(path, value, TOPIC_FIELDS)
+    name = faults.text(path, value, "name")
+    if name is not None and (problem := topic_name_problem(name)) is not None:
+        faults.invalid(f"{path}.name", problem)
+    if name in INTERNAL_TOPICS:
+        faults.invalid(f"{path}.name", f"{name} is internal; documents have topics of clients only.")
+    wanted: dict[str, Any] = {
+        "partitions": faults.number(path, value, "partitions", TOPIC_PARTITIONS_MAX),
+        "replication_factor": faults.number(path, value, "replication_factor", REPLICAS_MAX),
+    }
+    configs = value.get("configs") or {}
+    if not isinstance(configs, Mapping):
+        faults.invalid(f"{path}.configs", "An object of names and values is needed.")
+        configs = {}
+    for config, given in configs.items():
+        if given is not None and (problem := topic_config_problem(str(config), config_text(given))) is not None:
+            faults.invalid(f"{path}.configs.{config}", problem)
+    wanted["configs"] = {str(k): None if v is None else config_text(v) for k, v in configs.items()}
+    return None if name is None else DocumentResource(ResourceKind.TOPIC, name, wanted, path)
+
+
+def _acl(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+    faults.unknown(path, value, ACL_FIELDS)
+    fields: dict[str, str] = {}
+    for name in ACL_FIELDS:
+        if name in _ACL_DEFAULTS and name not in value:
+            fields[name] = _ACL_DEFAULTS[name]
+        elif (text := faults.text(path, value, name)) is not None:
+            fields[name] = text
+    for name, words in _ACL_WORDS.items():
+        if name in fields and fields[name] not in set(words):
+            near = get_close_matches(fields[name], list(words), n=1)
+            faults.invalid(f"{path}.{name}", f"Did you mean {near[0]}?" if near else f"Use one of {', '.join(words)}.")
+    kind, colon, rest = fields.get("principal", "User:x").partition(":")
+    if not (kind and colon and rest):
+        faults.invalid(f"{path}.principal", "A principal has a type; use the format User:alice.")
+    return DocumentResource(ResourceKind.ACL, acl_key(fields), fields, path) if len(fields) == len(ACL_FIELDS) else None
+
+
+def _quota(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+    faults.unknown(path, value, ("entity", "limits"))
+    entity, limits = value.get("entity"), value.get("limits")
+    if not isinstance(entity, Mapping) or not all(isinstance(n, str | None) for n in entity.values()):
+        faults.invalid(
+            f"{path}.entity", 'An object is needed, for example {"user": "alice"}; null is the default entity.'
+        )
+        return None
+    if (problem := entity_problem(entity)) is not None:
+        faults.invalid(f"{path}.entity", f"Invalid quota entity: {problem}.")
+        return None
+    if not isinstance(limits, Mapping) or not limits:
+        faults.add(f"{path}.limits", DocumentFault.REQUIRED, "Give at least one limit.")
+        return None
+    for quota, limit in limits.items():
+        if limit is not None and (not isinstance(limit, int | float) or isinstance(limit, bool)):
+            faults.invalid(f"{path}.limits.{quota}", f"A number is needed, not {limit!r}.")
+        elif (problem := value_problem(entity, str(quota), limit)) is not None:
+            faults.invalid(f"{path}.limits.{quota}", f"{problem}.")
+    wanted = {"entity": dict(entity), "limits": dict(limits)}
+    return DocumentResource(ResourceKind.QUOTA, entity_key(entity), wanted, path)
+
+
+def _route(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+    faults.unknown(path, value, ROUTE_FIELDS)
+    name, source = faults.text(path, value, "name"), faults.text(path, value, "source")
+    if name is None or source is None:
+        return None
+    wanted = {
+        "source": source,
+        "start": value.get("start", RouteStart.LATEST.value),
+        "enabled": value.get("enabled", True),
+        "owner": value.get("owner", ""),
+        "description": value.get("description", ""),
+        "bindings": value.get("bindings"),
+    }
+    if not isinstance(wanted["enabled"], bool):
+        faults.invalid(f"{path}.enabled", "true or false is needed.")
+    for field in ("owner", "description"):
+        if not isinstance(wanted[field], str):
+            faults.invalid(f"{path}.{field}", "A text is needed.")
+    try:
+        route_of(name, 0, wanted)
+    except InvalidRoute as e:
+        faults.invalid(f"{path}.{e.field}", e.reason)
+    return DocumentResource(ResourceKind.ROUTE, name, wanted, path)
+
+
+_READERS: dict[ResourceKind, Callable[[Mapping[str, Any], str, _Faults], DocumentResource | None]] = {
+    ResourceKind.TOPIC: _topic,
+    ResourceKind.ACL: _acl,
+    ResourceKind.QUOTA: _quota,
+    ResourceKind.ROUTE: _route,
+}

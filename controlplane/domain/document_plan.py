@@ -1,0 +1,219 @@
+"""The difference between a cluster document and the present state, as steps in a safe order. Pure.
+
+Invariants: a resource that the document does not name is never changed, except that `prune` deletes those that its owner manages. No step reduces
+partitions or changes replicas: such a document is refused. Creations come before deletions; a deny ACL is created before the allow ACLs and deleted
+after them. Does not contain: execution (`controlplane/services/cluster_documents.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from controlplane.domain.access import AclPermission
+from controlplane.domain.cluster_document import (
+    ClusterDocument,
+    DocumentFault,
+    DocumentProblem,
+    DocumentResource,
+    InvalidDocument,
+    ResourceId,
+    ResourceKind,
+)
+
+STEPS_MAX = 1_000
+"""Changes of one plan. They run in one request, each in a transaction of its own."""
+
+
+class StepAction(StrEnum):
+    CREATE = "create"
+    ALTER = "alter"
+    MANAGE = "manage"
+    """The resource has the values of the document. Only its owner is recorded."""
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """`before` and `after`: null = not set."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStep:
+    """`before`: the values that the plan was made from, null for a creation. The step runs only while they are the same. `wanted`: those of the
+    document, null for a deletion."""
+
+    kind: ResourceKind
+    key: str
+    action: StepAction
+    before: dict[str, Any] | None
+    wanted: dict[str, Any] | None
+    changes: list[FieldChange]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The present state of the resources that a document can name. `owners`: who manages which resource. `protected`: topics that follow another topic,
+    with its name."""
+
+    values: Mapping[ResourceId, dict[str, Any]]
+    owners: Mapping[ResourceId, str]
+    protected: Mapping[str, str]
+
+
+def steps_of(
+    document: ClusterDocument, present: Present, *, prune: bool = False, take_over: bool = False
+) -> list[DocumentStep]:
+    """The steps in their order. `take_over`: also resources that another owner manages. Raises InvalidDocument with all refusals."""
+    problems: list[DocumentProblem] = []
+    steps: list[DocumentStep] = []
+    for resource in document.resources:
+        problems += _refusals(document, resource, present, take_over)
+        steps += _step(document, resource, present, take_over)
+    if prune and not document.owner:
+        problems.append(DocumentProblem("owner", DocumentFault.REQUIRED, "Without an owner no resource can be pruned."))
+    elif prune:
+        named = {r.id for r in document.resources}
+        steps += [_deletion(i, present) for i in _pruned(document.owner, named, present)]
+    if len(steps) > STEPS_MAX:
+        detail = f"The document changes {len(steps)} resources; at most {STEPS_MAX} at a time. Divide it."
+        problems.append(DocumentProblem("", DocumentFault.INVALID, detail))
+    if problems:
+        raise InvalidDocument(problems)
+    return sorted(steps, key=_order)
+
+
+def digest_of(steps: Iterable[DocumentStep]) -> str:
+    """SHA-256 over the steps and the values that they were made from."""
+    content = [[s.kind, s.key, s.action, s.before, s.wanted] for s in steps]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def changed_since(step: DocumentStep, now: Mapping[str, Any] | None) -> list[FieldChange]:
+    """What is different now from the values that the step was made from."""
+    return _differences(step.before, now) if step.before != now else []
+
+
+def _pruned(owner: str, named: set[ResourceId], present: Present) -> Iterator[ResourceId]:
+    for found, managed_by in present.owners.items():
+        if managed_by == owner and found not in named and found in present.values:
+            yield found
+
+
+def _deletion(found: ResourceId, present: Present) -> DocumentStep:
+    before = present.values[found]
+    return DocumentStep(*found, StepAction.DELETE, before, None, _differences(before, None))
+
+
+def _step(
+    document: ClusterDocument, resource: DocumentResource, present: Present, take_over: bool
+) -> list[DocumentStep]:
+    before, wanted = present.values.get(resource.id), dict(resource.wanted)
+    changes = _changes(resource, before)
+    if before is None:
+        empty = resource.kind is ResourceKind.QUOTA and not changes  # only limits to remove
+        return [] if empty else [DocumentStep(*resource.id, StepAction.CREATE, None, wanted, changes)]
+    if changes:
+        return [DocumentStep(*resource.id, StepAction.ALTER, before, wanted, changes)]
+    if present.owners.get(resource.id, "") != document.owner and (document.owner or take_over):
+        return [DocumentStep(*resource.id, StepAction.MANAGE, before, wanted, [])]
+    return []
+
+
+def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> list[FieldChange]:
+    """The fields that the document names and that differ."""
+    had, wanted, found = before or {}, resource.wanted, list[FieldChange]()
+    match resource.kind:
+        case ResourceKind.TOPIC:
+            counts = ("partitions", "replication_factor")
+            found = [FieldChange(f, had.get(f), wanted[f]) for f in counts if wanted[f] not in (None, had.get(f))]
+            found += _changed("configs", had.get("configs") or {}, wanted["configs"])
+        case ResourceKind.QUOTA:
+            found = _changed("limits", had.get("limits") or {}, wanted["limits"])
+        case ResourceKind.ACL:
+            found = [] if before is not None else [FieldChange(f, None, v) for f, v in wanted.items()]
+        case ResourceKind.ROUTE:
+            found = [FieldChange(f, had.get(f), v) for f, v in wanted.items() if before is None or had.get(f) != v]
+    return found
+
+
+def _changed(field: str, had: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[FieldChange]:
+    return [FieldChange(f"{field}.{k}", had.get(k), v) for k, v in wanted.items() if had.get(k) != v]
+
+
+def _differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[FieldChange]:
+    """Field by field, one level deep."""
+    old, new = _flat(before or {}), _flat(after or {})
+    return [
+        FieldChange(f, old.get(f), new.get(f))
+        for f in [*old, *(f for f in new if f not in old)]
+        if old.get(f) != new.get(f)
+    ]
+
+
+def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for field, inner in value.items():
+        flat |= {f"{field}.{k}": v for k, v in inner.items()} if isinstance(inner, Mapping) else {field: inner}
+    return flat
+
+
+def _refusals(
+    document: ClusterDocument, resource: DocumentResource, present: Present, take_over: bool
+) -> Iterator[DocumentProblem]:
+    def refused(field: str, detail: str) -> DocumentProblem:
+        return DocumentProblem(f"{resource.path}.{field}", DocumentFault.REFUSED, detail)
+
+    owner = present.owners.get(resource.id)
+    claims = document.owner or _changes(resource, present.values.get(resource.id))
+    if owner is not None and owner != document.owner and claims and not take_over:
+        yield DocumentProblem(
+            resource.path,
+            DocumentFault.REFUSED,
+            f"This {resource.kind} is managed by the document of {owner!r}. Change that document, or take the {resource.kind} over.",
+        )
+    before, wanted = present.values.get(resource.id), resource.wanted
+    if resource.kind is ResourceKind.TOPIC:
+        if (followed := present.protected.get(resource.key)) is not None:
+            yield refused("name", f"{resource.key} follows topic {followed}; configure {followed} instead.")
+        elif before is not None:
+            yield from _topic_refusals(resource, before, wanted, refused)
+    elif resource.kind is ResourceKind.ROUTE and before is not None:
+        for field in ("source", "start"):
+            if wanted[field] != before.get(field):
+                yield refused(field, f"It is {before.get(field)!r} and never changes; create a route of another name.")
+
+
+def _topic_refusals(
+    resource: DocumentResource, before: Mapping[str, Any], wanted: Mapping[str, Any], refused: Any
+) -> Iterator[DocumentProblem]:
+    count, replicas = wanted["partitions"], wanted["replication_factor"]
+    if count is not None and count < before["partitions"]:
+        yield refused(
+            "partitions",
+            f"The topic has {before['partitions']} partitions and cannot be reduced to {count}: records would be lost. "
+            "Create a new topic and copy the records instead.",
+        )
+    if replicas is not None and replicas != before["replication_factor"]:
+        scope = json.dumps({"kind": "replication_factor", "topic": resource.key, "replication_factor": replicas})
+        yield refused(
+            "replication_factor",
+            f"The topic has {before['replication_factor']} replicas per partition. Another number is a move, which copies data. "
+            f"Run: weir moves create --scope '{scope}' --comment REASON",
+        )
+
+
+def _order(step: DocumentStep) -> tuple[int, int, int, str]:
+    kind = list(ResourceKind).index(step.kind)
+    deny = step.kind is ResourceKind.ACL and (step.before or step.wanted or {}).get("permission") == AclPermission.DENY
+    if step.action is StepAction.DELETE:
+        return 1, -kind, int(deny), step.key
+    return 0, kind, int(not deny), step.key

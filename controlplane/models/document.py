@@ -1,0 +1,47 @@
+"""Plans of cluster documents, and who manages which resource. Only `services.cluster_documents` writes them."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from controlplane.domain.cluster_document import ResourceKind
+from controlplane.models.choices import choices
+
+
+class DocumentPlan(models.Model):
+    """The steps that a document requires. Steps and digest never change; `results` grows with each step that ran, in the transaction of the step."""
+
+    owner = models.CharField(max_length=100, blank=True, help_text="Whose resources the document has; empty: nobody's.")
+    prune = models.BooleanField(
+        default=False, help_text="Resources of the owner that are not in the document are deleted."
+    )
+    take_over = models.BooleanField(default=False, help_text="Resources of other owners get the owner of the document.")
+    digest = models.CharField(max_length=64, help_text="SHA-256 over the steps, hexadecimal.")
+    steps = models.JSONField(default=list)
+    results = models.JSONField(default=dict, help_text="{number of the step: [result, detail]}")
+    actor = models.CharField(max_length=150)
+    comment = models.TextField(default="", blank=True)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    applied_by = models.CharField(max_length=150, default="", blank=True)
+    applied_at = models.DateTimeField(null=True, help_text="When the last step succeeded; null: steps remain.")
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"document plan {self.pk}"
+
+
+class ManagedResource(models.Model):
+    """The owner of the document that last applied this resource. `identity`: distinguishes a topic or route from a later one of the same name."""
+
+    kind = models.CharField(max_length=10, choices=choices(ResourceKind))
+    key = models.CharField(max_length=1000)
+    identity = models.CharField(max_length=64, blank=True)
+    owner = models.CharField(max_length=100, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "key"], name="one_owner_per_resource")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key} of {self.owner}"

@@ -1,0 +1,230 @@
+"""The present state in the form of a cluster document, and plans of documents with the result of each step.
+
+Invariants: a topic that follows another topic, and an internal topic, is in no document. Secrets are in no document. Does not contain: decisions
+(`controlplane.domain.document_plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+
+from brokerd.cluster.configs import DELAY_TOPIC, HALF_SOURCE, HALF_TOPIC, RETRY_SOURCE
+from brokerd.cluster.model import INTERNAL_TOPICS
+from brokerd.cluster.quota_entities import entity_of
+from controlplane.domain.access import ACL_FIELDS, acl_key
+from controlplane.domain.cluster_document import ROUTE_FIELDS, VERSION, ResourceId, ResourceKind
+from controlplane.domain.document_plan import DocumentStep, FieldChange, Present, StepAction
+from controlplane.domain.errors import Rejected
+from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, Topic
+from controlplane.selectors.common import Page, TimeFilter, paged
+
+MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
+"""Configs that name the topic which a topic follows."""
+EXPORT_MAX = 20_000
+"""Resources of one export; the response is one document."""
+
+
+class StepResult(StrEnum):
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """A deletion that did not run because an earlier step failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStepRow:
+    """`kind`: topic, acl, quota or route. `action`: create, alter, manage (only its owner is recorded) or delete. `result`: pending, done, failed or
+    skipped; `detail`: the reason of a failure."""
+
+    kind: str
+    key: str
+    name: str
+    action: str
+    changes: list[FieldChange]
+    result: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPlanRow:
+    """`digest`: SHA-256 over the steps and the values that they were made from; `apply` requires it. `creates`, `alters`, `deletes`: numbers of steps.
+    `failed`: steps whose last attempt failed. `applied_at`: when the last step succeeded."""
+
+    id: int
+    owner: str
+    prune: bool
+    take_over: bool
+    digest: str
+    actor: str
+    comment: str
+    created_at: datetime
+    applied_by: str
+    applied_at: datetime | None
+    creates: int
+    alters: int
+    deletes: int
+    done: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPlanDetail(DocumentPlanRow):
+    steps: list[DocumentStepRow]
+
+
+COLUMNS = {"id": "id", "owner": "owner", "actor": "actor", "created_at": "created_at", "applied_at": "applied_at"}
+
+
+class DocumentPlanFilter(TimeFilter):
+    query = filters.CharFilter(field_name="owner", lookup_expr="icontains", help_text="Part of an owner.")
+
+
+def plan_list(*, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50) -> Page[DocumentPlanRow]:
+    rows = DocumentPlanFilter.rows(DocumentPlan.objects.all(), query=query)
+    return plan_page(rows, sort=sort, page=page, per_page=per_page, query=query)
+
+
+def plan_page(
+    rows: QuerySet[DocumentPlan], *, sort: str, page: int, per_page: int, query: str = ""
+) -> Page[DocumentPlanRow]:
+    return paged(
+        rows,
+        lambda found: [DocumentPlanRow(**_values(p)) for p in found],
+        page=page,
+        per_page=per_page,
+        sort=sort,
+        columns=COLUMNS,
+        query=query,
+        tie="-id",
+    )
+
+
+def plan_detail(plan_id: int) -> DocumentPlanDetail | None:
+    row = DocumentPlan.objects.filter(pk=plan_id).first()
+    if row is None:
+        return None
+    shown = []
+    for i, step in enumerate(steps_of(row)):
+        result, detail = row.results.get(str(i), (StepResult.PENDING.value, ""))
+        name = _name(step.kind, step.key)
+        shown.append(DocumentStepRow(step.kind, step.key, name, step.action, step.changes, result, detail))
+    return DocumentPlanDetail(**_values(row), steps=shown)
+
+
+def _name(kind: str, key: str) -> str:
+    """A key as text for a reader."""
+    if kind == ResourceKind.QUOTA:
+        return ", ".join(f"{t} {'<default>' if n is None else n}" for t, n in entity_of(key).items())
+    return key.replace("|", " ") if kind == ResourceKind.ACL else key
+
+
+def steps_of(row: DocumentPlan) -> list[DocumentStep]:
+    """The stored steps."""
+    return [
+        DocumentStep(
+            ResourceKind(s["kind"]),
+            s["key"],
+            StepAction(s["action"]),
+            s["before"],
+            s["wanted"],
+            [FieldChange(**c) for c in s["changes"]],
+        )
+        for s in row.steps
+    ]
+
+
+def _values(row: DocumentPlan) -> dict[str, Any]:
+    actions = [s["action"] for s in row.steps]
+    results = [result for result, _ in row.results.values()]
+    names = ("owner", "prune", "take_over", "digest", "actor", "comment", "created_at", "applied_by", "applied_at")
+    return {
+        "id": row.pk,
+        **{n: getattr(row, n) for n in names},
+        "creates": actions.count(StepAction.CREATE),
+        "alters": actions.count(StepAction.ALTER),
+        "deletes": actions.count(StepAction.DELETE),
+        "done": results.count(StepResult.DONE),
+        "failed": results.count(StepResult.FAILED),
+    }
+
+
+def present(only: Collection[ResourceId] | None = None) -> Present:
+    """The present state of all resources, or only of these."""
+    values: dict[ResourceId, dict[str, Any]] = {}
+    identities: dict[ResourceId, str] = {}
+    protected: dict[str, str] = {}
+    topics = Topic.objects.filter(deleted_at__isnull=True, internal=False).exclude(name__in=INTERNAL_TOPICS)
+    entries = AccessEntry.objects.filter(kind__in=("acl", "quota", "route"), value__isnull=False)
+    owned = ManagedResource.objects.all()
+    if only is not None:
+        keys = [key for _, key in only]
+        topics, entries, owned = topics.filter(name__in=keys), entries.filter(key__in=keys), owned.filter(key__in=keys)
+    for topic in topics.order_by("name").only("id", "name", "partitions", "replication_factor", "configs"):
+        followed = next((topic.configs[m] for m in MARKERS if topic.configs.get(m)), None)
+        if followed is not None:
+            protected[topic.name] = followed
+            continue
+        found = (ResourceKind.TOPIC, topic.name)
+        identities[found] = str(topic.pk)
+        values[found] = {
+            "partitions": topic.partitions,
+            "replication_factor": topic.replication_factor,
+            "configs": topic.configs,
+        }
+    for kind, key, stored in entries.order_by("kind", "key").values_list("kind", "key", "value"):
+        value: dict[str, Any] = stored or {}
+        found = (ResourceKind(kind), acl_key(value) if kind == ResourceKind.ACL else key)
+        values[found] = _value(found, value)
+        identities[found] = str(value.get("route_id", "")) if kind == ResourceKind.ROUTE else ""
+    owners = {
+        (ResourceKind(m.kind), m.key): m.owner
+        for m in owned
+        if identities.get((ResourceKind(m.kind), m.key)) == m.identity
+    }
+    return Present(values, owners, protected)
+
+
+def _value(found: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
+    """The value of an access entry with the fields of a document."""
+    match found[0]:
+        case ResourceKind.ACL:
+            return {f: value[f] for f in ACL_FIELDS}
+        case ResourceKind.QUOTA:
+            return {"entity": entity_of(found[1]), "limits": value}
+    return {f: value[f] for f in ROUTE_FIELDS if f != "name" and f in value}
+
+
+def export(*, prefix: str = "", owner: str = "") -> dict[str, Any]:
+    """The present state as a document. `prefix`: only topics, and routes, whose names begin with it. `owner`: only the resources that it manages.
+    Raises Rejected for more than EXPORT_MAX resources."""
+    now = present()
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "owner": owner,
+        "topics": [],
+        "acls": [],
+        "quotas": [],
+        "routes": [],
+    }
+    total = 0
+    for (kind, key), value in now.values.items():
+        if owner and now.owners.get((kind, key)) != owner:
+            continue
+        named = kind in (ResourceKind.TOPIC, ResourceKind.ROUTE)
+        if prefix and not (named and key.startswith(prefix)):
+            continue
+        total += 1
+        document[f"{kind}s"].append({"name": key, **value} if named else value)
+    if total > EXPORT_MAX:
+        raise Rejected(f"The export would have {total} resources; at most {EXPORT_MAX}. Give a prefix.", "prefix")
+    if not owner:
+        del document["owner"]
+    return document

@@ -1,0 +1,282 @@
+"""Cluster documents: plan the difference from the present state, and apply exactly that plan.
+
+Invariants: a plan applies only while the resources of its remaining steps have the values that it was made from. The result of a step is stored in
+the transaction of the step, so that a repeated `apply` runs no step twice. After a failed step nothing is deleted.
+Does not contain: what a document means (`controlplane.domain.cluster_document`), which steps (`controlplane.domain.document_plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from brokerd.cluster.configs import contradiction, transition_problem
+from controlplane.domain.cluster_document import DocumentFault, DocumentProblem, InvalidDocument, ResourceKind, parse
+from controlplane.domain.document_plan import (
+    DocumentStep,
+    FieldChange,
+    Present,
+    StepAction,
+    changed_since,
+    digest_of,
+    steps_of,
+)
+from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
+from controlplane.models.change import Outcome
+from controlplane.selectors import cluster_documents as selectors
+from controlplane.selectors.cluster_documents import StepResult
+from controlplane.services import acls, front_topics, quotas, routes, topic_checks, topics
+from controlplane.services.common import Rejected, needs_reason, record, recorded_refusals
+
+KEPT = timedelta(days=30)
+"""How long plans are stored. The audit log keeps what was applied."""
+CHANGES_NAMED_MAX = 10
+"""Changes in the message of a plan that is too old. The others are counted."""
+
+
+def plan_document(
+    document: Any, *, prune: bool = False, take_over: bool = False, actor: str, comment: str = ""
+) -> DocumentPlan:
+    """Store the steps that this document requires. Changes nothing else. Raises InvalidDocument with all faults."""
+    wanted = parse(document)
+    now = selectors.present()
+    problems: list[DocumentProblem] = []
+    try:
+        steps = steps_of(wanted, now, prune=prune, take_over=take_over)
+    except InvalidDocument as refused:
+        problems, steps = list(refused.problems), []
+    problems += [p for r in wanted.resources if r.kind is ResourceKind.TOPIC for p in _topic_problems(r, now)]
+    if problems:
+        raise InvalidDocument(dict.fromkeys(problems))
+    with transaction.atomic():
+        DocumentPlan.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
+        row = DocumentPlan.objects.create(
+            owner=wanted.owner,
+            prune=prune,
+            take_over=take_over,
+            digest=digest_of(steps),
+            steps=[asdict(s) for s in steps],
+            actor=actor,
+            comment=comment,
+            applied_at=None if steps else timezone.now(),
+        )
+        _record(row, "document.plan", actor, comment)
+    return row
+
+
+def _topic_problems(resource: Any, now: Present) -> Iterator[DocumentProblem]:
+    """What would make the creation or alteration of a topic fail. An ACL, a quota and a route have no more checks than `parse`, except loops of
+    routes."""
+    wanted, before = resource.wanted, now.values.get(resource.id)
+    given = {k: v for k, v in wanted["configs"].items() if v is not None}
+    try:
+        if before is None and resource.key not in now.protected:
+            front_topics.check_creation(given)
+            counts = wanted["partitions"] or 1, wanted["replication_factor"] or 1
+            topic_checks.check_topic(resource.key, partitions=counts[0], replication_factor=counts[1], configs=given)
+        elif before is not None:
+            front_topics.check_creation(given)
+            after = {k: v for k, v in {**before["configs"], **wanted["configs"]}.items() if v is not None}
+            if (problem := contradiction(after) or transition_problem(before["configs"], after)) is not None:
+                raise Rejected(problem, "configs")
+    except Rejected as refused:
+        path = f"{resource.path}.{refused.field}" if refused.field else resource.path
+        yield DocumentProblem(path, DocumentFault.REFUSED, refused.reason)
+
+
+def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> DocumentPlan:
+    """Run the steps of the plan that are not done. `digest` is that of the plan that was read. A step that fails does not prevent the others, except
+    deletions; the results say which failed. Raises Rejected, with the difference, if a resource has changed since the plan was made."""
+    row = _get(plan_id)
+    with recorded_refusals(actor, "document.apply", "document", str(row.pk), comment=comment):
+        needs_reason(comment)
+        if digest != row.digest:
+            raise Rejected(
+                f"Document plan {row.pk} has digest {row.digest}; {digest or 'none'} was given. Read the plan again.",
+                "digest",
+            )
+        if row.applied_at is not None:
+            return row
+        _check_unchanged(row)
+    steps = selectors.steps_of(row)
+    for number in range(len(steps)):
+        _run(plan_id, number, actor, comment)
+    with transaction.atomic():
+        row = DocumentPlan.objects.select_for_update().get(pk=plan_id)
+        results = [result for result, _ in row.results.values()]
+        if results.count(StepResult.DONE) == len(steps):
+            row.applied_at = timezone.now()
+        row.applied_by = actor
+        row.save(update_fields=["applied_at", "applied_by"])
+        _record(row, "document.apply", actor, comment)
+    return row
+
+
+def _check_unchanged(row: DocumentPlan) -> None:
+    remaining = [
+        step for i, step in enumerate(selectors.steps_of(row)) if row.results.get(str(i), ("",))[0] != StepResult.DONE
+    ]
+    now = selectors.present({(s.kind, s.key) for s in remaining})
+    changed = [text for step in remaining if (text := _stale(row, step, now))]
+    if changed:
+        more = f"; and {len(changed) - CHANGES_NAMED_MAX} more" if len(changed) > CHANGES_NAMED_MAX else ""
+        raise Rejected(
+            f"{len(changed)} resources have changed since document plan {row.pk} was made: "
+            f"{'; '.join(changed[:CHANGES_NAMED_MAX])}{more}. Nothing was changed. Plan the document again."
+        )
+
+
+def _stale(row: DocumentPlan, step: DocumentStep, now: Present) -> str:
+    """How the resource is different from the plan; "" if it is not."""
+    found = (step.kind, step.key)
+    owner = now.owners.get(found, row.owner)
+    if owner != row.owner and not row.take_over:
+        return f"{step.kind} {step.key} is managed by {owner!r} now"
+    return ", ".join(
+        f"{step.kind} {step.key} {c.field} was {_shown(c.before)}, is {_shown(c.after)}" for c in _fields(step, now)
+    )
+
+
+def _fields(step: DocumentStep, now: Present) -> list[FieldChange]:
+    return changed_since(step, now.values.get((step.kind, step.key)))
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _run(plan_id: int, number: int, actor: str, comment: str) -> None:
+    """Run one step, and store its result in the same transaction."""
+    with transaction.atomic():
+        row = DocumentPlan.objects.select_for_update().get(pk=plan_id)
+        step = selectors.steps_of(row)[number]
+        if row.results.get(str(number), ("",))[0] == StepResult.DONE:
+            return
+        failed = any(result == StepResult.FAILED for n, (result, _) in row.results.items() if int(n) < number)
+        if step.action is StepAction.DELETE and failed:
+            result, detail = (
+                StepResult.SKIPPED,
+                "An earlier step failed. Deletions run after all other steps succeeded.",
+            )
+        else:
+            result, detail = _attempt(row, step, actor, comment)
+        row.results[str(number)] = (result.value, detail)
+        row.save(update_fields=["results"])
+
+
+def _attempt(row: DocumentPlan, step: DocumentStep, actor: str, comment: str) -> tuple[StepResult, str]:
+    """The services write change rows of refusals. They stay, because a service rolls back only to its own savepoint."""
+    if text := _stale(row, step, selectors.present({(step.kind, step.key)})):
+        return StepResult.FAILED, f"Changed since the plan was made: {text}. Plan the document again."
+    try:
+        identity = _execute(step, actor, f"{comment} (document plan {row.pk})")
+    except Rejected as refused:
+        return StepResult.FAILED, refused.reason
+    _manage(row, step, identity)
+    return StepResult.DONE, ""
+
+
+def _manage(row: DocumentPlan, step: DocumentStep, identity: str) -> None:
+    if step.action is StepAction.DELETE or not row.owner:
+        ManagedResource.objects.filter(kind=step.kind, key=step.key).delete()
+        return
+    values = {"owner": row.owner, "identity": identity}
+    ManagedResource.objects.update_or_create(kind=step.kind, key=step.key, defaults=values)
+
+
+def _execute(step: DocumentStep, actor: str, comment: str) -> str:
+    """Carry the step out. Returns the identity of the resource, "" for one that its key identifies. Raises Rejected."""
+    wanted = step.wanted or {}
+    match step.kind:
+        case ResourceKind.TOPIC:
+            return _execute_topic(step, wanted, actor, comment)
+        case ResourceKind.ACL if step.action is StepAction.CREATE:
+            acls.create_acl(**wanted, actor=actor, comment=comment)
+        case ResourceKind.ACL if step.action is StepAction.DELETE:
+            acl_id = Acl.objects.filter(**(step.before or {})).values_list("pk", flat=True).first()
+            acls.delete_acl(acl_id or 0, actor=actor, comment=comment)
+        case ResourceKind.QUOTA if step.action is StepAction.DELETE:
+            quota_id = AccessEntry.objects.filter(kind=step.kind, key=step.key).values_list("pk", flat=True).first()
+            quotas.delete_quota(quota_id or 0, actor=actor, comment=comment)
+        case ResourceKind.QUOTA if step.action is not StepAction.MANAGE:
+            quotas.set_quota(wanted["entity"], wanted["limits"], actor=actor, comment=comment)
+        case ResourceKind.ROUTE:
+            return _execute_route(step, wanted, actor, comment)
+    return ""
+
+
+def _execute_topic(step: DocumentStep, wanted: dict[str, Any], actor: str, comment: str) -> str:
+    configs = {k: v for k, v in wanted.get("configs", {}).items() if v is not None}
+    match step.action:
+        case StepAction.CREATE:
+            row = topics.create_topic(
+                step.key,
+                partitions=wanted["partitions"] or 1,
+                replication_factor=wanted["replication_factor"],
+                configs=configs,
+                actor=actor,
+                comment=comment,
+            )
+        case StepAction.ALTER:
+            row = topics.alter_topic(
+                step.key,
+                partitions=wanted["partitions"],
+                set_configs=configs,
+                delete_configs=[k for k, v in wanted["configs"].items() if v is None],
+                actor=actor,
+                comment=comment,
+            )
+        case StepAction.DELETE:
+            row = topics.delete_topic(step.key, actor=actor, comment=comment)
+        case StepAction.MANAGE:
+            row = Topic.objects.get(name=step.key, deleted_at__isnull=True)
+    return str(row.pk)
+
+
+def _execute_route(step: DocumentStep, wanted: dict[str, Any], actor: str, comment: str) -> str:
+    match step.action:
+        case StepAction.CREATE:
+            row = routes.create_route(step.key, wanted, actor=actor, comment=comment)
+        case StepAction.ALTER:
+            row = routes.change_route(step.key, wanted, actor=actor, comment=comment)
+        case StepAction.DELETE:
+            routes.delete_route(step.key, actor=actor, comment=comment)
+            return ""
+        case StepAction.MANAGE:
+            row = AccessEntry.objects.get(kind=step.kind, key=step.key)
+    return str((row.value or {}).get("route_id", ""))
+
+
+def _get(plan_id: int) -> DocumentPlan:
+    row = DocumentPlan.objects.filter(pk=plan_id).first()
+    if row is None:
+        raise Rejected(f"Document plan {plan_id} does not exist; plans are deleted after {KEPT.days} days.")
+    return row
+
+
+def _record(row: DocumentPlan, verb: str, actor: str, comment: str) -> None:
+    results = [result for result, _ in row.results.values()]
+    after = {
+        "owner": row.owner,
+        "digest": row.digest,
+        "steps": len(row.steps),
+        "prune": row.prune,
+        "take_over": row.take_over,
+        "done": results.count(StepResult.DONE),
+        "failed": results.count(StepResult.FAILED),
+    }
+    record(
+        actor,
+        verb,
+        "document",
+        str(row.pk),
+        comment=comment,
+        after=after,
+        object_id=f"document-{row.pk}",
+        outcome=Outcome.CONFIRMED,
+    )

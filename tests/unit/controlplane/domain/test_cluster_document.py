@@ -1,0 +1,100 @@
+"""Cluster documents: all faults at once, each with its path and, for a misspelt word, the word that was meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.domain.cluster_document import DocumentFault, InvalidDocument, ResourceKind, parse
+
+ACL = {
+    "resource_type": "topic",
+    "resource_name": "flights",
+    "principal": "User:ada",
+    "operation": "read",
+    "permission": "allow",
+}
+ROUTE = {"name": "r", "source": "flights", "bindings": [{"target": "paid", "match": {"kind": "all"}}]}
+DOCUMENT: dict[str, Any] = {
+    "version": 1,
+    "owner": "payments",
+    "topics": [{"name": "flights", "partitions": 3, "configs": {"retention.ms": 1000, "cleanup.policy": None}}],
+    "acls": [ACL],
+    "quotas": [{"entity": {"user": "ada"}, "limits": {"producer_byte_rate": 1000}}],
+    "routes": [ROUTE],
+}
+
+
+def faults(document: Any) -> dict[str, DocumentFault]:
+    with pytest.raises(InvalidDocument) as refused:
+        parse(document)
+    return {p.path: p.fault for p in refused.value.problems}
+
+
+def test_a_document_has_its_resources_with_defaults() -> None:
+    found = parse(DOCUMENT)
+    assert found.owner == "payments" and [r.kind for r in found.resources] == list(ResourceKind)
+    topic, acl, quota, route = (r.wanted for r in found.resources)
+    assert topic["configs"] == {"retention.ms": "1000", "cleanup.policy": None}
+    assert acl["host"] == "*" and acl["pattern_type"] == "literal"
+    assert quota["entity"] == {"user": "ada"} and route["start"] == "latest" and route["enabled"] is True
+    assert parse({}).resources == ()
+
+
+def test_all_faults_are_reported_at_once() -> None:
+    document = {
+        "topicss": [],
+        "version": 2,
+        "owner": 3,
+        "topics": [{"name": "a/b"}, {"name": "t", "partitons": 3}, {"partitions": 0}, 7, {"name": "t"}],
+        "acls": [{**ACL, "operation": "raed", "principal": "ada"}, {"host": "*"}],
+        "quotas": [
+            {"entity": {"usr": "a"}, "limits": {}},
+            {"entity": {"user": "a"}, "limits": {"producer_byte_rate": "x"}},
+        ],
+        "routes": [{**ROUTE, "bindings": [{"target": "x", "match": {"kind": "al"}}]}, {"name": 1}],
+    }
+    found = faults(document)
+    assert found.keys() == {
+        "topicss",
+        "version",
+        "owner",
+        "topics.0.name",
+        "topics.1.partitons",
+        "topics.2.name",
+        "topics.2.partitions",
+        "topics.3",
+        "topics.4",
+        "acls.0.operation",
+        "acls.0.principal",
+        *(f"acls.1.{f}" for f in ("resource_type", "resource_name", "principal", "operation", "permission")),
+        "quotas.0.entity",
+        "quotas.1.limits.producer_byte_rate",
+        "routes.0.bindings.0.match.kind",
+        "routes.1.name",
+        "routes.1.source",
+    }
+    assert found["topics.4"] is DocumentFault.REPEATED and found["topicss"] is DocumentFault.UNKNOWN_FIELD
+
+
+@pytest.mark.parametrize(
+    ("document", "hint"),
+    [
+        ({"topicss": []}, "Did you mean topics?"),
+        ({"topics": [{"name": "t", "partitons": 3}]}, "Did you mean partitions?"),
+        ({"acls": [{**ACL, "operation": "raed"}]}, "Did you mean read?"),
+        ({"topics": [{"name": "t", "configs": {"retention.sm": 1}}]}, "retention.sm"),
+        ({"topics": [{"name": "__consumer_offsets"}]}, "internal"),
+        ({"topics": [{"name": 12}]}, "quotation marks"),
+    ],
+)
+def test_a_fault_says_what_would_help(document: Any, hint: str) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        parse(document)
+    assert hint in str(refused.value)
+
+
+@pytest.mark.parametrize("value", [None, [], "topics", 3])
+def test_a_document_is_an_object(value: Any) -> None:
+    assert list(faults(value)) == [""]

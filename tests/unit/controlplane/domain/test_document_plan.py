@@ -1,0 +1,122 @@
+"""Steps of a document: nothing changes by absence, a safe order, and refusals that name the command that would help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.domain.cluster_document import InvalidDocument, ResourceId, ResourceKind, parse
+from controlplane.domain.document_plan import (
+    STEPS_MAX,
+    FieldChange,
+    Present,
+    StepAction,
+    changed_since,
+    digest_of,
+    steps_of,
+)
+from tests.unit.controlplane.domain.test_cluster_document import ACL, DOCUMENT, ROUTE
+
+TOPIC: ResourceId = (ResourceKind.TOPIC, "flights")
+VALUE: dict[str, Any] = {"partitions": 3, "replication_factor": 2, "configs": {"cleanup.policy": "compact", "a": "b"}}
+NOTHING = Present({}, {}, {})
+
+
+def present(value: dict[str, Any] | None = None, owner: str | None = None) -> Present:
+    return Present({TOPIC: {**VALUE, **(value or {})}}, {} if owner is None else {TOPIC: owner}, {})
+
+
+def topic(**fields: Any) -> Any:
+    return parse({"owner": "payments", "topics": [{"name": "flights", **fields}]})
+
+
+def refusals(document: Any, now: Present, **options: bool) -> list[str]:
+    with pytest.raises(InvalidDocument) as refused:
+        steps_of(document, now, **options)
+    return [p.detail for p in refused.value.problems]
+
+
+def test_creations_have_a_safe_order() -> None:
+    document = parse({**DOCUMENT, "acls": [ACL, {**ACL, "permission": "deny"}]})
+    steps = steps_of(document, NOTHING)
+    assert [(s.kind.value, s.action.value) for s in steps] == [
+        ("topic", "create"),
+        ("acl", "create"),
+        ("acl", "create"),
+        ("quota", "create"),
+        ("route", "create"),
+    ]
+    assert [s.wanted["permission"] for s in steps[1:3] if s.wanted] == ["deny", "allow"]
+
+
+def test_deletions_come_last_and_in_the_opposite_order() -> None:
+    document = parse({**DOCUMENT, "acls": [ACL, {**ACL, "permission": "deny"}], "routes": [ROUTE]})
+    created = steps_of(document, NOTHING)
+    now = Present(
+        {(s.kind, s.key): s.wanted or {} for s in created}, {(s.kind, s.key): "payments" for s in created}, {}
+    )
+    other = parse({"owner": "payments", "topics": [{"name": "new"}]})
+    steps = steps_of(other, now, prune=True)
+    assert [(s.kind.value, s.action.value) for s in steps] == [
+        ("topic", "create"),
+        ("route", "delete"),
+        ("quota", "delete"),
+        ("acl", "delete"),
+        ("acl", "delete"),
+        ("topic", "delete"),
+    ]
+    assert [s.before["permission"] for s in steps[3:5] if s.before] == ["allow", "deny"]
+    assert [s.action for s in steps_of(other, now)] == [StepAction.CREATE], "absence alone deletes nothing"
+
+
+def test_only_named_fields_change_and_null_removes_a_config() -> None:
+    (step,) = steps_of(topic(partitions=6, configs={"cleanup.policy": None, "retention.ms": 5}), present())
+    assert step.action is StepAction.ALTER and step.changes == [
+        FieldChange("partitions", 3, 6),
+        FieldChange("configs.cleanup.policy", "compact", None),
+        FieldChange("configs.retention.ms", None, "5"),
+    ]
+
+
+def test_an_equal_resource_is_managed_once_and_then_unchanged() -> None:
+    document = topic(partitions=3, configs={"cleanup.policy": "compact"})
+    assert [s.action for s in steps_of(document, present())] == [StepAction.MANAGE]
+    assert steps_of(document, present(owner="payments")) == []
+    for owner in (None, "ops"):
+        assert steps_of(parse({"topics": [{"name": "flights"}]}), present(owner=owner)) == [], "nothing is claimed"
+
+
+def test_what_another_owner_manages_is_refused_or_taken_over() -> None:
+    assert "managed by the document of 'ops'" in refusals(topic(), present(owner="ops"))[0]
+    assert [s.action for s in steps_of(topic(), present(owner="ops"), take_over=True)] == [StepAction.MANAGE]
+    released = steps_of(parse({"topics": [{"name": "flights"}]}), present(owner="ops"), take_over=True)
+    assert [s.action for s in released] == [StepAction.MANAGE], "a document without an owner releases it"
+
+
+def test_partitions_and_replicas_are_never_changed_silently() -> None:
+    fewer, move = refusals(topic(partitions=2, replication_factor=3), present())
+    assert "cannot be reduced" in fewer
+    assert (
+        'weir moves create --scope \'{"kind": "replication_factor", "topic": "flights", "replication_factor": 3}\''
+        in move
+    )
+
+
+def test_other_refusals() -> None:
+    assert "Without an owner" in refusals(parse({}), NOTHING, prune=True)[0]
+    assert "follows topic f" in refusals(topic(), Present({}, {}, {"flights": "f"}))[0]
+    route = parse({"routes": [ROUTE]})
+    was = {**route.resources[0].wanted, "source": "other"}
+    assert "never changes" in refusals(route, Present({route.resources[0].id: was}, {}, {}))[0]
+    many = parse({"topics": [{"name": f"t{i}"} for i in range(STEPS_MAX + 1)]})
+    assert "Divide it" in refusals(many, NOTHING)[0]
+
+
+def test_the_digest_covers_what_the_steps_were_made_from() -> None:
+    one = steps_of(topic(partitions=6), present())
+    assert digest_of(one) == digest_of(steps_of(topic(partitions=6), present()))
+    assert digest_of(one) != digest_of(steps_of(topic(partitions=6), present({"partitions": 4})))
+    assert changed_since(one[0], VALUE) == []
+    assert changed_since(one[0], {**VALUE, "partitions": 4}) == [FieldChange("partitions", 3, 4)]
+    assert FieldChange("configs.a", "b", None) in changed_since(one[0], None)

@@ -1,0 +1,113 @@
+"""`diff`, `apply` and `export`: what is sent, what is shown, and the exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.weir.cli.test_app import FakeClient, run_with
+from weir.cli.client import NoServer, RequestRefused
+from weir_common.document_text import read_document
+
+STEPS: list[dict[str, Any]] = [
+    {
+        "kind": "topic",
+        "name": "flights",
+        "action": "alter",
+        "changes": [{"field": "partitions", "before": 3, "after": 6}],
+        "result": "pending",
+        "detail": "",
+    },
+    {"kind": "acl", "name": "old", "action": "delete", "changes": [], "result": "pending", "detail": ""},
+]
+PLAN: dict[str, Any] = {
+    "id": 7,
+    "digest": "d" * 64,
+    "steps": STEPS,
+    "creates": 0,
+    "alters": 1,
+    "deletes": 1,
+    "failed": 0,
+}
+EQUAL = {**PLAN, "steps": [], "alters": 0, "deletes": 0}
+DOCUMENT = {"owner": "payments", "topics": [{"name": "flights", "partitions": 6}]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("owner: payments\ntopics:\n- {name: flights, partitions: 6}\n")
+    return str(path)
+
+
+def test_diff_shows_the_steps_and_its_exit_code_says_whether_there_are_any(file: str) -> None:
+    client = FakeClient(PLAN)
+    found = run_with(client, "diff", "-f", file, "--prune")
+    assert found.exit_code == 1
+    assert found.output.splitlines() == [
+        "~ topic flights (alter)",
+        "    partitions: 3 -> 6",
+        "- acl old (delete)",
+        f"plan 7: 0 creates, 1 alters, 1 deletes; digest {'d' * 12}",
+    ]
+    ((method, path, _, body),) = client.requests
+    assert (method, path) == ("POST", "/document-plans")
+    assert body == {"document": DOCUMENT, "prune": True, "take_over": False, "comment": ""}
+    same = run_with(FakeClient(EQUAL), "diff", "-f", file)
+    assert (same.exit_code, same.output) == (0, "no difference\n")
+
+
+@pytest.mark.parametrize("error", [NoServer("away"), RequestRefused(400, {"detail": "no"})])
+def test_diff_ends_with_2_after_an_error(file: str, error: Exception) -> None:
+    assert run_with(FakeClient(error), "diff", "-f", file).exit_code == 2
+
+
+def test_an_unreadable_file_is_an_error_with_its_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("topics: []\ntopics: []\n")
+    found = run_with(FakeClient(), "diff", "-f", str(bad))
+    assert found.exit_code == 2 and "line 2" in found.output
+
+
+def test_apply_sends_the_digest_of_the_plan_it_has_shown(file: str) -> None:
+    client = FakeClient(PLAN, {**PLAN, "failed": 0})
+    assert run_with(client, "apply", "-f", file, "--comment", "deploy", "--yes").exit_code == 0
+    assert client.requests[1] == (
+        "POST",
+        "/document-plans/7/apply",
+        None,
+        {"digest": PLAN["digest"], "comment": "deploy"},
+    )
+    client = FakeClient(PLAN, PLAN)
+    assert run_with(client, "apply", "--plan", "7", "--comment", "deploy", "--yes").exit_code == 0
+    assert client.requests[0][:2] == ("GET", "/document-plans/7")
+
+
+def test_apply_without_a_difference_changes_nothing(file: str) -> None:
+    client = FakeClient(EQUAL)
+    assert run_with(client, "apply", "-f", file, "--comment", "x", "--yes").exit_code == 0
+    assert len(client.requests) == 1
+
+
+def test_a_failed_step_is_shown_and_ends_with_4(file: str) -> None:
+    failed = {**PLAN, "failed": 1, "steps": [{**STEPS[0], "result": "failed", "detail": "no space"}]}
+    found = run_with(FakeClient(PLAN, failed), "apply", "-f", file, "--comment", "x", "--yes")
+    assert found.exit_code == 4 and "failed: no space" in found.output
+
+
+def test_apply_asks_and_needs_exactly_one_source(file: str) -> None:
+    client = FakeClient(PLAN)
+    assert run_with(client, "apply", "-f", file, "--comment", "x").exit_code == 2
+    assert len(client.requests) == 1
+    assert run_with(FakeClient(), "apply", "--comment", "x").exit_code == 2
+    assert run_with(FakeClient(), "apply", "-f", file, "--plan", "7", "--comment", "x").exit_code == 2
+    assert run_with(FakeClient(), "apply", "--plan", "7", "--prune", "--comment", "x").exit_code == 2
+
+
+def test_an_export_is_yaml_or_json() -> None:
+    client = FakeClient(DOCUMENT)
+    assert read_document(run_with(client, "export", "--owner", "payments").output) == DOCUMENT
+    assert client.requests == [("GET", "/cluster-document", {"owner": "payments"}, None)]
+    assert read_document(run_with(FakeClient(DOCUMENT), "-o", "json", "export").output) == DOCUMENT

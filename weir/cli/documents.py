@@ -1,0 +1,140 @@
+"""The commands `diff`, `apply` and `export`: a file of topics, ACLs, quotas and routes, and the difference from the cluster.
+
+Exit codes of `diff`, as of `kubectl diff`: 0 no difference, 1 differences, 2 an error. Those of the others are in `weir.cli.app`; 4 is an `apply` of which
+a step failed. Does not contain: what a document means; the server decides that.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+import click
+
+from weir.cli.sending import NOT_SUCCEEDED, CliOptions, send
+from weir_common.document_text import UnreadableDocument, read_document, write_document
+
+DIFFERENT, ERROR = 1, 2
+PLANS = "/document-plans"
+SIGNS = {"create": "+", "alter": "~", "manage": "=", "delete": "-"}
+FILE = click.option("-f", "--file", "file", type=click.File(), required=True, help="YAML or JSON; - is standard input.")
+PRUNE = click.option(
+    "--prune", is_flag=True, help="Delete resources that the owner manages and the file does not have."
+)
+TAKE_OVER = click.option("--take-over", is_flag=True, help="Also take resources that another owner manages.")
+COMMENT = click.option("--comment", default="", help="The reason; kept with the changes.")
+
+
+def plan(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, comment: str) -> Mapping[str, Any]:
+    """The plan of this file."""
+    try:
+        document = read_document(file.read())
+    except UnreadableDocument as e:
+        raise click.ClickException(f"{file.name}: {e}") from None
+    body = {"document": document, "prune": prune, "take_over": take_over, "comment": comment}
+    found: Mapping[str, Any] = send(settings, "POST", PLANS, None, body).data
+    return found
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """A plan for a reader."""
+    for step in found["steps"]:
+        failed = f"  {step['result']}: {step['detail']}" if step["result"] in ("failed", "skipped") else ""
+        yield f"{SIGNS[step['action']]} {step['kind']} {step['name']} ({step['action']}){failed}"
+        if step["action"] != "delete":
+            for change in step["changes"]:
+                old = "" if step["action"] == "create" else f"{_text(change['before'])} -> "
+                yield f"    {change['field']}: {old}{_text(change['after'])}"
+    if not found["steps"]:
+        yield "no difference"
+    else:
+        numbers = ", ".join(f"{found[n]} {n}" for n in ("creates", "alters", "deletes"))
+        yield f"plan {found['id']}: {numbers}; digest {found['digest'][:12]}"
+
+
+def _text(value: Any) -> str:
+    return "not set" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _show(settings: CliOptions, found: Mapping[str, Any]) -> None:
+    for line in [json.dumps(found, indent=2, ensure_ascii=False)] if settings.json else lines(found):
+        click.echo(line)
+
+
+@click.command("diff")
+@FILE
+@PRUNE
+@TAKE_OVER
+@COMMENT
+@click.pass_obj
+def diff(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, comment: str) -> None:
+    """Show what `apply` would change. Exit code 0: nothing; 1: something; 2: an error. `apply --plan` carries out exactly what is shown."""
+    try:
+        found = plan(settings, file, prune, take_over, comment)
+    except click.ClickException as e:
+        e.show()
+        sys.exit(ERROR)
+    except SystemExit:
+        sys.exit(ERROR)
+    _show(settings, found)
+    sys.exit(DIFFERENT if found["steps"] else 0)
+
+
+@click.command("apply")
+@click.option("-f", "--file", "file", type=click.File(), help="YAML or JSON; - is standard input.")
+@click.option("--plan", "plan_id", type=click.INT, help="The plan that `diff` has shown, instead of a file.")
+@PRUNE
+@TAKE_OVER
+@click.option("--comment", required=True, help="The reason; kept with the changes.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def apply(
+    settings: CliOptions,
+    file: TextIO | None,
+    plan_id: int | None,
+    prune: bool,
+    take_over: bool,
+    comment: str,
+    yes: bool,
+) -> None:
+    """Change the cluster as a file or a plan says. Exit code 4: a step failed; run the command again."""
+    if (file is None) == (plan_id is None):
+        raise click.UsageError("give either --file or --plan")
+    if plan_id is not None and (prune or take_over):
+        raise click.UsageError("--prune and --take-over are part of the plan; give them to `diff`")
+    if file is not None:
+        found = plan(settings, file, prune, take_over, comment)
+    else:
+        found = send(settings, "GET", f"{PLANS}/{plan_id}", None, None).data
+    if not found["steps"]:
+        _show(settings, found)
+        return
+    if not yes:
+        for line in lines(found):
+            click.echo(line, err=True)
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody can be asked here; give --yes")
+        click.confirm("apply?", abort=True, err=True)
+    body = {"digest": found["digest"], "comment": comment}
+    found = send(settings, "POST", f"{PLANS}/{found['id']}/apply", None, body).data
+    _show(settings, found)
+    sys.exit(NOT_SUCCEEDED if found["failed"] else 0)
+
+
+@click.command("export")
+@click.option("--prefix", default="", help="Only topics and routes with this prefix.")
+@click.option("--owner", default="", help="Only resources that this owner manages.")
+@click.pass_obj
+def export(settings: CliOptions, prefix: str, owner: str) -> None:
+    """Write the present topics, ACLs, quotas and routes as YAML (JSON with `-o json`), in the format of `apply`."""
+    query = {name: value for name, value in (("prefix", prefix), ("owner", owner)) if value}
+    found = send(settings, "GET", "/cluster-document", query, None).data
+    click.echo(
+        json.dumps(found, indent=2, ensure_ascii=False) if settings.json else write_document(found), nl=settings.json
+    )
+
+
+COMMANDS = {"diff": diff, "apply": apply, "export": export}
+"""Commands that are not generated from operations."""
