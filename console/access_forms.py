@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
 from console.texts import gettext_lazy
@@ -134,7 +135,7 @@ class AclTemplateForm(WeirForm):
         super().__init__(*args, **kwargs)
         for field in TemplateField:
             users = [info.template.replace("_", " ") for info in TEMPLATES.values() if field in info.fields]
-            self.fields[field.value].help_text = f"Templates: {', '.join(users)}."
+            self.fields[field.value].help_text = _("Templates: {names}.").format(names=", ".join(users))
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of the services, after validation."""

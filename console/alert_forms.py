@@ -12,7 +12,13 @@ from console.texts import gettext_lazy
 from controlplane.selectors.alert_thresholds import AlertThresholdRow
 from controlplane.services.incidents import NOTE_CHARS_MAX
 
-DURATIONS = ((15, "15 minutes"), (60, "1 hour"), (240, "4 hours"), (1440, "1 day"), (10080, "1 week"))
+DURATIONS = (
+    (15, gettext_lazy("15 minutes")),
+    (60, gettext_lazy("1 hour")),
+    (240, gettext_lazy("4 hours")),
+    (1440, gettext_lazy("1 day")),
+    (10080, gettext_lazy("1 week")),
+)
 
 
 class NoteForm(WeirForm):

@@ -14,11 +14,13 @@ from typing import Any
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console import fragments as f
 from console.states import TONES
-from console.texts import gettext_lazy
+from console.texts import counted, gettext_lazy
+from console.vocabulary import translated
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
@@ -70,7 +72,7 @@ def page_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
 
 def health(data: dict[str, Any]) -> dict[str, str]:
     """Health and controller of the top bar, from a dict in the shape of `overview()`."""
-    word, reason = data["health"]["word"], data["health"]["reason"]
+    word, reason = data["health"]["word"], health_reason(data)
     epoch = data["controller_epoch"]
     controller = (
         f.unknown(_("No active controller.")) if data["controller_id"] is None else f.number(data["controller_id"])
@@ -118,6 +120,22 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     out.marks["alerts", ""] = (data["alerts"], data["alerts_at_risk"], data["alert_newest"])
     out.marks["topics", ""] = data["topics"]
     out.marks["groups", ""] = data["groups"]
+
+
+def health_reason(data: dict[str, Any]) -> str:
+    """Why the cluster has its health. The sentence is English; other languages have one with the first figure that is not as it should be."""
+    reason = str(data["health"]["reason"])
+    if (get_language() or "en") == "en" or data["health"]["word"] in ("healthy", "unknown"):
+        return translated(reason)
+    if data["offline"]:
+        return _("{partitions} without a leader").format(partitions=counted(data["offline"], "partition"))
+    if data["under_min_isr"]:
+        return _("{partitions} under min ISR").format(partitions=counted(data["under_min_isr"], "partition"))
+    if data["brokers_alive"] < data["brokers_total"]:
+        return _("{brokers} down").format(brokers=counted(data["brokers_total"] - data["brokers_alive"], "broker"))
+    if data["under_replicated"]:
+        return _("{partitions} under-replicated").format(partitions=counted(data["under_replicated"], "partition"))
+    return counted(data["alerts"], "alert") if data["alerts"] else reason
 
 
 def alerts(count: int, at_risk: int) -> str:

@@ -8,10 +8,12 @@ import json
 from typing import Any
 
 from django import forms
+from django.forms.utils import pretty_name
 from django.utils.translation import gettext as _
 
 from console.fragments import MOVE_MODES
 from console.texts import gettext_lazy
+from console.vocabulary import translated
 from controlplane.domain.config_units import parsed_all
 from controlplane.domain.produce import InputFormat
 from controlplane.domain.scope import Scope, parse
@@ -32,6 +34,12 @@ class WeirForm(forms.Form):
     """A form that shows errors of services: next to the field, or above the form if the field is not visible."""
 
     use_required_attribute = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            if field.label is None:
+                field.label = translated(pretty_name(name))
 
     def refuse(self, error: Rejected) -> None:
         field = error.field.partition(".")[0]
@@ -248,7 +256,7 @@ class WindowForm(WeirForm):
     )
     days = forms.MultipleChoiceField(
         required=False,
-        choices=[(str(i), d) for i, d in enumerate(DAYS)],
+        choices=[(str(i), gettext_lazy(d)) for i, d in enumerate(DAYS)],
         widget=forms.CheckboxSelectMultiple,
         help_text=gettext_lazy("Days on which the window opens; none selected: every day."),
     )

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import get_language
 
+from console.texts import gettext_lazy
 from controlplane.selectors.next_steps import NextStep, StepKind
 
 
@@ -51,5 +53,33 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
 POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER}
 
 
+LABELS: dict[str, str] = {
+    StepKind.DRAIN_BROKER: gettext_lazy("Drain broker {0}"),
+    StepKind.DEMOTE_BROKER: gettext_lazy("Move leadership off broker {0}"),
+    StepKind.OPEN_BROKER: gettext_lazy("Open broker {0}"),
+    StepKind.PROPOSE_ELECTION: gettext_lazy("Propose unclean election of {0}-{1}"),
+    StepKind.OPEN_PARTITION: gettext_lazy("Open {0}-{1}"),
+    StepKind.RECOVER_REPLICA: gettext_lazy("Re-replicate {0}-{1} on broker {2}"),
+    StepKind.MOVE_OFF_BROKER: gettext_lazy("Move replicas to brokers with more space"),
+    StepKind.OPEN_MOVE: gettext_lazy("Open move {0}"),
+    StepKind.ROLL_BACK_MOVE: gettext_lazy("Roll back move {0}"),
+    StepKind.THROTTLE_MOVE: gettext_lazy("Change the throttle of move {0}"),
+    StepKind.RAISE_RETENTION: gettext_lazy("Change retention of {0}"),
+    StepKind.OPEN_GROUP: gettext_lazy("Open group {0}"),
+    StepKind.RESUME_ARCHIVE: gettext_lazy("Resume archive {0}"),
+    StepKind.OPEN_TOPIC: gettext_lazy("Compare topic {0}"),
+    StepKind.PROPOSE_ABORT: gettext_lazy("Request abort in {0}"),
+    StepKind.SEARCH_HANGING: gettext_lazy("Search all topics"),
+    StepKind.OPEN_CHANGE: gettext_lazy("Open change {0}"),
+}
+"""Labels in other languages than English; {0} and the like are the target. The others have the English label of the step."""
+
+
+def _label(step: NextStep) -> str:
+    if step.kind not in LABELS or (get_language() or "en") == "en":
+        return step.label
+    return LABELS[step.kind].format(*step.target)
+
+
 def buttons(steps: Sequence[NextStep]) -> list[StepButton]:
-    return [StepButton(s.label, _PAGES[s.kind](s.target), s.kind in POSTED) for s in steps]
+    return [StepButton(_label(s), _PAGES[s.kind](s.target), s.kind in POSTED) for s in steps]

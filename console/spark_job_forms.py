@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
 from console.texts import gettext_lazy
+from console.vocabulary import translated
 from controlplane.services import Rejected
 from weir_common.spark_jobs import JobKind, Parameter, ParameterType
 
@@ -48,18 +49,18 @@ class SparkJobForm(WeirForm):
 
 
 def _field(p: Parameter) -> forms.Field:
-    shared: dict[str, Any] = {"label": p.label, "help_text": p.help, "initial": p.default}
+    shared: dict[str, Any] = {"label": translated(p.label), "help_text": translated(p.help), "initial": p.default}
     if p.type is ParameterType.BOOLEAN:
         return forms.BooleanField(required=False, **shared)
     if p.type is ParameterType.INTEGER:
-        label = f"{p.label}, {p.unit}" if p.unit else p.label
+        label = f"{translated(p.label)}, {p.unit}" if p.unit else translated(p.label)
         number = forms.NumberInput(attrs={"class": "short"})
         return forms.IntegerField(required=False, widget=number, **{**shared, "label": label})
     if p.type is ParameterType.CHOICE:
         return forms.ChoiceField(choices=[(c, c) for c in p.choices], **shared)
     if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
         names = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
-        help_text = _("{help} Separated by lines or commas.").format(help=p.help)
+        help_text = _("{help} Separated by lines or commas.").format(help=translated(p.help))
         return forms.CharField(required=p.default is None, widget=names, **{**shared, "help_text": help_text})
     return forms.CharField(required=p.default is None, widget=forms.TextInput(attrs={"autocomplete": "off"}), **shared)
 

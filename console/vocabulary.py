@@ -13,8 +13,12 @@ from django.utils.translation import get_language, gettext, ngettext
 
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
 from controlplane.domain import alert, alert_thresholds, anomaly, healing, health, history
+from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.window import DAYS
 from controlplane.selectors import top
+from controlplane.selectors.topics import CONFIG_DOCS
+from weir_common import spark_jobs
 
 LISTED = (
     "ACLs",
@@ -54,6 +58,83 @@ LISTED = (
 """What the lists of pages have, for the line below a list."""
 
 
+FIELD_LABELS = (
+    "Applies to",
+    "Bindings",
+    "Configs",
+    "Count",
+    "Days",
+    "Description",
+    "Directory",
+    "Enabled",
+    "Field",
+    "First offset",
+    "Goals",
+    "Group",
+    "Header",
+    "Headers",
+    "Host",
+    "Iterations",
+    "Json",
+    "Key",
+    "Key format",
+    "Last offset",
+    "Limit",
+    "Mechanism",
+    "Mechanisms",
+    "Minutes",
+    "Name",
+    "Offset",
+    "Operation",
+    "Owner",
+    "Partition",
+    "Partitions",
+    "Password",
+    "Pattern type",
+    "Permission",
+    "Principal",
+    "Replication factor",
+    "Resource name",
+    "Resource type",
+    "Schedule",
+    "Scope",
+    "Source partition",
+    "Start",
+    "Target",
+    "Template",
+    "Time",
+    "Timestamp",
+    "Tombstone",
+    "Topic",
+    "Topics",
+    "User",
+    "Value",
+    "Value format",
+)
+"""Labels of form fields that Django makes of the names of the fields."""
+
+OTHER = (
+    "auto",
+    "light",
+    "dark",
+    "contrast",
+    "all",
+    "change",
+    "election",
+    "alert",
+    "Every partition has a leader, and all replicas are in sync.",
+    "The cluster monitor has not read the cluster yet.",
+    "note",
+    "Archived offsets",
+    "acknowledged",
+    "opened",
+    "resolved",
+    "silenced",
+    "notified",
+)
+"""Themes, kinds of marks and entries, and the constant sentences of the health of the cluster."""
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "") of the domain and of LISTED."""
     for rule in health.RULES:
@@ -69,6 +150,12 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
     yield from ((word_text(kind), "") for kind in [*AlertKind, *health.CheckState, *healing.HealingMode])
+    yield from ((doc, "") for doc in CONFIG_DOCS)
+    yield from ((template.doc, "") for template in TEMPLATES.values())
+    for job in spark_jobs.KINDS.values():
+        yield from ((job.title, ""), (job.summary, ""))
+        yield from ((text, "") for p in job.parameters for text in (p.label, p.help))
+    yield from ((word, "") for word in (*DAYS, *FIELD_LABELS, *OTHER))
     yield from ((singular(what), what) for what in LISTED)
 
 
@@ -103,10 +190,13 @@ def alert_text(kind: str, subject: str, text: str) -> str:
 
 def alert_title(kind: str, subject: str, text: str) -> str:
     """The short text of an alert, as `controlplane.domain.alert.brief`, in the language of the request."""
-    short = alert.BRIEFS.get(AlertKind(kind), text)
+    english = (get_language() or "en") == "en"
+    short = alert.BRIEFS.get(AlertKind(kind), text if english else word_text(kind))
     if "{}" not in short:
         return translated(short)
-    return translated(short).format(subject) if subject else text
+    if subject:
+        return translated(short).format(subject)
+    return text if english else translated(word_text(kind))
 
 
 def alert_do(kind: str, do: str) -> str:

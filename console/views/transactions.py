@@ -18,7 +18,7 @@ RARE_STATES = (CoordinatorState.EMPTY, CoordinatorState.DEAD, CoordinatorState.P
 STATES = (
     ("", gettext_lazy("All")),
     (ALL_OPEN, gettext_lazy("Open")),
-    *((s.value, s.value) for s in CoordinatorState if s not in RARE_STATES),
+    *((s.value, gettext_lazy(s.value)) for s in CoordinatorState if s not in RARE_STATES),
 )
 MINUTES_DIGITS_MAX = 6
 DEFAULT_SORT = "transactional_id"

@@ -16,6 +16,9 @@ from controlplane.domain.config_overlay import effective
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, Page, RowFilter, age_s, cluster_row, paged
 
+CONFIG_DOCS = tuple(d.doc for d in TOPIC_CONFIGS.values())
+"""Descriptions of the topic configs."""
+
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:

@@ -14,6 +14,10 @@ def test_an_alert_is_translated_by_its_kind() -> None:
     assert vocabulary.alert_do("partitions_under_min_isr", do) == do
     with translation.override("zh-hans"):
         assert vocabulary.alert_text(*stored) == "Broker 3 已宕机。"
+        assert (
+            vocabulary.alert_title("partitions_under_replicated", "", "1 partition has a replica that is out of sync.")
+            == "分区副本不足"
+        )
         assert vocabulary.alert_do("partitions_under_min_isr", do).startswith("启动缺失副本的 Broker。")
         raised = "Raise retention.ms of the topic, or make the group faster. If the group is no longer used, delete it."
         assert vocabulary.alert_do("group_retention", raised) == raised, "the config is a part of the sentence"
