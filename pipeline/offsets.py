@@ -6,8 +6,9 @@ can be used with either source. Invariant: an offset never goes backwards.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 Offsets = dict[str, dict[str, int]]
@@ -101,4 +102,18 @@ def ranges(start: Offsets, end: Offsets, earliest: Offsets) -> list[Range]:
         first = _first_offset(start, earliest, topic, partition)
         if offset > first:
             out.append(Range(topic, partition, first, offset))
+    return out
+
+
+def split(planned: Sequence[Range], least: int) -> list[Range]:
+    """The ranges in about `least` parts, as Spark's `minPartitions`: each range in proportion to its length. Unchanged if there are enough."""
+    total = sum(r.next - r.first for r in planned)
+    if len(planned) >= least:
+        return list(planned)
+    out = []
+    for r in planned:
+        length = r.next - r.first
+        parts = min(length, max(1, round(least * length / total)))
+        cuts = [r.first + length * n // parts for n in range(parts + 1)]
+        out += [Range(r.topic, r.partition, first, until) for first, until in itertools.pairwise(cuts)]
     return out

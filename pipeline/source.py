@@ -12,20 +12,21 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from brokerd.config.kafka_client import librdkafka
 from pipeline import schemas
-from pipeline.offsets import EARLIEST, LATEST, Lost, Offsets, Range, ahead, each, limited, of, parse, put, ranges
+from pipeline.offsets import EARLIEST, LATEST, Lost, Offsets, Range, ahead, each, limited, of, parse, put, ranges, split
+from pipeline.pushdown import OffsetBounds, bounds
 
 NAME = "weir"
 
@@ -39,6 +40,7 @@ OPTIONS = frozenset(
         "startingoffsets",
         "endingoffsets",
         "maxoffsetspertrigger",
+        "minpartitions",
         "failondataloss",
         "includeheaders",
     )
@@ -70,6 +72,7 @@ class Settings:
     starting: str
     ending: str
     records_max: int | None
+    partitions_min: int
     fail_on_loss: bool
     headers: bool
 
@@ -89,7 +92,9 @@ class Settings:
         if len(ways) != 1:
             raise ValueError("exactly one of the options subscribe, subscribePattern and assign must be given")
         assigned = {t: tuple(sorted(ps)) for t, ps in json.loads(known.get("assign") or "{}").items()}
-        rows = known.get("maxoffsetspertrigger")
+        rows, parts = known.get("maxoffsetspertrigger"), known.get("minpartitions", "0")
+        if not parts.isdecimal():
+            raise ValueError(f"option minPartitions must be a number, not {parts!r}")
         return Settings(
             client=client,
             subscribe=tuple(sorted({t.strip() for t in known.get("subscribe", "").split(",") if t.strip()})),
@@ -98,6 +103,7 @@ class Settings:
             starting=known.get("startingoffsets", "latest" if streaming else "earliest"),
             ending=known.get("endingoffsets", "latest"),
             records_max=int(rows) if rows else None,
+            partitions_min=int(parts),
             fail_on_loss=known.get("failondataloss", "true").lower() == "true",
             headers=known.get("includeheaders", "false").lower() == "true",
         )
@@ -150,6 +156,11 @@ class SourceCluster:
             return out
 
         return self._retried(request)
+
+    def at_time(self, since_ms: int, partitions: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
+        """The first offset at or after a time of each partition; the end of the partition if it has none."""
+        found, ends = self.offsets(OffsetSpec.for_timestamp(since_ms), partitions), self.latest(partitions)
+        return {(t, p): o if o >= 0 else (of(ends, t, p) or 0) for t, p, o in each(found)}
 
     def latest(self, partitions: Mapping[str, Sequence[int]] | None = None) -> Offsets:
         return self.offsets(OffsetSpec.latest(), self.partitions() if partitions is None else partitions)
@@ -298,6 +309,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._target: Offsets | None = None
+        self._latest: Offsets | None = None
         self._cluster_: SourceCluster | None = None
 
     @property
@@ -320,14 +332,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._cluster.latest()
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
-        latest = self._target if self._target is not None else self._cluster.latest()
+        self._latest = self._cluster.latest()
+        latest = self._target if self._target is not None else self._latest
         end = ahead(start, latest, fail_on_loss=self._settings.fail_on_loss)
         if isinstance(limit, ReadMaxRows):
             end = limited(start, end, self._earliest_of_new(start, end), limit.max_rows)
         return end
 
+    def reportLatestOffset(self) -> Offsets | None:
+        """The ends of the partitions, in the progress of the query as `latestOffset`: beside `endOffset` they are the lag."""
+        return self._latest
+
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        return [SourceSlice(r) for r in ranges(start, end, self._earliest_of_new(start, end))]
+        planned = ranges(start, end, self._earliest_of_new(start, end))
+        return [SourceSlice(r) for r in split(planned, self._settings.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SourceSlice)
@@ -345,11 +363,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class BatchReader(DataSourceReader):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._bounds = OffsetBounds()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Read only what the filters can match. Spark evaluates all of them again."""
+        self._bounds = bounds(filters)
+        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         cluster = SourceCluster(self._settings)
         start, end = cluster.resolve(self._settings.starting), cluster.resolve(self._settings.ending)
-        return [SourceSlice(r) for r in ranges(start, end, {})]
+        planned = self._bounds.cut(ranges(start, end, {}), {})
+        if self._bounds.since_ms is not None and planned:
+            wanted: dict[str, list[int]] = {}
+            for r in planned:
+                wanted.setdefault(r.topic, []).append(r.partition)
+            planned = self._bounds.cut(planned, cluster.at_time(self._bounds.since_ms, wanted))
+        return [SourceSlice(r) for r in split(planned, self._settings.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SourceSlice)

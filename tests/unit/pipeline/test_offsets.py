@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.offsets import Lost, Offsets, ahead, each, limited, of, parse, ranges
+from pipeline.offsets import Lost, Offsets, Range, ahead, each, limited, of, parse, ranges, split
 
 some_offsets = st.dictionaries(
     st.sampled_from(["flights", "orders"]),
@@ -52,3 +52,24 @@ def test_a_deleted_topic_is_a_data_loss() -> None:
 def test_malformed_offsets_are_rejected_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match='"earliest", "latest" or JSON like'):
         parse(text)
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=6), st.integers(0, 40))
+def test_split_ranges_have_the_same_offsets(lengths: list[int], least: int) -> None:
+    planned = [Range("t", p, 7, 7 + length) for p, length in enumerate(lengths)]
+    found = split(planned, least)
+    assert [(r.partition, o) for r in found for o in range(r.first, r.next)] == [
+        (r.partition, o) for r in planned for o in range(r.first, r.next)
+    ]
+    assert all(r.first < r.next for r in found)
+    if len(planned) >= least:
+        assert found == planned
+    else:
+        assert len(found) <= least + len(planned)
+
+
+def test_a_long_range_gets_most_parts() -> None:
+    assert split([Range("t", 0, 0, 90), Range("t", 1, 0, 10)], 10) == [
+        *[Range("t", 0, n, n + 10) for n in range(0, 90, 10)],
+        Range("t", 1, 0, 10),
+    ]

@@ -44,3 +44,10 @@ def test_source_options_accept_kafkas_names_and_librdkafkas_names(
     found = Settings.parse({"kafka.bootstrap.servers": "h:1", "subscribe": "t", **options}, streaming=True)
     assert found.client == {"bootstrap.servers": "h:1", **client}
     assert "this" not in repr(found)
+
+
+def test_min_partitions_is_a_number() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+    assert Settings.parse({**options, "minPartitions": "8"}, streaming=False).partitions_min == 8
+    with pytest.raises(ValueError, match="minPartitions"):
+        Settings.parse({**options, "minPartitions": "-1"}, streaming=False)

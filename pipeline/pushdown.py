@@ -1,0 +1,96 @@
+"""Which offsets of which partitions the filters of a query can match. Pure.
+
+Spark evaluates every filter again, so a bound may be too wide and never too narrow. A time is a lower bound only: the first record at or after a
+time is known to the broker, but a later record may have an earlier time of its producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from pipeline.offsets import Range
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetBounds:
+    """`topics`, `partitions`: None = all. Offsets [first, next). `since_ms`: of the timestamp, Unix milliseconds; None = any."""
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    first: int = 0
+    next: int = field(default=2**63 - 1)
+    since_ms: int | None = None
+
+    def allows(self, topic: str, partition: int) -> bool:
+        return (self.topics is None or topic in self.topics) and (
+            self.partitions is None or partition in self.partitions
+        )
+
+    def cut(self, ranges: Iterable[Range], at_time: Mapping[tuple[str, int], int]) -> list[Range]:
+        """The parts of the ranges that can match. `at_time`: the first offset at or after `since_ms` of each partition."""
+        found = []
+        for r in ranges:
+            first = max(r.first, self.first, at_time.get((r.topic, r.partition), 0))
+            until = min(r.next, self.next)
+            if self.allows(r.topic, r.partition) and first < until:
+                found.append(Range(r.topic, r.partition, first, until))
+        return found
+
+
+def bounds(filters: Iterable[Filter]) -> OffsetBounds:
+    """The bounds of all filters together. A filter of another column or kind has no effect."""
+    found = OffsetBounds()
+    for f in filters:
+        if isinstance(f, EqualTo | EqualNullSafe):
+            found = _narrowed(found, f.attribute, frozenset([f.value]))
+        elif isinstance(f, In):
+            found = _narrowed(found, f.attribute, frozenset(f.value))
+        elif isinstance(f, GreaterThan | GreaterThanOrEqual):
+            found = _from(found, f.attribute, f.value, isinstance(f, GreaterThan))
+        elif isinstance(f, LessThan | LessThanOrEqual) and f.attribute == ("offset",) and _is_number(f.value):
+            found = replace(found, next=min(found.next, f.value + isinstance(f, LessThanOrEqual)))
+    return found
+
+
+def _narrowed(found: OffsetBounds, column: tuple[str, ...], values: frozenset[Any]) -> OffsetBounds:
+    """OffsetBounds of a column that has one of some values."""
+    if column == ("topic",) and all(isinstance(v, str) for v in values):
+        return replace(found, topics=values if found.topics is None else found.topics & values)
+    if column == ("partition",) and all(_is_number(v) for v in values):
+        return replace(found, partitions=values if found.partitions is None else found.partitions & values)
+    if column == ("offset",) and values and all(_is_number(v) for v in values):
+        return replace(found, first=max(found.first, min(values)), next=min(found.next, max(values) + 1))
+    if column == ("timestamp",) and values and all(isinstance(v, datetime) for v in values):
+        return _from(found, column, min(values), False)
+    return found
+
+
+def _from(found: OffsetBounds, column: tuple[str, ...], value: Any, is_above: bool) -> OffsetBounds:
+    """OffsetBounds of a column that is at least a value, or above it."""
+    if column == ("offset",) and _is_number(value):
+        return replace(found, first=max(found.first, value + is_above))
+    if column == ("timestamp",) and isinstance(value, datetime) and value.tzinfo is not None:
+        since = (value - EPOCH) // MILLISECOND + 1 if is_above else -((EPOCH - value) // MILLISECOND)
+        return replace(found, since_ms=since if found.since_ms is None else max(found.since_ms, since))
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
