@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
+from brokerd.config.share_groups import DEAD_LETTER_TOPIC
 from controlplane.clients import share_groups as client
 from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
-from controlplane.models import Partition
+from controlplane.domain.access import AccessRecordKind
+from controlplane.models import AccessEntry, Partition
 from controlplane.selectors.common import Page, within
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
@@ -77,7 +79,8 @@ class ShareMemberRow:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupDetail(BrokerCoverage):
-    """One share group. `row` null: no coordinator that answered has it."""
+    """One share group. `row` null: no coordinator that answered has it. `dead_letter_topic`: the topic of its dead letters, empty without one; as the
+    configs of the group say, which were requested."""
 
     group_id: str
     row: ShareGroupRow | None
@@ -88,6 +91,7 @@ class ShareGroupDetail(BrokerCoverage):
     brokers_asked: int
     brokers_silent: list[SilentBroker]
     offline_partitions: int
+    dead_letter_topic: str = ""
 
 
 def share_group_list(*, query: str = "", sort: str = "group_id", page: int = 1, per_page: int = 50) -> ShareGroupPage:
@@ -141,7 +145,13 @@ def share_group(group_id: str) -> ShareGroupDetail:
         brokers_asked=len(answers),
         brokers_silent=silent,
         offline_partitions=offline,
+        dead_letter_topic=_dead_letter_topic(group_id),
     )
+
+
+def _dead_letter_topic(group_id: str) -> str:
+    row = AccessEntry.objects.filter(kind=AccessRecordKind.GROUP, key=group_id).first()
+    return str((row.value or {}).get(DEAD_LETTER_TOPIC, "")) if row is not None else ""
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import pytest
 from django.test import Client
 
 from controlplane.clients import kafka
+from controlplane.domain.access import AccessRecordKind
+from controlplane.models import AccessEntry
 from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
 from tests.unit.controlplane.world import World
 
@@ -45,6 +47,14 @@ def test_one_group_has_partitions_members_and_operations(
     assert "nobody" in text(operator, "/share-groups/nobody/", 404)
     groups.silent = {1}
     assert "2 of 3 brokers answered." in text(viewer, "/share-groups/team/billing/")
+
+
+def test_a_group_with_dead_letters_leads_to_them(viewer: Client) -> None:
+    assert "no topic" in text(viewer, "/share-groups/team/billing/")
+    configs = {"errors.deadletterqueue.topic.name": "dlq.orders"}
+    AccessEntry.objects.create(kind=AccessRecordKind.GROUP, key="team/billing", value=configs, changed_by="alice")
+    page = text(viewer, "/share-groups/team/billing/")
+    assert "/messages/?topic=dlq.orders&amp;header=__dlq.errors.group=team%2Fbilling" in page
 
 
 def test_a_deletion_needs_the_name_and_an_empty_group(operator: Client, groups: ShareGroupWorld) -> None:

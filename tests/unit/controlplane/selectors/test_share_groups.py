@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.domain.access import AccessRecordKind
+from controlplane.models import AccessEntry
 from controlplane.selectors import share_groups as selectors
 from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
 from tests.unit.controlplane.world import World
@@ -50,4 +52,8 @@ def test_one_group_has_members_and_partitions(groups: ShareGroupWorld) -> None:
         ("m1", ["orders-0", "orders-1"]),
         ("m2", ["orders-0", "orders-1"]),
     ]
+    assert found.dead_letter_topic == ""
+    configs = {"errors.deadletterqueue.topic.name": "dlq.orders"}
+    AccessEntry.objects.create(kind=AccessRecordKind.GROUP, key="b", value=configs, changed_by="alice")
+    assert selectors.share_group("b").dead_letter_topic == "dlq.orders"
     assert selectors.share_group("absent").row is None
