@@ -51,7 +51,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield "no difference"
     else:
         numbers = ", ".join(f"{found[n]} {n}" for n in ("creates", "alters", "deletes"))
-        yield f"plan {found['id']}: {numbers}; digest {found['digest'][:12]}"
+        done = f"; {found['done']} of {len(found['steps'])} steps done" if found["done"] or found["failed"] else ""
+        yield f"plan {found['id']}: {numbers}; digest {found['digest'][:12]}{done}"
 
 
 def _text(value: Any) -> str:

@@ -29,6 +29,7 @@ PLAN: dict[str, Any] = {
     "creates": 0,
     "alters": 1,
     "deletes": 1,
+    "done": 0,
     "failed": 0,
 }
 EQUAL = {**PLAN, "steps": [], "alters": 0, "deletes": 0}
@@ -72,8 +73,9 @@ def test_an_unreadable_file_is_an_error_with_its_line(tmp_path: Path) -> None:
 
 
 def test_apply_sends_the_digest_of_the_plan_it_has_shown(file: str) -> None:
-    client = FakeClient(PLAN, {**PLAN, "failed": 0})
-    assert run_with(client, "apply", "-f", file, "--comment", "deploy", "--yes").exit_code == 0
+    client = FakeClient(PLAN, {**PLAN, "done": 2})
+    found = run_with(client, "apply", "-f", file, "--comment", "deploy", "--yes")
+    assert found.exit_code == 0 and "2 of 2 steps done" in found.output
     assert client.requests[1] == (
         "POST",
         "/document-plans/7/apply",
