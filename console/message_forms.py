@@ -36,7 +36,7 @@ LIMIT_FIRST = 50
 DEFAULTS = {"start": StartPosition.LATEST.value, "minutes": str(MINUTES_FIRST), "limit": str(LIMIT_FIRST)}
 """Values of parameters that an address leaves out."""
 
-FILTER_FIELDS = ("key", "all_partitions", "key_contains", "value_contains", "json", "header", "until")
+FILTER_FIELDS = ("key", "all_partitions", "key_contains", "value_contains", "json", "header", "expression", "until")
 TIME_FORMATS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
 
 
@@ -90,6 +90,7 @@ class MessagesForm(WeirForm):
     value_contains = text_field(gettext_lazy("Value contains"), "timeout")
     json = text_field(gettext_lazy("JSON path"), '$.flight.carrier == "UA"')
     header = text_field(gettext_lazy("Header"), "trace-id=4f2a")
+    expression = text_field(gettext_lazy("Filter expression"), 'value.amount > 100 && headers["region"] == "eu"')
 
     @classmethod
     def of_address(cls, given: QueryDict) -> Self:
@@ -132,7 +133,14 @@ class MessagesForm(WeirForm):
             timestamp_ms=v["time"],
             minutes=v["minutes"],
             limit=v["limit"],
-            filters=RecordFilters(v["key"], v["key_contains"], v["value_contains"], v["json"].strip(), v["header"]),
+            filters=RecordFilters(
+                v["key"],
+                v["key_contains"],
+                v["value_contains"],
+                v["json"].strip(),
+                v["header"],
+                v["expression"].strip(),
+            ),
             all_partitions=v["all_partitions"],
             until_ms=v["until"],
         )

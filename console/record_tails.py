@@ -193,6 +193,7 @@ def status_html(update: TailUpdate, paused: bool) -> str:
     context = {
         "counts": update.counts,
         "problems": update.problems,
+        "evaluation_errors": update.evaluation_errors,
         "paused": paused,
         "rate": ROWS_PER_SECOND_MAX,
         "records_per_s": update.records_per_s,

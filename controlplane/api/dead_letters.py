@@ -41,6 +41,7 @@ class DeadLetterParameters(drf.Serializer[Any]):
     value_contains = _text("Part of the value.")
     json = _text('A JSON path with a condition: $.flight.carrier == "UA".')
     header = _text("name=value, or a name.")
+    expression = _text("A filter expression in CEL: value.amount > 100.")
     partitions = _text("0,3,8-11; empty: all.")
     from_ms = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Oldest time of a dead letter.")
     until_ms = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Newest time of a dead letter.")

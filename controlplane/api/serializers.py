@@ -138,6 +138,10 @@ class MessageQuery(serializers.Serializer[Any]):
         help_text='A comparison of the value as JSON: $.flight.carrier == "UA". Operators: == != >= <= > < contains.',
     )
     header = serializers.CharField(default="", trim_whitespace=False, help_text="name=value, or a name.")
+    expression = serializers.CharField(
+        default="",
+        help_text='A filter expression in CEL over key, value, headers, partition, offset, timestamp: value.amount > 100 && headers["region"] == "eu".',
+    )
     key_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
     value_format = serializers.ChoiceField(choices=[(f.value, f.value) for f in Format], default=Format.AUTO.value)
     resume = serializers.CharField(default="", help_text="`resume` of the response before, with the same query.")

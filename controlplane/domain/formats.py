@@ -108,6 +108,14 @@ def structure_of(data: bytes, schemas: Schemas | None = None) -> Any:
         return None
 
 
+def text_of(data: bytes, schemas: Schemas | None = None) -> str:
+    """These bytes as text by the automatic format, not cut unless they are hex."""
+    try:
+        return _auto(data, schemas).text
+    except RecursionError:
+        return _hex(data)
+
+
 def json_text(structure: Any) -> str:
     """JSON that can be encoded: a surrogate without its partner stays an escape."""
     return json.dumps(structure, ensure_ascii=False, default=_json_value).encode(errors="backslashreplace").decode()

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.formats import NULL, Decoded, Format, Rendered, json_text, render, shown, structure_of
+from controlplane.domain.formats import NULL, Decoded, Format, Rendered, json_text, render, shown, structure_of, text_of
 from weir_common.schema_formats import Schemas
 
 MASKED = "masked"
@@ -159,6 +159,28 @@ class RecordRenderer:
         if data is not None and self._hides_header(name):
             return hidden(len(data))
         return render(data)
+
+    def structured_key(self, data: bytes | None) -> Any:
+        """The object or array of the key by the automatic format, else its text, as the rules permit. None for null."""
+        return self._structured(MaskTarget.KEY, data)
+
+    def structured_value(self, data: bytes | None) -> Any:
+        """The same of the value."""
+        return self._structured(MaskTarget.VALUE, data)
+
+    def _structured(self, target: MaskTarget, data: bytes | None) -> Any:
+        paths = self._paths[target]
+        if data is None:
+            return None
+        structure = structure_of(data, self._schemas) if all(paths) else None
+        if structure is None:
+            return REPLACEMENT if paths else text_of(data, self._schemas)
+        try:
+            for steps in paths:
+                structure = apply_path(structure, steps)
+        except RecursionError:
+            return REPLACEMENT
+        return structure
 
     def _render(self, target: MaskTarget, data: bytes | None) -> Rendered:
         paths = self._paths[target]

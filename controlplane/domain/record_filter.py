@@ -162,13 +162,15 @@ def _values(document: Any, path: tuple[str | int | None, ...]) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class RecordFilters:
-    """Conditions that a record must meet, "" = none. `header`: `name=value`, or `name` for a header with any value."""
+    """Conditions that a record must meet, "" = none. `header`: `name=value`, or `name` for a header with any value. `expression`: CEL. It is evaluated
+    after the others, by `record_expression.ExpressionFilter`; `matcher` does not contain it."""
 
     key: str = ""
     key_contains: str = ""
     value_contains: str = ""
     json: str = ""
     header: str = ""
+    expression: str = ""
 
     def __bool__(self) -> bool:
         return any(getattr(self, f.name) for f in fields(self))

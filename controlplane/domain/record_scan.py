@@ -12,9 +12,11 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Protocol
 
 from brokerd.wire.records import Record
+from controlplane.domain.record_expression import EvaluationErrors, ExpressionFilter, batch_of
 from controlplane.domain.record_filter import Matcher
 
 WINDOW_RECORDS_FIRST, WINDOW_RECORDS_MAX = 32, 8_192
@@ -100,7 +102,7 @@ class ScanRange:
 @dataclass(slots=True)
 class _Progress:
     """`ready`: fetched records, the next one last. `fetch_at`: the next offset to fetch. `window`: the range of a backward scan that is fetched, as
-    a whole, before its records are compared; `gathered`: its records."""
+    a whole, before its records are compared; `gathered`: its records. `results`: of the filter expression, by offset, for records that are next."""
 
     partition: int
     start: int
@@ -112,6 +114,7 @@ class _Progress:
     gathered: list[Record] = field(default_factory=list)
     window_records: int = WINDOW_RECORDS_FIRST
     window_bytes: int = 0
+    results: dict[int, bool | str] = field(default_factory=dict)
     fruitless: int = 0
     problem: PartitionProblem | None = None
 
@@ -120,7 +123,13 @@ class Scan:
     """Alternate `wanted`, `add` and `advance` until `stopped` is set. `found` has the matching records as (partition, record)."""
 
     def __init__(
-        self, ranges: Sequence[ScanRange], budget: ScanBudget, matcher: Matcher | None = None, *, backward: bool = False
+        self,
+        ranges: Sequence[ScanRange],
+        budget: ScanBudget,
+        matcher: Matcher | None = None,
+        *,
+        expression: ExpressionFilter | None = None,
+        backward: bool = False,
     ) -> None:
         self.budget, self.backward = budget, backward
         self.found: list[tuple[int, Record]] = []
@@ -128,7 +137,12 @@ class Scan:
         """Records compared with the filter."""
         self.bytes_fetched = 0
         self.stopped: StopReason | None = None
+        self.evaluation_errors = EvaluationErrors()
+        """Of the compared records: a record that is not evaluated does not match."""
         self._matcher = matcher
+        self._expression = expression
+        self._slow = False
+        """The evaluation used up its time: `advance` returns, so that the caller looks at the clock."""
         self._response_bytes = 0
         self._moved = False
         self._sign = -1 if backward else 1
@@ -162,13 +176,14 @@ class Scan:
     def advance(self) -> None:
         """Compare records in the order of the merge, until a partition needs a fetch or a budget is used up."""
         heap, sign = self._heap, self._sign
-        while heap and not self._empty and self.stopped in (None, StopReason.BYTES):
+        self._slow = False
+        while heap and not self._empty and not self._slow and self.stopped in (None, StopReason.BYTES):
             _, partition = heapq.heappop(heap)
             progress = self._all[partition]
             ready = progress.ready
             following = heap[0] if heap else None
             while True:
-                if self._compare(progress, ready.pop()) or not ready:
+                if self._compare(progress, ready.pop()) or not ready or self._slow:
                     break
                 key = (sign * ready[-1].timestamp, partition)
                 if following is not None and key > following:
@@ -203,7 +218,7 @@ class Scan:
         self.scanned += 1
         progress.position = record.offset if self.backward else record.offset + 1
         self._moved = True
-        if self._matcher is not None and not self._matcher(record):
+        if not self._matches(progress, record):
             return False
         self.found.append((progress.partition, record))
         self._response_bytes += RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
@@ -215,6 +230,27 @@ class Scan:
         else:
             return False
         return True
+
+    def _matches(self, progress: _Progress, record: Record) -> bool:
+        if self._matcher is not None and not self._matcher(record):
+            return False
+        if self._expression is None:
+            return True
+        if record.offset not in progress.results:
+            self._evaluate(progress, record, self._expression)
+        result = progress.results.pop(record.offset)
+        if isinstance(result, str):
+            self.evaluation_errors.add(result)
+        return result is True
+
+    def _evaluate(self, progress: _Progress, record: Record, expression: ExpressionFilter) -> None:
+        """Results for this record and for those after it: a batch costs little more than one record."""
+        matcher = self._matcher
+        following = (r for r in reversed(progress.ready) if matcher is None or matcher(r))
+        batch = batch_of(chain([record], following))
+        results = expression.evaluate(progress.partition, batch)
+        self._slow = len(results) < len(batch)
+        progress.results = {r.offset: result for r, result in zip(batch, results, strict=False)}
 
     def _requeue(self, progress: _Progress) -> None:
         if progress.ready:
@@ -288,7 +324,8 @@ class Scan:
 def run(scan: Scan, reader: RecordReader, elapsed_s: Callable[[], float]) -> None:
     """Scan until a budget is used up or the range ends. `elapsed_s`: seconds since the read began."""
     while scan.stopped is None:
-        scan.add(reader.fetch(scan.wanted()))
+        if wanted := scan.wanted():
+            scan.add(reader.fetch(wanted))
         scan.advance()
         if elapsed_s() >= scan.budget.seconds:
             scan.stop(StopReason.TIME)

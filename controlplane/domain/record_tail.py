@@ -7,16 +7,20 @@ passed over. Does not contain: sockets, clocks, permissions (`services.record_ta
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.wire.records import Record
+from controlplane.domain.record_expression import EvaluationErrors, ExpressionFilter, batch_of
 from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
 
 ROWS_PER_SECOND_MAX = 50
 """Records that a tail shows in a second: more cannot be read."""
+
+SLOW_BATCHES_MAX = 2
+"""Batches of a filter expression that used up their time, in one poll. The records after them are not read."""
 
 OFFSET_MAX = 2**62
 """The end of a fetch without an end."""
@@ -35,20 +39,27 @@ class TailEnd(StrEnum):
 @dataclass(slots=True)
 class TailCounts:
     """Records since the start. `scanned`: compared with the filter. `dropped`: matched above the limits of rows or bytes. `passed_over`: matched
-    during the pause, the last one or the present. `unread`: skipped because more arrive than a tail reads, or because they could not be read."""
+    during the pause, the last one or the present. `unread`: skipped because more arrive than a tail reads, or because they could not be read.
+    `not_evaluated`: scanned, but the filter expression could not be evaluated."""
 
     scanned: int = 0
     shown: int = 0
     dropped: int = 0
     passed_over: int = 0
     unread: int = 0
+    not_evaluated: int = 0
 
 
 class RecordTail:
     """Alternate `unplaced` and `place`, `wanted` and `add`; then `skip_behind`, and `take` once per update."""
 
-    def __init__(self, partitions: Iterable[int], matcher: Matcher | None = None) -> None:
+    def __init__(
+        self, partitions: Iterable[int], matcher: Matcher | None = None, expression: ExpressionFilter | None = None
+    ) -> None:
         self.matcher = matcher
+        self.evaluation_errors = EvaluationErrors()
+        self._expression = expression
+        self._slow_batches = 0
         self.counts = TailCounts()
         self.problems: dict[int, PartitionProblem] = {}
         self.paused = False
@@ -82,6 +93,7 @@ class RecordTail:
         return {p: r for p, r in self.wanted().items() if r.offset < self._ends[p] and p not in self.problems}
 
     def add(self, chunks: Mapping[int, Chunk]) -> None:
+        self._slow_batches = 0
         for partition, chunk in chunks.items():
             if partition in self._positions:
                 self._add(partition, chunk)
@@ -109,11 +121,32 @@ class RecordTail:
         else:
             self._ends[partition] = chunk.end
         self._positions[partition] = max(at, chunk.next_offset)
-        for record in chunk.records:
-            self.counts.scanned += 1
-            if self.matcher is None or self.matcher(record):
-                self._matched.append((partition, record))
-                self._matched_count += 1
+        matcher = self.matcher
+        passed = [record for record in chunk.records if matcher is None or matcher(record)]
+        self.counts.scanned += len(chunk.records)
+        if self._expression is not None:
+            passed = self._evaluated(partition, passed, self._expression)
+        self._matched.extend((partition, record) for record in passed)
+        self._matched_count += len(passed)
+
+    def _evaluated(self, partition: int, records: Sequence[Record], expression: ExpressionFilter) -> list[Record]:
+        """Those of the records for which the expression is true."""
+        found: list[Record] = []
+        rest = list(records)
+        while rest and self._slow_batches < SLOW_BATCHES_MAX:
+            batch = batch_of(rest)
+            results = expression.evaluate(partition, batch)
+            self._slow_batches += len(results) < len(batch)
+            for record, result in zip(batch, results, strict=False):
+                if isinstance(result, str):
+                    self.evaluation_errors.add(result)
+                elif result:
+                    found.append(record)
+            rest = rest[len(results) :]
+        self.counts.scanned -= len(rest)
+        self.counts.unread += len(rest)
+        self.counts.not_evaluated = self.evaluation_errors.total
+        return found
 
     # -- records -----------------------------------------------------------------------------------------------------------------
 

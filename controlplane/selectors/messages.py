@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from brokerd.wire.records import Record
 from controlplane.clients.connection import NoAnswer
+from controlplane.clients.record_expressions import ExpressionProcess
 from controlplane.clients.record_reader import CALL_SECONDS, RecordReaderClient
 from controlplane.domain.errors import Rejected
 from controlplane.domain.formats import Format, Rendered
 from controlplane.domain.key_partition import key_partitions
 from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.record_expression import EvaluationError, ExpressionFilter, variables_of
 from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_query import PARTITIONS_MAX, RecordQuery, ResumePoint, StartPosition
 from controlplane.domain.record_scan import PartitionProblem, Scan, ScanBudget, ScanRange, StopReason, run
@@ -91,7 +94,8 @@ class KeyPartition:
 @dataclass(frozen=True, slots=True)
 class MessageRead:
     """`stopped`: end (all records of the range were read), limit, time, bytes, response_bytes. `complete`: stopped is end and no partition has a
-    problem. `scanned`, `found`, `percent` and `took_ms` include the pages before. `resume`: the token to continue, "" at the end."""
+    problem. `scanned`, `found`, `percent` and `took_ms` include the pages before. `resume`: the token to continue, "" at the end. `not_evaluated`:
+    records of this page for which the filter expression could not be evaluated, and `evaluation_errors` why; they do not match."""
 
     topic: str
     rows: list[MessageRow] = field(default_factory=list)
@@ -107,6 +111,8 @@ class MessageRead:
     stopped: str = StopReason.END.value
     note: str = ""
     resume: str = ""
+    not_evaluated: int = 0
+    evaluation_errors: list[EvaluationError] = field(default_factory=list)
 
     @property
     def is_page(self) -> bool:
@@ -184,6 +190,24 @@ def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartitio
 
 
 def _read(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer) -> RawRead:
+    with expression_of(query, plain) as expression:
+        return _scanned(query, resume, budget, plain, expression)
+
+
+@contextmanager
+def expression_of(query: RecordQuery, plain: RecordRenderer) -> Iterator[ExpressionProcess | None]:
+    """The evaluation of the filter expression, on the parts that the reader may see. Raises Rejected for one that is not understood."""
+    if not query.filters.expression:
+        yield None
+        return
+    query.matcher()  # its length
+    with ExpressionProcess(query.filters.expression, lambda p, r: variables_of(p, r, plain)) as expression:
+        yield expression
+
+
+def _scanned(
+    query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer, expression: ExpressionFilter | None
+) -> RawRead:
     began = time.monotonic()
     matcher = query.matcher()
     if matcher is not None and plain.masks:
@@ -205,7 +229,7 @@ def _read(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRend
             known, kept = [], known
         else:
             kept = []
-        scan = Scan(known + ranges, budget, matcher, backward=query.backward)
+        scan = Scan(known + ranges, budget, matcher, expression=expression, backward=query.backward)
         run(scan, reader, lambda: time.monotonic() - began)
     took_ms = int((time.monotonic() - began) * 1000)
     problems |= scan.problems
@@ -231,6 +255,8 @@ def _read(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRend
         stopped=(scan.stopped or StopReason.TIME).value,
         note=_note(scan.stopped or StopReason.TIME, problems),
         resume="" if over or not at.ranges else at.token(query),
+        not_evaluated=scan.evaluation_errors.total,
+        evaluation_errors=scan.evaluation_errors.rows(),
     )
     return RawRead(summary, scan.found)
 

@@ -10,8 +10,10 @@ import time
 from dataclasses import replace
 
 from controlplane.clients.connection import NoAnswer
+from controlplane.clients.record_expressions import ExpressionProcess
 from controlplane.clients.record_reader import CALL_SECONDS, RecordReaderClient
 from controlplane.domain.masking import RecordRenderer
+from controlplane.domain.record_expression import variables_of
 from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_query import RecordQuery
 from controlplane.domain.record_scan import PartitionProblem
@@ -28,7 +30,12 @@ class TailReader:
     def __init__(self, query: RecordQuery, plain: RecordRenderer) -> None:
         self._query = query
         partitions, _ = selected_partitions(replace(query, all_partitions=True))
-        self.tail = RecordTail(partitions, self._matcher(plain))
+        self._plain = plain
+        self._expression: ExpressionProcess | None = None
+        matcher = self._matcher(plain)
+        if query.filters.expression:
+            self._expression = ExpressionProcess(query.filters.expression, lambda p, r: variables_of(p, r, self._plain))
+        self.tail = RecordTail(partitions, matcher, self._expression)
         self._partitions = partitions
         self._reader = RecordReaderClient(query.topic, CALL_SECONDS)
         self._leaders_loaded = False
@@ -36,6 +43,7 @@ class TailReader:
 
     def mask(self, plain: RecordRenderer) -> None:
         """Apply the present masking rules."""
+        self._plain = plain
         self.tail.matcher = self._matcher(plain)
 
     def poll(self) -> None:
@@ -70,6 +78,8 @@ class TailReader:
 
     def close(self) -> None:
         self._reader.close()
+        if self._expression is not None:
+            self._expression.close()
 
     def _matcher(self, plain: RecordRenderer) -> Matcher | None:
         matcher = self._query.filters.matcher()

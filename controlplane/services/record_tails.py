@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 
+from controlplane.domain.record_expression import EvaluationError
 from controlplane.domain.record_query import RecordQuery
 from controlplane.domain.record_tail import TailCounts, TailEnd
 from controlplane.models.change import Outcome
@@ -42,12 +43,14 @@ RATE_UPDATES = 6
 
 @dataclass(frozen=True, slots=True)
 class TailUpdate:
-    """`rows`: newest first. `problems`: texts by partition. `records_per_s`: scanned, in the last RATE_UPDATES updates."""
+    """`rows`: newest first. `problems`: texts by partition. `records_per_s`: scanned, in the last RATE_UPDATES updates. `evaluation_errors`: why the
+    filter expression could not be evaluated, since the start."""
 
     rows: list[MessageRow]
     counts: TailCounts
     problems: list[str]
     records_per_s: int = 0
+    evaluation_errors: list[EvaluationError] = field(default_factory=list)
 
 
 class TailLimits:
@@ -117,7 +120,7 @@ class LiveTail:
         self._reader.poll()
         rows = self._reader.take(self._renderer)
         problems = [f"Partition {p}: {PROBLEM_TEXTS[problem]}" for p, problem in sorted(tail.problems.items())]
-        return TailUpdate(rows, tail.counts, problems, self._records_per_s())
+        return TailUpdate(rows, tail.counts, problems, self._records_per_s(), tail.evaluation_errors.rows())
 
     def drop(self, count: int) -> None:
         """Records of the last update that are not shown."""

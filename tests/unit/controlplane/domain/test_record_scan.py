@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 import pytest
@@ -199,3 +199,20 @@ def test_a_shorter_log_of_a_new_leader_ends_the_range() -> None:
     scan = Scan([ScanRange(0, 0, 8, 0)], WIDE)
     run(scan, Shorter(logs), lambda: 0.0)
     assert len(scan.found) == 5 and scan.complete
+
+
+class Odd:
+    """A filter expression: odd offsets match, each tenth cannot be evaluated. Three results at a time."""
+
+    def evaluate(self, partition: int, records: Sequence[Record]) -> list[bool | str]:
+        return ["no such field a" if r.offset % 10 == 0 else r.offset % 2 == 1 for r in records][:3]
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_filter_expression_is_compared_in_batches(backward: bool) -> None:
+    logs = {p: [record(o, o) for o in range(40)] for p in (0, 1)}
+    scan = Scan(ranges(logs, backward=backward), WIDE, lambda r: r.offset < 30, expression=Odd(), backward=backward)
+    run(scan, LogReader(logs), lambda: 0.0)
+    expected = [(p, o) for p, o in merged(logs, backward=backward) if o < 30 and o % 2]
+    assert places(scan) == expected and scan.scanned == 80 and scan.complete
+    assert [(e.reason, e.records) for e in scan.evaluation_errors.rows()] == [("no such field a", 6)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,3 +127,18 @@ def test_every_scanned_record_is_shown_dropped_or_passed_over(steps: list[tuple[
         assert len({r.offset for _, r in shown}) == len(shown) <= ROWS_PER_SECOND_MAX
     counts = tail.counts
     assert counts.scanned == at == counts.shown + counts.dropped + counts.passed_over + passed
+
+
+class Slow:
+    """A filter expression that evaluates one record at a time."""
+
+    def evaluate(self, partition: int, records: Sequence[Record]) -> list[bool | str]:
+        return [True if records[0].offset % 2 else "no such field a"]
+
+
+def test_records_that_a_slow_expression_does_not_reach_are_unread() -> None:
+    tail = RecordTail([0], None, Slow())
+    tail.place({0: 10}, {})
+    tail.add({0: chunk(10, 5)})
+    assert (tail.counts.scanned, tail.counts.unread, tail.counts.not_evaluated) == (2, 3, 1)
+    assert [r.offset for _, r in tail.take(1.0)] == [11]

@@ -211,3 +211,13 @@ def test_a_filter_finds_nothing_in_masked_parts() -> None:
         matcher = filters.matcher()
         assert matcher is not None and matcher(found)
         assert masked_matcher(matcher, RecordRenderer("flights", rules))(found) is not hidden
+
+
+def test_a_filter_expression_is_evaluated_beside_the_other_filters() -> None:
+    read = read_messages(query(filters=RecordFilters(value_contains="v1", expression="offset < 12 && value == 'v11'")))
+    assert [(r.offset, r.partition) for r in read.rows] == [(11, 0), (11, 1)] and read.not_evaluated == 0
+    failed = read_messages(query(filters=RecordFilters(expression="value.amount > 1"), limit=5))
+    assert not failed.rows and failed.not_evaluated == 180
+    assert [e.reason for e in failed.evaluation_errors] == ["a field of a value that is not an object"]
+    with pytest.raises(Rejected, match="Column 9"):
+        read_messages(query(filters=RecordFilters(expression="offset <")))
