@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from console import fragments as f
 from console.states import TONES
 from console.texts import counted, gettext_lazy
-from console.vocabulary import translated
+from console.vocabulary import alert_title, translated
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
@@ -123,8 +123,11 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
 
 
 def health_reason(data: dict[str, Any]) -> str:
-    """Why the cluster has its health. The sentence is English; other languages have one with the first figure that is not as it should be."""
+    """Why the cluster has its health. The sentence is English; other languages have the title of the alert that is the reason, or one with the first
+    figure that is not as it should be."""
     reason = str(data["health"]["reason"])
+    if data["health"]["alert_kind"]:
+        return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason)
     if (get_language() or "en") == "en" or data["health"]["word"] in ("healthy", "unknown"):
         return translated(reason)
     if data["offline"]:

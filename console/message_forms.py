@@ -23,14 +23,14 @@ STARTS = (
     (StartPosition.EARLIEST, gettext_lazy("Earliest")),
 )
 MINUTES = (
-    (5, "5 minutes"),
-    (15, "15 minutes"),
-    (60, "1 hour"),
-    (6 * 60, "6 hours"),
-    (24 * 60, "24 hours"),
-    (7 * 24 * 60, "7 days"),
+    (5, gettext_lazy("5 minutes")),
+    (15, gettext_lazy("15 minutes")),
+    (60, gettext_lazy("1 hour")),
+    (6 * 60, gettext_lazy("6 hours")),
+    (24 * 60, gettext_lazy("24 hours")),
+    (7 * 24 * 60, gettext_lazy("7 days")),
 )
-FORMATS = [(f.value, LABELS[f]) for f in Format]
+FORMATS = [(f.value, gettext_lazy(LABELS[f])) for f in Format]
 MINUTES_FIRST = 15
 LIMIT_FIRST = 50
 DEFAULTS = {"start": StartPosition.LATEST.value, "minutes": str(MINUTES_FIRST), "limit": str(LIMIT_FIRST)}
@@ -74,7 +74,8 @@ class MessagesForm(WeirForm):
         max_length=249, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
     )
     partitions = forms.CharField(
-        required=False, widget=forms.TextInput(attrs={"placeholder": "all", "size": 9, "autocomplete": "off"})
+        required=False,
+        widget=forms.TextInput(attrs={"placeholder": gettext_lazy("all"), "size": 9, "autocomplete": "off"}),
     )
     start = forms.ChoiceField(choices=STARTS)
     minutes = forms.TypedChoiceField(choices=MINUTES, coerce=int, empty_value=None, required=False)

@@ -114,6 +114,10 @@ FIELD_LABELS = (
 """Labels of form fields that Django makes of the names of the fields."""
 
 OTHER = (
+    "automatic",
+    "text",
+    "integer",
+    "float",
     "auto",
     "light",
     "dark",

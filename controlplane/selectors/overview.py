@@ -32,10 +32,13 @@ class HealthStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); never better than the most severe open alert. `reason` is a sentence."""
+    """`word`: healthy, degraded (amber), at_risk (red) or unknown (grey); never better than the most severe open alert. `reason` is a sentence.
+    `alert_kind`, `alert_subject`: of the alert that is the reason; "" if the current state is."""
 
     word: str
     reason: str
+    alert_kind: str = ""
+    alert_subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +196,7 @@ def _health(
             f"{some(counts['under_min_isr'], 'partition has', 'partitions have')} fewer in-sync replicas than min.insync.replicas.",
         )
     if alert is not None and alert.severity == Severity.AT_RISK:
-        return Health(HealthStatus.AT_RISK, brief(alert.kind, alert.subject, alert.text))
+        return _health_of(HealthStatus.AT_RISK, alert)
     if away:
         return Health(HealthStatus.DEGRADED, "ZooKeeper does not respond: no leader elections until it does.")
     if alive < total:
@@ -215,5 +218,9 @@ def _health(
             f"{some(drift, 'topic differs', 'topics differ')} between database and cluster (drift).",
         )
     if alert is not None:
-        return Health(HealthStatus.DEGRADED, brief(alert.kind, alert.subject, alert.text))
+        return _health_of(HealthStatus.DEGRADED, alert)
     return Health(HealthStatus.HEALTHY, "Every partition has a leader, and all replicas are in sync.")
+
+
+def _health_of(status: HealthStatus, alert: AlertRow) -> Health:
+    return Health(status, brief(alert.kind, alert.subject, alert.text), alert.kind, alert.subject)

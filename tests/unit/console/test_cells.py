@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 from django.test import Client
+from django.utils import translation
 
 from console import cells
 from controlplane.models import ArchiveJob, Broker, Move, MovePartition, MoveTransition, ObservedTopic, Partition
@@ -328,3 +329,12 @@ def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, ope
     assert found["data"]["brokers"][0]["disk_alert"] == "at_risk"
     shown = cells.page_update(found, frozenset({"broker:1"}))
     assert shown.cells["broker:1", "disk_free"] == cells.disk_free(10 * 10**9, 500 * 10**9, "at_risk")
+
+
+def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_the_page() -> None:
+    health = {"word": "at_risk", "reason": "Broker 3 is down.", "alert_kind": "broker_down", "alert_subject": "3"}
+    data = {"health": health, "offline": 0, "under_min_isr": 0, "under_replicated": 4}
+    assert cells.health_reason(data) == "Broker 3 is down."
+    with translation.override("zh-hans"):
+        assert "3" in cells.health_reason(data)
+        assert "4" not in cells.health_reason(data)
