@@ -19,7 +19,7 @@ from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.share_checker import ShareChecker
 from tests.simulation.share_members import ShareMember
-from tests.simulation.shares import DELIVERIES_MAX, GROUP, LOCK_MS, SETTINGS, TOPIC, configure, short_times
+from tests.simulation.shares import DELIVERIES_MAX, EARLIEST, GROUP, LOCK_MS, SETTINGS, TOPIC, configure, short_times
 from tests.simulation.world import S, World
 
 T0, T1 = (TOPIC, 0), (TOPIC, 1)
@@ -35,7 +35,7 @@ class Scene:
         self.cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1")
         topic_id = self.cluster.want_topic(TOPIC, 2, 3, min_insync_replicas="2")
         self.cluster.until(self.cluster.settled, 30, "the cluster's beginning")
-        configure(self.cluster)
+        configure(self.cluster, EARLIEST)
         checker = ShareChecker(self.world, LOCK_MS, DELIVERIES_MAX)
         self.producer = Producer(self.cluster, self.history, "p0", TOPIC, 0, 200)
         self.member = ShareMember(self.cluster, self.history, checker, "m0", GROUP, TOPIC, topic_id)
