@@ -1,7 +1,7 @@
 """The live tail of a page: starts, pauses and ends a tail by the messages of its WebSocket, and sends what it finds.
 
-From the browser: {"tail": {"id", "do", "query"}}, `do`: start (with `query`, the form of the Messages page), pause, resume, stop, visible. To the browser:
-{"tail": {"id", "state", "rows": [html], "status": html, "note"}}.
+From the browser: {"tail": {"id", "do", "query", "language"}}, `do`: start (with `query`, the form of the Messages page, and the language of the page),
+pause, resume, stop, visible. To the browser: {"tail": {"id", "state", "rows": [html], "status": html, "note"}}.
 
 Invariants: a socket has at most one tail, and a tail one thread at a time, of a pool that serves nothing else: it waits for brokers, and the event loop
 never does. A tail ends by itself TAIL_HIDDEN_SECONDS after the last sign of a visible page. Does not contain: reading, limits, audit (`services.record_tails`).
@@ -23,9 +23,10 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import QueryDict
 from django.template.loader import render_to_string
+from django.utils import translation
 
 from console.message_forms import MessagesForm
-from console.texts import gettext_lazy
+from console.texts import gettext_lazy, known_language
 from console.views.messages import TAIL_HIDDEN_SECONDS, TAIL_UPDATE_BYTES_MAX, message_records
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX, TailEnd
 from controlplane.services import Rejected
@@ -84,7 +85,9 @@ class PageTail:
         number, do = message.get("id"), message.get("do")
         if do == "start" and isinstance(number, int):
             self.end(TailEnd.STOPPED)
-            self._run = _TailRun(self._user, self._send, number, str(message.get("query", "")))
+            self._run = _TailRun(
+                self._user, self._send, known_language(message.get("language")), number, str(message.get("query", ""))
+            )
             task = asyncio.create_task(self._run.run())
             _running.add(task)
             task.add_done_callback(_running.discard)
@@ -100,9 +103,11 @@ class PageTail:
 class _TailRun:
     """One tail from its start to its end."""
 
-    def __init__(self, user: Any, send: Callable[[dict[str, Any]], Awaitable[None]], number: int, query: str) -> None:
+    def __init__(
+        self, user: Any, send: Callable[[dict[str, Any]], Awaitable[None]], language: str, number: int, query: str
+    ) -> None:
         self.number = number
-        self._user, self._send, self._query = user, send, query
+        self._user, self._send, self._language, self._query = user, send, language, query
         self._paused = False
         self._end: TailEnd | None = None
         self._visible_at = time.monotonic()
@@ -127,12 +132,12 @@ class _TailRun:
         note = ""
         try:
             if self._end is None:
-                tail = await _in_thread(_open, self._user, self._query)
+                tail = await _in_thread(self._in_language, _open, self._user, self._query)
             while tail is not None and self._end is None:
                 self._wake.clear()
                 began = time.monotonic()
                 state = TailState.PAUSED if self._paused else TailState.LIVE
-                await self._tell(state, *await _in_thread(_update, tail, self._paused))
+                await self._tell(state, *await _in_thread(self._in_language, _update, tail, self._paused))
                 if time.monotonic() - self._visible_at >= TAIL_HIDDEN_SECONDS:
                     self.end(TailEnd.HIDDEN)
                 await self._pause_between(max(UPDATE_SECONDS, time.monotonic() - began))
@@ -145,7 +150,11 @@ class _TailRun:
         end = self._end or TailEnd.FAILED
         if tail is not None:
             await _in_thread(tail.close, end)
-        await self._tell(TailState.ENDED, [], "", note or END_TEXTS[end])
+        await self._tell(TailState.ENDED, [], "", note or self._in_language(str, END_TEXTS[end]))
+
+    def _in_language(self, function: Callable[..., T], *arguments: Any) -> T:
+        with translation.override(self._language):
+            return function(*arguments)
 
     async def _pause_between(self, seconds: float) -> None:
         """As long as the update took or longer: a busy tail uses at most half of a CPU core."""

@@ -30,7 +30,7 @@
     number += 1;
     running = tail();
     showState("starting", "");
-    send({ do: "start", query: running.dataset.query });
+    send({ do: "start", query: running.dataset.query, language: document.documentElement.lang });
     clearInterval(visibleTimer);
     visibleTimer = setInterval(sendVisible, Number(running.dataset.visibleSeconds) * 1000);
   };

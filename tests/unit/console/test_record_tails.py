@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -73,7 +74,7 @@ class Browser:
     async def _send(self, message: dict[str, Any]) -> None:
         if self.fails:
             raise RuntimeError("websocket closed")
-        self.updates.put_nowait(message["tail"])
+        self.updates.put_nowait(json.loads(json.dumps(message))["tail"])  # as the socket sends it
 
     def send(self, do: str, number: int = 1, **more: Any) -> None:
         self.tail.receive({"id": number, "do": do, **more})
@@ -117,6 +118,17 @@ def test_rows_are_escaped_and_read_in_a_thread_of_the_tails() -> None:
         (tail,) = FakeTail.opened
         assert (tail.query.topic, tail.query.filters.value_contains) == ("orders", "x")
         assert all(name.startswith("record-tail") for name in tail.threads)
+
+    run(scene)
+
+
+def test_the_texts_of_a_tail_have_the_language_of_its_page() -> None:
+    async def scene(browser: Browser) -> None:
+        browser.send("start", query=QUERY, language="zh-hans")
+        assert "shown" not in (await browser.state("live"))["status"]
+        browser.send("stop")
+        note = (await browser.state("ended"))["note"]
+        assert note and note != "Stopped."
 
     run(scene)
 
