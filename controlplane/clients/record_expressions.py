@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from brokerd.wire.records import Record
+from controlplane.clients.expression_worker import EVALUATION_CPU_SECONDS, MEMORY_BYTES
 from controlplane.domain.errors import Rejected
 from controlplane.domain.record_expression import (
     NOT_BOOLEAN,
@@ -38,7 +39,7 @@ ANSWER_SECONDS = 30.0
 ENDS_MAX = 3
 """Records of one read that may end the process."""
 
-ENDED = "it needs more than 250 ms of CPU time or 1 GiB of memory"
+ENDED = f"it needs more than {EVALUATION_CPU_SECONDS * 1000:.0f} ms of CPU time or {MEMORY_BYTES >> 30} GiB of memory"
 MISSING = "Filter expressions need the Python package cel-expr-python: install the extra weir[formats]."
 
 Variables = Callable[[int, Record], tuple[Any, ...]]
