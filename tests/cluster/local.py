@@ -344,7 +344,7 @@ class LocalCluster:
             "listeners": f"PLAINTEXT://{self.address(broker_id)}:{self.ports[broker_id]}",
             "log.dirs": str(self.folder / f"data-{broker_id}"),
             "zookeeper.connect": self.hosts,
-            "zookeeper.session.timeout.ms": "3000",
+            "zookeeper.session.timeout.ms": "6000",  # longer than the pauses of a busy machine
             "replica.lag.time.max.ms": "3000",
             "default.replication.factor": str(min(3, self.count)),
             "num.partitions": "3",

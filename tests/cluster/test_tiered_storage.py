@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from controlplane.controller.events import DesiredAssignment
@@ -51,10 +51,20 @@ def until_all_live(cluster: LocalCluster) -> None:
 
 
 def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
-    until_all_live(cluster)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    new = NewTopic(topic, 1, 3, config={**TOPIC_CONFIGS, **configs})
-    admin.create_topics([new])[topic].result(60)
+
+    def created() -> bool:
+        """False if a session has expired on a busy machine between the check and the request: the broker registers again."""
+        until_all_live(cluster)
+        try:
+            admin.create_topics([NewTopic(topic, 1, 3, config={**TOPIC_CONFIGS, **configs})])[topic].result(60)
+        except KafkaException as e:
+            if e.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
+
+    wait_for(created, f"the creation of {topic}")
     wait_for(lambda: cluster.image.topic_named(topic), topic)
 
 
