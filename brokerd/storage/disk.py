@@ -21,15 +21,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brokerd.storage import cold, pagecache
+from brokerd.storage.arriving import READ_AHEAD_BYTES, Arriving
 from brokerd.storage.cold import NotInPageCache
 from brokerd.storage.openfiles import OpenFiles
 
 DISCARDED = ".deleted"
 """Suffix of files that are waiting to be unlinked. Remaining ones are deleted when the log is opened."""
-ARRIVING_S = 60
-"""Seconds after a load in which its pages may still be arriving. A slower device is unusable for clients anyway."""
-ARRIVALS_MAX = 4_096
-"""Files whose last load is remembered before expired ones are forgotten."""
+LOAD_AHEAD_BYTES = 2 * 1024 * 1024
+"""What the kernel may read ahead of a load on a device whose read-ahead is so small that it shortens the load."""
 Bytes = bytes | bytearray | memoryview
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -85,6 +84,10 @@ class File(ABC):
 
     def resident(self, position: int, length: int) -> int:
         """How many bytes from `position` on, up to `length`, can be read without waiting for the device."""
+        return length
+
+    def cached(self, position: int, length: int) -> int:
+        """How many of the bytes are in the page cache, or are being loaded, in whole pages. Never waits."""
         return length
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
@@ -204,18 +207,7 @@ def _translation(what: str, path: Path, e: OSError) -> DiskFull | DiskFailed:
     return DiskFailed(f"{what} {path}: {e.strerror}", of_device=e.errno in DEVICE_ERRORS)
 
 
-_arrivals: dict[str, float] = {}
-"""Monotonic time of the last read from the device, by path. Jobs (scrubbing, compaction) read a file through handles of their own, and the pages
-that they load arrive for all handles."""
-
-
-def _arriving_from_now(path: str) -> None:
-    now = time.monotonic()
-    _arrivals[path] = now
-    if len(_arrivals) > ARRIVALS_MAX:
-        for known, loaded_s in list(_arrivals.items()):
-            if now - loaded_s >= ARRIVING_S:
-                _arrivals.pop(known, None)
+_arriving = Arriving()
 
 
 class OsFile(File):
@@ -235,12 +227,18 @@ class OsFile(File):
             return os.fstat(self._fd).st_size
 
     def resident(self, position: int, length: int) -> int:
-        loaded_s = _arrivals.get(self._name)
-        arriving = loaded_s is not None and time.monotonic() - loaded_s < ARRIVING_S
-        return pagecache.resident(self._fd, position, length, arriving=arriving)
+        now_s = time.monotonic()
+        arriving = _arriving.contains(self._name, position, length, now_s)
+        found = pagecache.resident(self._fd, position, length, arriving=arriving)
+        if arriving and found:
+            _arriving.found(self._name, position, found, now_s)
+        return found
+
+    def cached(self, position: int, length: int) -> int:
+        return pagecache.cached(self._fd, position, length)
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
-        _arriving_from_now(self._name)
+        _arriving.add(self._name, position, length + beyond + LOAD_AHEAD_BYTES, time.monotonic())
         with _translated("reading", self.path):
             pagecache.load(self._fd, position, length, beyond)
 
@@ -251,7 +249,7 @@ class OsFile(File):
 
     def pread(self, length: int, position: int) -> bytes:
         if not cold.refused():
-            _arriving_from_now(self._name)  # the kernel may read ahead
+            _arriving.add(self._name, position, length + READ_AHEAD_BYTES, time.monotonic())
         elif self.resident(position, length) < length:
             raise NotInPageCache(f"{self.path} at {position}", partial(self.load, position, length))
         try:

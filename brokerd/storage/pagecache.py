@@ -55,6 +55,16 @@ def resident(fd: int, position: int, length: int, *, arriving: bool = True) -> i
     return _up_to_end(fd, position, length, _prefix(fd, first, pages) - (position - first))
 
 
+def cached(fd: int, position: int, length: int) -> int:
+    """Bytes of the pages of the range that are in the page cache or being loaded. All of them if the kernel cannot tell. Loop's thread only."""
+    first = position - position % PAGE
+    pages = (position + length - first + PAGE - 1) // PAGE
+    _range.offset, _range.length = first, pages * PAGE
+    if _libc.syscall(_NR_CACHESTAT, fd, _range_at, _stat_at, 0):
+        return pages * PAGE
+    return int(_stat.cache) * PAGE
+
+
 def _prefix(fd: int, first: int, pages: int) -> int:
     """Number of bytes from the page boundary `first` on that are in memory. All of them if the kernel cannot tell."""
     size = pages * PAGE

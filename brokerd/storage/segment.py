@@ -24,6 +24,8 @@ SCAN_BYTES = 8 * 1024
 """Bytes per read while batch headers are scanned: about the distance of two index entries."""
 VERIFY_BYTES = 4 * 1024 * 1024
 """Bytes per read while complete batches are checked."""
+READ_ENDS_MAX = 64
+"""Number of remembered ends of reads of one segment: readers at different positions that continue without a look at the index."""
 _EDGE = struct.Struct(">qi11xi")
 """Base offset, length, last offset delta: the fields that a scan needs."""
 
@@ -44,6 +46,7 @@ class Segment:
     __slots__ = (
         "_file",
         "_index",
+        "_read_ends",
         "_times_sure",
         "_touched",
         "_unindexed",
@@ -77,6 +80,8 @@ class Segment:
         self._index: SparseIndex | None = SparseIndex()
         self._times_sure = True
         self._touched = False
+        self._read_ends: dict[int, int] = {}
+        """{base offset of a batch: its position}, for batches at which a read ended. Oldest first."""
         self._unindexed = interval  # the first batch always gets an entry
 
     def __repr__(self) -> str:
@@ -133,6 +138,7 @@ class Segment:
         """Close the file and free the index of a closed segment that was not used since the last call. Files that are being sent stay open."""
         if not self._touched:
             self._file = self._index = None
+            self._read_ends.clear()
         self._touched = False
 
     def release(self) -> None:
@@ -144,6 +150,7 @@ class Segment:
     def forget(self) -> None:
         """Forget the open file and index, because the file was replaced."""
         self._file = self._index = None
+        self._read_ends.clear()
 
     def adopt(self, size: int, end_offset: int) -> bool:
         """Trust a closed segment of `size` bytes without reading it. False if its time index is invalid."""
@@ -151,6 +158,7 @@ class Segment:
         if size and newest is None:
             return False
         self.size, self.end_offset = size, end_offset
+        self._read_ends.clear()
         if newest is not None and size:
             self.max_timestamp, self.max_timestamp_base = newest[0], self.base_offset + newest[1]
         self._index, self._times_sure = None, False
@@ -159,6 +167,7 @@ class Segment:
     def attach(self, file: File, size: int, end_offset: int, index: SparseIndex | None) -> None:
         """For a search on another thread: a file handle of its own, and a copy of the index. None: the index files are read."""
         self._file, self.size, self.end_offset, self._index, self._times_sure = file, size, end_offset, index, False
+        self._read_ends.clear()
 
     def adopt_indexed(self, size: int) -> bool:
         """Use the index files for the first `size` bytes of the active segment. False: the caller must `rebuild`."""
@@ -206,10 +215,11 @@ class Segment:
             self.index.save(self.disk, self.path, self.max_timestamp, self.max_timestamp_base - self.base_offset)
 
     # -- finding -----------------------------------------------------------------------------------------------------------
-    def edges(self, position: int, end: int | None = None) -> Iterator[tuple[int, int, int, int]]:
-        """(position, base offset, next offset, next position) of each batch from `position` on. Reads only a part of each header."""
+    def edges(self, position: int, end: int | None = None, chunk: bytes = b"") -> Iterator[tuple[int, int, int, int]]:
+        """(position, base offset, next offset, next position) of each batch from `position` on. Reads only a part of each header. `chunk`: bytes at
+        `position` that were read already."""
         end = self.size if end is None else end
-        file, chunk, chunk_at = self.file, b"", 0
+        file, chunk_at = self.file, position
         step = SCAN_BYTES
         while position < end:
             at = position - chunk_at
@@ -244,19 +254,21 @@ class Segment:
     def _edges_from_entry(self, i: int) -> Iterator[tuple[int, int, int, int]]:
         """Edges from an index entry on. If the entry is wrong, the index is rebuilt and the scan starts at the start of the file."""
         index = self.index
-        position, expected = (index.positions[i], self.base_offset + index.offsets[i]) if i >= 0 else (0, -1)
-        if i >= 0 and position < self.size and not self._names_a_batch_quickly(position, expected):
+        if i < 0 or index.positions[i] >= self.size:
+            return self.edges(index.positions[i] if i >= 0 else 0)
+        position = index.positions[i]
+        chunk = self.file.pread(SCAN_BYTES, position)
+        if len(chunk) < _EDGE.size or _EDGE.unpack_from(chunk)[0] != self.base_offset + index.offsets[i]:
             log.warning("wrong index entry, index rebuilt path=%s entry=%d", self.path, i)
             self.rebuild(self.size)
-            position = 0
-        return self.edges(position)
-
-    def _names_a_batch_quickly(self, position: int, offset: int) -> bool:
-        data = self.file.pread(_EDGE.size, position)
-        return len(data) == _EDGE.size and bool(_EDGE.unpack(data)[0] == offset)
+            return self.edges(0)
+        return self.edges(position, chunk=chunk)
 
     def position_of(self, offset: int) -> int:
         """Position of the batch that contains `offset`, or of the first one after it. `size` if there is none."""
+        known = self._read_ends.get(offset)
+        if known is not None:
+            return known
         for position, _, following, _ in self._edges_from_entry(self.index.at_or_before(offset - self.base_offset)):
             if following > offset:
                 return position
@@ -281,14 +293,22 @@ class Segment:
         else:
             edges = self._edges_from_entry(i)
             end = start
-        for position, _, following, after in edges:
+        for position, base, following, after in edges:
             if position < start:
                 continue  # the index was wrong and the scan started again
             end = max(end, position)
             if following > upto_offset or (after > limit and not (at_least_one and position == start)):
+                self._read_to(base, end)
                 return end
             end = after
         return end
+
+    def _read_to(self, offset: int, position: int) -> None:
+        """A read ended at `position`, where the batch with base offset `offset` begins: a sequential reader continues there."""
+        ends = self._read_ends
+        ends[offset] = position
+        if len(ends) > READ_ENDS_MAX:
+            del ends[next(iter(ends))]
 
     def region(self, start: int, end: int) -> FileRegion:
         return FileRegion(self.file, start, end - start)
@@ -323,6 +343,7 @@ class Segment:
         """Truncate at the start of the batch that contains `offset`."""
         self.remove_key_index()
         position = self.position_of(offset)
+        self._read_ends.clear()
         self.file.truncate(position)
         self.index.cut(position)
         if not len(self.index) or not self._find_end(position):
@@ -331,6 +352,7 @@ class Segment:
     def rebuild(self, size: int) -> None:
         """Rebuild indexes, end offset and timestamps from all batch headers up to `size`."""
         self.size, self.end_offset = 0, self.base_offset
+        self._read_ends.clear()
         self.max_timestamp, self.max_timestamp_base = -1, self.base_offset
         self._index, self._times_sure, self._unindexed = SparseIndex(), True, self.interval
         with cold.waiting():  # an incomplete index would be used

@@ -5,7 +5,8 @@ per file at a time, so that readers share the disk fairly. Read-ahead is bounded
 callback runs. If the data was evicted meanwhile, the caller requests the data again.
 
 Data that was loaded for a reader is evicted from the page cache after it was sent, so that readers of old data do not evict what live readers
-need. Data that was in memory already is never evicted. Does not contain sockets.
+need. A chunk of which most was in memory already is not evicted: a kernel that evicts single pages would otherwise make all readers of a file load
+it again and again. Does not contain sockets.
 """
 
 from __future__ import annotations
@@ -238,8 +239,9 @@ class WarmingReader:
         stream.busy = True
         stream.cached = 0
         beyond = min(CHUNK_BYTES, max(0, stream.until - stream.loaded - CHUNK_BYTES))
-        stream.requested = stream.loaded + CHUNK_BYTES + beyond
-        self._warming.load(file, stream.loaded, beyond, partial(self._loaded, file, stream))
+        for_stream = stream.loaded < stream.requested or 2 * file.cached(stream.loaded, CHUNK_BYTES) < CHUNK_BYTES
+        stream.requested = max(stream.requested, stream.loaded + CHUNK_BYTES + (beyond if for_stream else 0))
+        self._warming.load(file, stream.loaded, beyond, partial(self._loaded, file, stream, for_stream))
 
     def _skip_cached(self, file: File, stream: Stream) -> None:
         """Skip data that is in the page cache. After a few evicted pages, a reader has a stream although its other data is in memory. Loading such data
@@ -252,9 +254,11 @@ class WarmingReader:
         if stream.cached >= CACHED_CHUNKS_MAX and self._streams.get(file) is stream:
             self._end(file)
 
-    def _loaded(self, file: File, stream: Stream) -> None:
+    def _loaded(self, file: File, stream: Stream, for_stream: bool) -> None:
+        """`for_stream`: most of the chunk was not in memory before this stream requested it."""
         stream.busy = False
-        heapq.heappush(stream.evictable, (stream.loaded, stream.loaded + CHUNK_BYTES))
+        if for_stream:
+            heapq.heappush(stream.evictable, (stream.loaded, stream.loaded + CHUNK_BYTES))
         stream.loaded += CHUNK_BYTES
         if self._count is not None:
             self._count(CHUNK_BYTES)

@@ -39,6 +39,9 @@ class Partly:
     def resident(self, position: int, length: int) -> int:
         return max(0, min(self.upto - position, length))
 
+    def cached(self, position: int, length: int) -> int:
+        return self.resident(position, length)
+
     def load(self, position: int, length: int, beyond: int = 0) -> None:
         self.loads += 1
         if self.helps:

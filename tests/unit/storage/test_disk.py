@@ -10,6 +10,7 @@ import pytest
 
 from brokerd.storage import disk as disk_module
 from brokerd.storage import pagecache
+from brokerd.storage.arriving import ARRIVING_S
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull, OsDisk
 from tests.simulation.disk import Crashed, SimDisk
 
@@ -235,17 +236,20 @@ def test_pages_that_another_handle_loads_may_still_be_arriving(tmp_path: Path, m
     file.resident(0, 100)
     disk.open(path).pread(10, 0)
     file.resident(0, 100)
-    monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + disk_module.ARRIVING_S + 1)
+    monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + ARRIVING_S + 1)
     file.resident(0, 100)
     assert requested == [False, True, False]
 
 
-def test_expired_loads_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1_000.0
-    monkeypatch.setattr(disk_module, "_arrivals", arrivals := dict[str, float]())
-    monkeypatch.setattr(disk_module.time, "monotonic", lambda: now)
-    for i in range(disk_module.ARRIVALS_MAX):
-        disk_module._arriving_from_now(f"old{i}")
-    now += disk_module.ARRIVING_S
-    disk_module._arriving_from_now("new")
-    assert list(arrivals) == ["new"]
+def test_pages_that_were_found_in_memory_are_no_longer_arriving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requested: list[bool] = []
+    monkeypatch.setattr(
+        pagecache, "resident", lambda fd, position, length, *, arriving: requested.append(arriving) or length
+    )
+    file = OsDisk().open(tmp_path / "segment", create=True)
+    file.load(0, 100)
+    for _ in range(2):
+        file.resident(0, 100)
+    assert requested == [True, False]

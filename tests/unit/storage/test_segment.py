@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage.disk import DiskFailed
-from brokerd.storage.segment import Segment
+from brokerd.storage.segment import READ_ENDS_MAX, Segment
 from brokerd.wire import records
 from tests.simulation.disk import SimDisk
 from tests.unit.storage.test_log import batch
@@ -59,6 +59,32 @@ def test_a_range_ends_at_a_batch_within_its_limits() -> None:
     assert segment.end_of_range(0, 1, 999, at_least_one=False) == 0
     assert segment.end_of_range(0, 1 << 30, 103, at_least_one=True) == size, "the second batch contains 102 and 103"
     assert segment.end_of_range(size, 1 << 30, 104, at_least_one=True) == 2 * size
+
+
+def test_a_sequential_reader_continues_without_a_read_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = filled(*range(6), interval=1 << 20)
+    edges = list(segment.edges(0))
+    end = segment.end_of_range(0, 2 * edges[0][3], 999, at_least_one=True)
+    reads: list[int] = []
+    pread = type(segment.file).pread
+    monkeypatch.setattr(type(segment.file), "pread", lambda file, n, at: (reads.append(at), pread(file, n, at))[1])
+    assert segment.position_of(104) == end and not reads
+    assert segment.position_of(105) == end and reads, "an offset within a batch is searched"
+
+
+def test_remembered_ends_of_reads_are_forgotten_with_the_bytes_and_bounded() -> None:
+    segment = filled(*range(READ_ENDS_MAX * 2))
+    size = next(segment.edges(0))[3]
+    for i in range(2, READ_ENDS_MAX * 2 - 2):
+        assert segment.end_of_range(0, i * size, 999, at_least_one=True) == i * size
+    assert len(segment._read_ends) == READ_ENDS_MAX
+    segment.truncate(106)
+    assert segment.position_of(108) == segment.size == 3 * size
+    data = batch(4, timestamp=1)
+    records.stamp(data, 0, 106, 0)
+    segment.file.pwrite(data, segment.size)
+    segment.note(records.peek(data), 106, segment.size)
+    assert segment.position_of(108) == 3 * size, "the new batch contains 106 to 109"
 
 
 def test_a_damaged_index_is_rebuilt_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:

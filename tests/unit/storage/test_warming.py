@@ -54,6 +54,9 @@ class Big:
     def resident(self, position: int, length: int) -> int:
         return length if position >= self.cached_from else 0
 
+    def cached(self, position: int, length: int) -> int:
+        return self.resident(position, length)
+
     def load(self, position: int, length: int, beyond: int = 0) -> None:
         self.loaded.append((position, length, beyond))
 
@@ -201,6 +204,22 @@ def test_data_that_another_reader_sends_soon_is_evicted_after_that_reader() -> N
     assert behind_second == [], "the second reader needs the data"
     read_all(device, file, second, 2, 30)
     assert {at * MB for at in range(2, 22)} <= {at for at, _ in file.evicted}
+
+
+def test_a_chunk_with_one_missing_page_stays_in_memory() -> None:
+    """A kernel evicted single pages. Had the whole chunks been evicted, the next reader would have loaded all of them from the device."""
+
+    class OnePageMissing(Big):
+        def cached(self, position: int, length: int) -> int:
+            return length - 4096
+
+    device, file = Device(), OnePageMissing()
+    reader = Warming(device).reader()
+    read_all(device, file, reader, 0, 30)
+    reader.close()
+    while device.queue:
+        device.read()
+    assert len(file.loaded) >= 30 and file.evicted == []
 
 
 def test_readers_far_from_each_other_do_not_keep_data_for_each_other() -> None:
