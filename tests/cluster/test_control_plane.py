@@ -253,19 +253,20 @@ class Load:
 def test_elections_and_produce_requests_continue_while_the_database_is_locked(
     devcluster: DevCluster, seconds: float
 ) -> None:
-    devcluster.topic("elected", partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})
-    load = Load(devcluster, "elected")
+    topic = f"elected-{seconds:g}"
+    devcluster.topic(topic, partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})
+    load = Load(devcluster, topic)
     lock = sqlite3.connect(devcluster.folder / "db.sqlite3", isolation_level=None, timeout=30)
     lock.execute("BEGIN EXCLUSIVE")
     locked = time.monotonic()
     try:
-        victim = devcluster.leaders("elected")[0]
+        victim = devcluster.leaders(topic)[0]
         devcluster.manage(
             "process", "kill", f"broker-{victim}"
         )  # The broker stays down: if it returned before its session expired, it would remain the leader.
         killed = time.monotonic()
         wait_for(
-            lambda: (now := devcluster.leaders("elected")) and all(x not in (-1, victim) for x in now.values()),
+            lambda: (now := devcluster.leaders(topic)) and all(x not in (-1, victim) for x in now.values()),
             "other leaders",
             30,
         )
@@ -278,7 +279,7 @@ def test_elections_and_produce_requests_continue_while_the_database_is_locked(
         lock.execute("ROLLBACK")
         lock.close()
         devcluster.manage("process", "start", f"broker-{victim}")
-    devcluster.topic("after-the-lock")
+    devcluster.topic(f"after-the-lock-{seconds:g}")
     wait_for(lambda: healthy(devcluster), "the broker's return")
     load.finish()
     assert load.longest_wait < 30, "the leader change delayed the producer"

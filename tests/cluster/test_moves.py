@@ -501,6 +501,11 @@ def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_loa
         assert filled and all(3 in set(p["replicas_to"]) - set(p["replicas_from"]) for p in filled)
         moved({"kind": "replication_factor", "topic": "grown", "replication_factor": 3})
         assert all(sorted(p["replicas"]) == [1, 2, 3] for p in devcluster.partitions("grown"))
+        wait_for(
+            lambda: all(p["leader"] == p["replicas"][0] for p in devcluster.partitions("grown")),
+            "the preferred leaders: a periodic election may come between a look and the move",
+            120,
+        )
         leaders = [p["leader"] for p in devcluster.partitions("grown")]
         moved({"kind": "replication_factor", "topic": "grown", "replication_factor": 1})
         assert [p["replicas"] for p in devcluster.partitions("grown")] == [[b] for b in leaders], "the leaders stay"
