@@ -290,22 +290,28 @@ class FetchApi:
             complete(False)
             return
         purgatory, client = self._partitions.purgatory, follower is None
-        counted = client and self._waiting.acquire(request.principal, request.client_host)
-
-        def try_complete() -> bool:
-            return request.abandoned or bool(request.attempt(enough))
+        needs: Mapping[Hashable, int] | None = None
 
         def enough() -> bool:
+            nonlocal needs
             try:
                 with self._reader.reading(0):
                     if self._reader.enough(body, partition_requests().values(), follower):
                         return True
-                    waiter.needs = (
-                        self._reader.needs(body, partition_requests().values()) if client and by_log else None
-                    )
+                    needs = self._reader.needs(body, partition_requests().values()) if client and by_log else None
             except NotInPageCache:
                 return True  # data is available and already delayed
             return False
+
+        if request.attempt(enough):  # most fetches of a backlog: they are never counted as waiting
+            request.attempt(lambda: complete(False))
+            return
+        counted = client and self._waiting.acquire(request.principal, request.client_host)
+
+        def try_complete() -> bool:
+            done = request.abandoned or bool(request.attempt(enough))
+            waiter.needs = needs
+            return done
 
         def completed(expired: bool) -> None:
             if counted:
@@ -320,7 +326,8 @@ class FetchApi:
             client=client,
             owner=request.owner if client else None,
         )
-        purgatory.add(waiter, self._loop.now.mono_ms + min(body.max_wait_ms, WAIT_MS_MAX))
+        waiter.needs = needs
+        purgatory.add(waiter, self._loop.now.mono_ms + min(body.max_wait_ms, WAIT_MS_MAX), evaluated=True)
         if client and not waiter.done:
             request.block(needs_client=True, gone=lambda: purgatory.abandon(waiter))
 

@@ -72,14 +72,14 @@ def classify(
         return UNKNOWN_FOLLOWER
     if wanted.unseeded:
         return BOOTSTRAP
-    offset = wanted.fetch_offset
+    offset, log = wanted.fetch_offset, replica.log
     if offset < replica.local_log_start_offset:
         if follower is None or replica.remote is None:
             return HISTORY
         return MOVED_TO_TIER if replica.remote.loaded else TIER_NOT_LOADED
     if knows_divergence and (parted := diverging(replica, wanted)) is not None:
         return Classified(FetchCondition.DIVERGING, diverging=parted)
-    if offset < replica.log.start_offset or offset > replica.log.end_offset:
+    if offset < log.start_offset or offset > log.end_offset:
         return OUT_OF_RANGE
     if rack is not None and partition_request.may_follow and follower is None and replica.leads:
         closer = closest(replica, rack, offset, image)

@@ -123,9 +123,10 @@ class Purgatory:
     def __len__(self) -> int:
         return self._live
 
-    def add(self, waiter: DelayedOperation, deadline_mono_ms: int) -> None:
-        """Keep `waiter` until a `check` of one of its keys completes it, or until its deadline."""
-        if waiter.try_complete():
+    def add(self, waiter: DelayedOperation, deadline_mono_ms: int, *, evaluated: bool = False) -> None:
+        """Keep `waiter` until a `check` of one of its keys completes it, or until its deadline. `evaluated`: the caller has just found that it cannot
+        complete."""
+        if not evaluated and waiter.try_complete():
             self._finish(waiter, False)
             return
         if waiter.client and self._live_of_clients >= WAITERS_MAX:

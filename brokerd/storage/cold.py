@@ -7,8 +7,8 @@ catches `NotInPageCache` runs `load` on another thread and retries.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 
 class NotInPageCache(Exception):
@@ -31,21 +31,26 @@ def refused() -> bool:
     return _mode.refuses
 
 
-@contextmanager
-def not_waiting() -> Iterator[None]:
+class _Block:
+    """A block in which reads of this thread block, or not. A class, because a generator costs several times as much, once per fetch."""
+
+    __slots__ = ("_before", "_refuses")
+
+    def __init__(self, refuses: bool) -> None:
+        self._refuses = self._before = refuses
+
+    def __enter__(self) -> None:
+        self._before, _mode.refuses = _mode.refuses, self._refuses
+
+    def __exit__(self, *_: object) -> None:
+        _mode.refuses = self._before
+
+
+def not_waiting() -> AbstractContextManager[None]:
     """In this block, reads that would block raise NotInPageCache."""
-    before, _mode.refuses = _mode.refuses, True
-    try:
-        yield
-    finally:
-        _mode.refuses = before
+    return _Block(True)
 
 
-@contextmanager
-def waiting() -> Iterator[None]:
+def waiting() -> AbstractContextManager[None]:
     """In this block, reads may block, even inside `not_waiting`: the change in the block must not be interrupted."""
-    before, _mode.refuses = _mode.refuses, False
-    try:
-        yield
-    finally:
-        _mode.refuses = before
+    return _Block(False)
