@@ -12,7 +12,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from controlplane.api.renderers import csv_lines
-from controlplane.selectors.common import PER_PAGE_MAX, Page, as_dict
+from controlplane.selectors.common import as_dict
+from controlplane.selectors.paging import PER_PAGE_MAX, Page
 
 ROWS_MAX = 100_000
 """Rows of one file, some 20 MB in memory: more than any list of the largest cluster that is tested."""

@@ -263,10 +263,10 @@ def object_link(change: Any) -> SafeString:
 
 
 ALERT_PAGES: dict[str, tuple[str, str, str]] = {
-    "partitions_offline": ("topics", "?only=problems&internal=1", gettext_lazy("topics with problems")),
-    "partitions_under_min_isr": ("topics", "?only=problems&internal=1", gettext_lazy("topics with problems")),
-    "partitions_under_replicated": ("topics", "?only=problems&internal=1", gettext_lazy("topics with problems")),
-    "drift": ("topics", "?only=drift", gettext_lazy("drift")),
+    "partitions_offline": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
+    "partitions_under_min_isr": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
+    "partitions_under_replicated": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
+    "drift": ("topics", "?state=drift", gettext_lazy("drift")),
     "copies_damaged": ("moves", "?tab=damage", gettext_lazy("damaged replicas")),
     "changes_unknown": ("audit", "?outcome=unknown", gettext_lazy("unknown outcomes")),
     "group_data_lost": ("group", "?sort=-lag_records", gettext_lazy("group")),

@@ -38,8 +38,9 @@ IMMEDIATE: dict[str, ImmediateAction] = {
 
 @viewer_required
 def alert_list(request: HttpRequest) -> HttpResponse:
-    ended = request.GET.get("only", "") == "ended"
-    read, options = partial(alerts.alert_list, ended=ended), list_options(request, "-ended_at" if ended else "severity")
+    ended = request.GET.get("state", "") == alerts.RESOLVED
+    state = alerts.RESOLVED if ended else alerts.OPEN
+    read, options = partial(alerts.alert_list, state=state), list_options(request, "-ended_at" if ended else "severity")
     if exports.wanted(request):
         return exports.response("alerts", read, options["sort"])
     found = read(**options)

@@ -16,7 +16,7 @@ from console.bulk_forms import BulkApplyForm, BulkTopicForm
 from console.texts import counted
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page
 from controlplane.selectors import topics
-from controlplane.selectors.common import PER_PAGE_MAX
+from controlplane.selectors.paging import PER_PAGE_MAX
 from controlplane.services import Rejected, incidents
 from controlplane.services import bulk_topics as services
 from controlplane.services.bulk_topics import BulkOperation, BulkOutcome
@@ -116,7 +116,7 @@ def acknowledge_alerts(request: HttpRequest) -> HttpResponse:
 
 def _filter(request: HttpRequest) -> dict[str, str]:
     """The filter of the list of topics, from the query string."""
-    given = {name: request.GET.get(name, "").strip() for name in ("q", "only", "internal")}
+    given = {name: request.GET.get(name, "").strip() for name in ("q", "state", "internal")}
     return {name: value for name, value in given.items() if value}
 
 
@@ -129,7 +129,7 @@ def _chosen(request: HttpRequest) -> tuple[list[str], str]:
     read = partial(
         topics.topic_list,
         query=chosen.get("q", ""),
-        only=chosen.get("only", ""),
+        state=chosen.get("state", ""),
         internal=chosen.get("internal") == "1",
     )
     found = read(per_page=1)

@@ -67,15 +67,13 @@ REVIEWED = {
 def move_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     tab = request.GET.get("tab") if request.GET.get("tab") in ("recoveries", "damage") else "moves"
-    context: dict[str, Any] = {"q": query, "tab": tab, "damaged": recoveries.damage_reports_open()}
+    state = request.GET.get("state", "")
+    context: dict[str, Any] = {"q": query, "tab": tab, "state": state, "damaged": recoveries.damage_reports_open()}
     if tab == "moves":
-        working = {"working": True, "ended": False}.get(request.GET.get("only", ""))
-        context["page"] = moves.move_list(query=query, working=working, **list_options(request, "-id"))
-        context["only"] = request.GET.get("only", "")
+        context["page"] = moves.move_list(query=query, state=state, **list_options(request, "-id"))
     elif tab == "damage":
-        context["only"] = request.GET.get("only", "")
         context["page"] = recoveries.damage_report_list(
-            open_only=context["only"] != "all", **list_options(request, "-id")
+            state="" if state == "all" else recoveries.OPEN, **list_options(request, "-id")
         )
         context["auto_recovery"] = settings.WEIR.auto_recovery
     else:
@@ -94,13 +92,13 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
         moves.move_parts,
         move_id,
         **{**list_options(request, "topic"), "per_page": 100},
-        only=request.GET.get("only", ""),
+        state=request.GET.get("state", ""),
     )
     involved, counts = lazy(move_loads.move_brokers, kinds), move_loads.part_counts(kinds)
     context = {
         "m": row,
         "page": parts,
-        "only": request.GET.get("only", ""),
+        "state": request.GET.get("state", ""),
         "rate": lazy(lambda: [(s.at, s.bytes_per_s) for s in moves.move_samples(move_id) if s.bytes_per_s is not None]),
         "causes": lazy(move_loads.move_causes, kinds),
         "brokers": involved,

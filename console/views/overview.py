@@ -47,7 +47,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "brokers": lazy(brokers.broker_list),
             "problems": lazy(partitions.in_trouble, SHOWN),
             "lagging": lazy(groups.group_list, sort="-lag_records", per_page=SHOWN),
-            "moves": lazy(moves.move_list, working=True, per_page=SHOWN),
+            "moves": lazy(moves.move_list, state=moves.UNFINISHED, per_page=SHOWN),
             "changes": lazy(changes.change_list, per_page=SHOWN, reads=False),
             "h": lazy(
                 page_charts, request, "cluster", "records_per_s", "lag_records", "size_bytes", "under_replicated"

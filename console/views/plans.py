@@ -31,11 +31,11 @@ from controlplane.services import plans as services
 @viewer_required
 def plan_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
-    dropped = request.GET.get("only", "") == "dropped"
+    state = plans.ARCHIVED if request.GET.get("state") == plans.ARCHIVED else ""
     context = {
-        "page": plans.plan_list(query=query, dropped=dropped, **list_options(request, "-id")),
+        "page": plans.plan_list(query=query, state=state, **list_options(request, "-id")),
         "q": query,
-        "dropped": dropped,
+        "state": state,
         "damaged": recoveries.damage_reports_open(),
     }
     return render_page(request, "console/plans.html", context, nav="moves")

@@ -132,7 +132,9 @@ def _content(choice: Choice, page: int) -> dict[str, Any]:
     moment = selectors.moment(choice.at)
     found: dict[str, Any] = {"past": past_states.past_cluster(moment)}
     if choice.tab == "partitions":
-        found["page"] = past_states.past_partitions(moment, problems=choice.kind == "problems", **where)
+        found["page"] = past_states.past_partitions(
+            moment, state="problems" if choice.kind == "problems" else "", **where
+        )
     elif choice.tab == "configs":
         found["page"] = past_states.past_configs(moment, **where)
     return found

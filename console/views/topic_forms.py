@@ -248,7 +248,7 @@ def partition(request: HttpRequest, name: str, index: int) -> HttpResponse:
             "storage": lazy(remote_sizes.partition_storage, name, index),
             "h": lazy(page_charts, request, f"partition:{name}:{index}", *PARTITION_CHARTS),
             "recoveries": recoveries.recovery_list(topic=name, partition=index, per_page=10).rows,
-            "damage_reports": recoveries.damage_report_list(open_only=True, topic=name, partition=index).rows,
+            "damage_reports": recoveries.damage_report_list(state=recoveries.OPEN, topic=name, partition=index).rows,
         },
         nav="topics",
     )

@@ -25,7 +25,7 @@ from controlplane.selectors import (
     topics,
 )
 
-ONLY = {
+STATES = {
     "": gettext_lazy("All"),
     "problems": gettext_lazy("With problems"),
     "moving": gettext_lazy("Reassigning"),
@@ -46,25 +46,25 @@ TABS = {
 @viewer_required
 def topic_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
-    only = request.GET.get("only", "") if request.GET.get("only", "") in ONLY else ""
+    state = request.GET.get("state", "") if request.GET.get("state", "") in STATES else ""
     internal = request.GET.get("internal") == "1"
-    read = partial(topics.topic_list, query=query, only=only, internal=internal)
+    read = partial(topics.topic_list, query=query, state=state, internal=internal)
     options = list_options(request, "name")
     if exports.wanted(request):
         return exports.response("topics", read, options["sort"])
     found = read(**options)
-    drift = topics.drift_list() if only == "drift" else []
+    drift = topics.drift_list() if state == "drift" else []
     context = {
         "page": found,
         "csv": True,
         "columns": COLUMNS,
         "q": query,
-        "only": only,
-        "onlys": ONLY,
+        "state": state,
+        "states": STATES,
         "internal": internal,
         "drift": drift[:DRIFT_SHOWN_MAX],
         "drift_more": max(0, len(drift) - DRIFT_SHOWN_MAX),
-        "waiting_more": 0 if only else max(0, topics.waiting_count(query) - topics.WAITING_SHOWN_MAX),
+        "waiting_more": 0 if state else max(0, topics.waiting_count(query) - topics.WAITING_SHOWN_MAX),
     }
     return render_page(request, "console/topics.html", context, nav="topics")
 
@@ -115,7 +115,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
     }
     if tab == "partitions":
         context["page"] = lazy(partitions.partition_list, name, **{**list_options(request, "index"), "per_page": 100})
-        context["recoveries"] = lazy(recoveries.recovery_list, working=True, topic=name)
+        context["recoveries"] = lazy(recoveries.recovery_list, state=recoveries.UNFINISHED, topic=name)
     elif tab == "configs":
         other = request.GET.get("other", "").strip()
         context |= {"other": other, "configs": lazy(compared_configs, name, other, request.GET.get("only", ""))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.decorators import action
@@ -13,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
-from controlplane.api.pagination import PageQuery, RowPagination
+from controlplane.api.pagination import PageQuery, RowPagination, page_response, page_shape
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Broker
 from controlplane.selectors import broker_configs as configs
@@ -25,7 +26,7 @@ from controlplane.services import log_dirs as log_dir_services
 
 BROKER = serializers.shape(selectors.BrokerRow)
 CONFIGS = serializers.shape(configs.BrokerConfigs)
-LOG_DIRS = serializers.shape(log_dirs.BrokerLogDirs)
+LOG_DIRS = page_shape(log_dirs.BrokerLogDirs)
 LOG_DIR_MOVE = serializers.shape(log_dir_services.LogDirMovePreview)
 DRAIN = serializers.shape(selectors.DrainVerdict)
 REPLICA = serializers.shape(selectors.ReplicaRow)
@@ -35,7 +36,6 @@ RESTART = serializers.shape(selectors.RestartVerdict)
 class LogDirQuery(PageQuery):
     query = drf.CharField(default="", allow_blank=True, help_text="Part of a topic's name.")
     directory = drf.CharField(default="", allow_blank=True, help_text="Only the replicas in this directory.")
-    sort = drf.CharField(default=log_dirs.LARGEST_FIRST, allow_blank=True)
 
 
 class LogDirMoveEnd(serializers.Comment):
@@ -122,7 +122,9 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         broker within two seconds; `problem` says why it did not answer."""
         self.get_object()
         found = log_dirs.broker_log_dirs(broker_id, **self.query(LogDirQuery))
-        return Response(self.get_serializer(found).data)
+        if found is None:
+            raise Http404
+        return page_response(request, found)
 
     @extend_schema(request=LogDirMoveStart, responses={200: LOG_DIR_MOVE, 202: LOG_DIR_MOVE})
     @action(detail=True, methods=["post"], url_path="log-directories/move", serializer_class=LOG_DIR_MOVE)

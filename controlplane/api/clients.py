@@ -8,12 +8,11 @@ from rest_framework import serializers as drf
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import serializers
-from controlplane.api.pagination import PageQuery
+from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import RowViewSet
 from controlplane.selectors import clients as selectors
 
-PAGE = serializers.shape(selectors.ClientPage)
+PAGE = page_shape(selectors.ClientPage)
 ONE_PAGE = forced_singular_serializer(PAGE)  # type: ignore[no-untyped-call]
 BROKER_ID_MAX = 2**31 - 1
 """The broker ID of the protocol has 32 bits."""
@@ -40,4 +39,4 @@ class ClientViewSet(RowViewSet):
     def list(self, request: Request) -> Response:
         """Clients that are connected to the brokers, those with the most traffic first. Waits for brokers, at most two seconds. `sort`: bytes_per_s,
         received_bytes_per_s, sent_bytes_per_s, cold_bytes_per_s, requests_per_s, connections, client_id, principal, host, software, connected_s, idle_s."""
-        return Response(PAGE(selectors.client_list(**self.query(ClientQuery))).data)
+        return page_response(request, selectors.client_list(**self.query(ClientQuery)))

@@ -10,24 +10,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
+from controlplane.api.pagination import PageFields, page_response, page_shape
 from controlplane.api.viewsets import InputMixin
 from controlplane.domain.cluster_difference import DifferenceKind
 from controlplane.selectors import cluster_history as selectors
 from controlplane.selectors import past_states
-from controlplane.selectors.common import PER_PAGE_MAX, Page
+from controlplane.selectors.paging import Page
 
 KEPT = serializers.shape(selectors.KeptTime)
 CLUSTER = serializers.shape(past_states.PastCluster)
-DIFFERENCE = serializers.shape(selectors.ClusterDifference)
+DIFFERENCE = page_shape(selectors.ClusterDifference, name="ClusterDifferencePage")
 BROKER_ID_MIN = -1
 """Broker id of cluster-wide configs."""
 BROKER_ID_MAX = 2**31 - 1
 """The broker ID of the protocol has 32 bits."""
-
-
-class PageFields(drf.Serializer[Any]):
-    page = drf.IntegerField(default=1, min_value=1)
-    per_page = drf.IntegerField(default=50, min_value=1, max_value=PER_PAGE_MAX)
 
 
 class MomentQuery(drf.Serializer[Any]):
@@ -40,7 +36,9 @@ class StateQuery(MomentQuery, PageFields):
 
 
 class PartitionQuery(StateQuery):
-    problems = drf.BooleanField(default=False, help_text="Only offline and under-replicated partitions.")
+    state = drf.ChoiceField(
+        default="", allow_blank=True, choices=["problems"], help_text="problems: offline and under-replicated ones."
+    )
 
 
 class DifferenceQuery(PageFields):
@@ -54,19 +52,8 @@ class DifferenceQuery(PageFields):
     broker = drf.IntegerField(default=None, allow_null=True, min_value=BROKER_ID_MIN, max_value=BROKER_ID_MAX)
 
 
-def page_shape(name: str, row: type) -> type[drf.Serializer[Any]]:
-    """The schema of a page of rows."""
-    fields = {f: drf.IntegerField() for f in ("total", "page", "pages", "per_page")}
-    return type(name, (drf.Serializer,), {"rows": serializers.shape(row)(many=True), **fields})
-
-
-PARTITIONS = page_shape("PastPartitionPage", past_states.PastPartition)
-CONFIGS = page_shape("PastConfigPage", past_states.PastConfig)
-
-
-def page_body(row: type, page: Page[Any]) -> dict[str, Any]:
-    rows = serializers.shape(row)(page.rows, many=True).data
-    return {"rows": rows, "total": page.total, "page": page.page, "pages": page.pages, "per_page": page.per_page}
+PARTITIONS = page_shape(Page, name="PastPartitionPage", row=past_states.PastPartition)
+CONFIGS = page_shape(Page, name="PastConfigPage", row=past_states.PastConfig)
 
 
 class KeptTimeView(InputMixin):
@@ -90,7 +77,7 @@ class PastPartitionsView(InputMixin):
         """Leader, ISR and replicas of each partition at a time, by topic and index."""
         given = self.query(PartitionQuery)
         page = past_states.past_partitions(selectors.moment(given.pop("at")), **given)
-        return Response(page_body(past_states.PastPartition, page))
+        return page_response(request, page)
 
 
 class PastConfigsView(InputMixin):
@@ -100,11 +87,11 @@ class PastConfigsView(InputMixin):
         of topics only."""
         given = self.query(StateQuery)
         page = past_states.past_configs(selectors.moment(given.pop("at")), **given)
-        return Response(page_body(past_states.PastConfig, page))
+        return page_response(request, page)
 
 
 class DifferenceView(InputMixin):
     @extend_schema(parameters=[DifferenceQuery], responses={200: DIFFERENCE})
     def get(self, request: Request) -> Response:
         """What differs between two times: brokers, leaders, ISR, placements, topics, configs, ACLs and quotas, features."""
-        return Response(DIFFERENCE(selectors.difference(**self.query(DifferenceQuery))).data)
+        return page_response(request, selectors.difference(**self.query(DifferenceQuery)))

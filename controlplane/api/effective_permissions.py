@@ -10,14 +10,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
-from controlplane.api.pagination import PageQuery, RowPagination
+from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import InputMixin
 from controlplane.domain.access import AclResource
 from controlplane.selectors import permissions
-from controlplane.selectors.common import Page
+from controlplane.selectors.paging import Page
 
 CHECK = serializers.shape(permissions.PermissionCheck)
-ROW = serializers.shape(permissions.EffectivePermissionRow)
+PAGE = page_shape(Page, name="EffectivePermissionPage", row=permissions.EffectivePermissionRow)
 
 
 class PrincipalQuery(drf.Serializer[Any]):
@@ -49,15 +49,10 @@ def _arguments(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class EffectivePermissionsView(InputMixin):
-    @extend_schema(parameters=[PermissionQuery], responses=ROW(many=True))
+    @extend_schema(parameters=[PermissionQuery], responses={200: PAGE})
     def get(self, request: Request) -> Response:
         """A page of the effective permissions of a principal: one row per resource pattern."""
-        pagination = RowPagination()
-        pagination.rows = self._page()
-        return pagination.get_paginated_response(ROW(pagination.rows.rows, many=True).data)
-
-    def _page(self) -> Page[permissions.EffectivePermissionRow]:
-        return permissions.permission_list(**_arguments(self.query(PermissionQuery)))
+        return page_response(request, permissions.permission_list(**_arguments(self.query(PermissionQuery))))
 
 
 class PermissionCheckView(InputMixin):

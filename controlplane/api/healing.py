@@ -11,14 +11,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
-from controlplane.api.cluster_history import PageFields, page_body, page_shape
+from controlplane.api.pagination import PageFields, page_response, page_shape
 from controlplane.api.viewsets import InputMixin
 from controlplane.domain.healing import COOL_DOWN_S_MAX, COOL_DOWN_S_MIN, PER_HOUR_MAX, HealingMode
 from controlplane.selectors import healing as selectors
+from controlplane.selectors.paging import Page
 from controlplane.services import healing
 
 ACTION = serializers.shape(selectors.HealingActionRow)
-RUNS = page_shape("HealingRunPage", selectors.HealingRunRow)
+RUNS = page_shape(Page, name="HealingRunPage", row=selectors.HealingRunRow)
 
 
 class HealingChange(drf.Serializer[Any]):
@@ -57,4 +58,4 @@ class HealingRunsView(InputMixin):
     @extend_schema(parameters=[PageFields], responses={200: RUNS})
     def get(self, request: Request) -> Response:
         """What the actions did, or would have done in a dry run, the newest first. Runs are kept for 30 days."""
-        return Response(page_body(selectors.HealingRunRow, selectors.healing_runs(**self.query(PageFields))))
+        return page_response(request, selectors.healing_runs(**self.query(PageFields)))

@@ -9,17 +9,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
-from controlplane.api.cluster_history import PageFields, page_body, page_shape
+from controlplane.api.pagination import PageFields, page_response, page_shape
 from controlplane.api.viewsets import InputMixin
 from controlplane.domain.anomaly import WATCHED_OF
 from controlplane.domain.health import CheckName, CheckScope
 from controlplane.selectors import anomalies as anomaly_selectors
 from controlplane.selectors import health as selectors
+from controlplane.selectors.paging import Page
 from controlplane.services import anomalies
 
 REPORT = serializers.shape(selectors.HealthReport)
-FAILURES = page_shape("HealthFailurePage", selectors.HealthFailureRow)
-SCORES = page_shape("HealthScorePage", selectors.HealthScoreRow)
+FAILURES = page_shape(Page, name="HealthFailurePage", row=selectors.HealthFailureRow)
+SCORES = page_shape(Page, name="HealthScorePage", row=selectors.HealthScoreRow)
 ANOMALY = serializers.shape(anomaly_selectors.AnomalyRow)
 FIGURE = serializers.shape(anomaly_selectors.WatchedFigureRow)
 VERBS = ("on", "off")
@@ -46,14 +47,14 @@ class HealthFailuresView(InputMixin):
     def get(self, request: Request) -> Response:
         """Objects that fail a check, those that last longest first. Of each check the worst 200 are listed."""
         given = self.query(FailureQuery)
-        return Response(page_body(selectors.HealthFailureRow, selectors.failure_list(**given)))
+        return page_response(request, selectors.failure_list(**given))
 
 
 class HealthScoresView(InputMixin):
     @extend_schema(parameters=[ScoreQuery], responses={200: SCORES})
     def get(self, request: Request) -> Response:
         """Brokers, topics or groups that fail a check, the lowest score first. All others have 100."""
-        return Response(page_body(selectors.HealthScoreRow, selectors.score_list(**self.query(ScoreQuery))))
+        return page_response(request, selectors.score_list(**self.query(ScoreQuery)))
 
 
 class AnomaliesView(InputMixin):

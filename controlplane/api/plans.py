@@ -18,8 +18,8 @@ from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Plan
 from controlplane.selectors import moves
 from controlplane.selectors import plans as selectors
-from controlplane.selectors.common import Page
 from controlplane.selectors.entity_tags import plan_tag
+from controlplane.selectors.paging import Page, PageStart
 from controlplane.services import moves as move_services
 from controlplane.services import plans as services
 from controlplane.services import schedules
@@ -31,7 +31,7 @@ PART = serializers.shape(selectors.PlanPartRow)
 PLAN = serializers.shape(selectors.PlanRow)
 
 
-def _part_page(rows: QuerySet[Plan], *, page: int, per_page: int, **_: Any) -> Page[selectors.PlanPartRow]:
+def _part_page(rows: QuerySet[Plan], *, page: PageStart, per_page: int, **_: Any) -> Page[selectors.PlanPartRow]:
     """`rows`: the plan alone. Its parts are stored in blocks, not as rows, in the order of topics."""
     return selectors.plan_parts(rows.get().pk, page=page, per_page=per_page)
 

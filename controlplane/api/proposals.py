@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Proposal
-from controlplane.selectors.common import Page
+from controlplane.selectors.paging import Page
 from controlplane.services import proposal_rows
 from controlplane.services import proposals as services
 

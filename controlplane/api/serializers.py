@@ -41,11 +41,12 @@ class RowSerializer(serializers.Serializer[Any]):
 def shape(row: type) -> type[RowSerializer]:
     """The serializer of a selector's dataclass, named after it."""
     hints = typing.get_type_hints(row)
-    fields = {f.name: _field(hints[f.name]) for f in dataclasses.fields(row)}
+    fields = {f.name: field_of(hints[f.name]) for f in dataclasses.fields(row)}
     return type(row.__name__.removesuffix("Row"), (RowSerializer,), {**fields, "__doc__": row.__doc__})
 
 
-def _field(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
+def field_of(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
+    """The field of a type."""
     null = False
     origin = typing.get_origin(hint)
     if hint == Scope:
@@ -60,9 +61,9 @@ def _field(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
         inner = typing.get_args(hint)[0]
         if dataclasses.is_dataclass(inner) and isinstance(inner, type):
             return shape(inner)(many=True, allow_null=null)
-        return serializers.ListField(child=_field(inner), allow_null=null)
+        return serializers.ListField(child=field_of(inner), allow_null=null)
     if origin is tuple:
-        return serializers.ListField(child=_field(typing.get_args(hint)[0]), allow_null=null)
+        return serializers.ListField(child=field_of(typing.get_args(hint)[0]), allow_null=null)
     if hint in _SIMPLE:
         return _SIMPLE[hint](allow_null=null)
     return serializers.JSONField(allow_null=null)

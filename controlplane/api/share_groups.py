@@ -9,13 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
-from controlplane.api.pagination import PageQuery
+from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import RowViewSet
 from controlplane.selectors import share_groups as selectors
 from controlplane.services import share_groups as services
 
 DETAIL = serializers.shape(selectors.ShareGroupDetail)
-PAGE = serializers.shape(selectors.ShareGroupPage)
+PAGE = page_shape(selectors.ShareGroupPage)
 ONE_PAGE = forced_singular_serializer(PAGE)  # type: ignore[no-untyped-call]
 NAMED = [OpenApiParameter("group_id", str, OpenApiParameter.PATH)]
 
@@ -42,7 +42,7 @@ class ShareGroupViewSet(RowViewSet):
     @extend_schema(parameters=[ShareGroupQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
         """Share groups of all coordinators. `sort`: group_id, state, coordinator."""
-        return Response(PAGE(selectors.share_group_list(**self.query(ShareGroupQuery))).data)
+        return page_response(request, selectors.share_group_list(**self.query(ShareGroupQuery)))
 
     @extend_schema(parameters=NAMED)
     def retrieve(self, request: Request, group_id: str) -> Response:

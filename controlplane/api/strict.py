@@ -11,8 +11,35 @@ from rest_framework import serializers
 from controlplane.api.errors import InvalidInput, field_errors
 from controlplane.api.problems import FieldCode, FieldError
 
+PARAMETER = "query parameter"
 NAMES_SHOWN_MAX = 20
 """Known names in one message. No request has more; a longer list would hide the message."""
+
+RENAMED = {
+    "page": "cursor",
+    "offset": "cursor",
+    "per_page": "limit",
+    "page_size": "limit",
+    "count": "limit",
+    "status": "state",
+    "only": "state",
+    "working": "state",
+    "finished": "state",
+    "open": "state",
+    "ended": "state",
+    "dropped": "state",
+    "from": "since",
+    "after": "since",
+    "start": "since",
+    "to": "until",
+    "before": "until",
+    "end": "until",
+    "order": "sort",
+    "order_by": "sort",
+    "search": "query",
+    "q": "query",
+}
+"""Names that other APIs and the console's pages have for the query parameters of lists. Their spelling is no hint."""
 
 
 def validated(kind: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
@@ -45,7 +72,7 @@ def unknown_parameters(given: Iterable[str], known: Iterable[str]) -> list[Field
     """One error per query parameter that the path does not have."""
     known = set(known)
     return [
-        FieldError(n, FieldCode.UNKNOWN_PARAMETER, f"{n}: {_hint('query parameter', n, known)}")
+        FieldError(n, FieldCode.UNKNOWN_PARAMETER, f"{n}: {_hint(PARAMETER, n, known)}")
         for n in given
         if n not in known
     ]
@@ -53,7 +80,8 @@ def unknown_parameters(given: Iterable[str], known: Iterable[str]) -> list[Field
 
 def _hint(what: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    renamed = RENAMED.get(name) if what == PARAMETER else None
+    near = [renamed] if renamed in names else get_close_matches(name, names, n=1)
     if near:
         return f"There is no such {what}. Did you mean {near[0]}?"
     if not names:

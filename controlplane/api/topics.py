@@ -25,8 +25,8 @@ from controlplane.domain.record_query import RecordQuery, StartPosition, partiti
 from controlplane.models import ObservedTopic, Partition
 from controlplane.selectors import half_messages, key_lookups, messages, partitions
 from controlplane.selectors import topics as selectors
-from controlplane.selectors.common import Page
 from controlplane.selectors.entity_tags import topic_tag
+from controlplane.selectors.paging import Page
 from controlplane.selectors.remote_sizes import PartitionStorage, TopicStorage, partition_storage, topic_storage
 from controlplane.services import Rejected, produce
 from controlplane.services import topics as services
@@ -74,7 +74,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         return selectors.topic_detail(key)
 
     def page_of(self, rows: QuerySet[ObservedTopic], **options: Any) -> Page[selectors.TopicRow]:
-        return selectors.topic_page(rows, unapplied=not self.request.query_params.get("only"), **options)
+        return selectors.topic_page(rows, unapplied=not self.request.query_params.get("state"), **options)
 
     @extend_schema(request=serializers.TopicCreate, responses={202: TOPIC})
     def create(self, request: Request) -> Response:

@@ -14,14 +14,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api import serializers
-from controlplane.api.pagination import PageQuery
+from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import InputMixin, RowViewSet
 from controlplane.domain.transactions import ALL_OPEN, CoordinatorState
 from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 
 DETAIL = serializers.shape(selectors.TransactionDetail)
-PAGE = serializers.shape(selectors.TransactionPage)
+PAGE = page_shape(selectors.TransactionPage)
 ONE_PAGE = forced_singular_serializer(PAGE)  # type: ignore[no-untyped-call]
 SCAN = serializers.shape(hanging_transactions.HangingScan)
 MINUTES_MAX = 60 * 24 * 365
@@ -67,7 +67,7 @@ class TransactionViewSet(RowViewSet):
     @extend_schema(parameters=[TransactionQuery], responses={200: ONE_PAGE}, filters=False)
     def list(self, request: Request) -> Response:
         """Transactional ids of all coordinators. `sort`: transactional_id, state, producer_id, coordinator."""
-        return Response(PAGE(selectors.transaction_list(**self.query(TransactionQuery))).data)
+        return page_response(request, selectors.transaction_list(**self.query(TransactionQuery)))
 
     @extend_schema(parameters=[OpenApiParameter("transactional_id", str, OpenApiParameter.PATH)])
     def retrieve(self, request: Request, transactional_id: str) -> Response:

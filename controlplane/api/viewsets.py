@@ -22,7 +22,8 @@ from controlplane.api.errors import InvalidInput, field_errors
 from controlplane.api.pagination import PageQuery
 from controlplane.api.renderers import CsvRenderer
 from controlplane.api.strict import unknown_parameters, validated
-from controlplane.selectors.common import INTEGER_MAX, Page, RowFilter
+from controlplane.selectors.common import INTEGER_MAX, RowFilter
+from controlplane.selectors.paging import Page
 
 COMMON_PARAMETERS = ("format",)
 """Query parameters of every path: the format of the response."""
@@ -47,7 +48,7 @@ class InputMixin(APIView):
         """The request's query as checked values; raises InvalidInput. `filters` checks the parameters that are conditions of a list."""
         self.query_is_checked = True
         given = self.request.query_params
-        reader = kind(data=given)
+        reader = kind(data=given, context={"path": self.request.path})
         errors = unknown_parameters(given, {*reader.fields, *(filters.filters if filters else ()), *COMMON_PARAMETERS})
         if not reader.is_valid():
             errors += field_errors(reader.errors)

@@ -9,7 +9,8 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.models import Acl
-from controlplane.selectors.common import Page, RowFilter, paged
+from controlplane.selectors.common import RowFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,12 @@ class AclFilter(RowFilter):
         return rows.filter(Q(resource_name__icontains=value) | Q(principal__icontains=value))
 
 
-def acl_list(*, query: str = "", sort: str = "resource_name", page: int = 1, per_page: int = 50) -> Page[AclRow]:
+def acl_list(*, query: str = "", sort: str = "resource_name", page: PageStart = 1, per_page: int = 50) -> Page[AclRow]:
     rows = AclFilter.rows(Acl.objects.all(), query=query)
     return acl_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def acl_page(rows: QuerySet[Acl], *, sort: str, page: int, per_page: int, query: str = "") -> Page[AclRow]:
+def acl_page(rows: QuerySet[Acl], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[AclRow]:
     return paged(
         rows,
         lambda found: [acl_shape(a) for a in found],

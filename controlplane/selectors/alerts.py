@@ -13,7 +13,8 @@ from django_filters import rest_framework as filters
 from controlplane.domain.alert import RULES
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.models import Alert, AlertEntry, AlertSilence
-from controlplane.selectors.common import FlagFilter, Page, TimeFilter, age_s, cluster_row, paged
+from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
+from controlplane.selectors.paging import Page, PageStart, paged
 
 SILENT_AGE_S = 15.0
 
@@ -63,14 +64,16 @@ GRAVITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len
 """By severity, then in the order of the table: a partition without a leader is above a disk that fills up, whichever started first."""
 
 
+OPEN, RESOLVED = "open", "resolved"
+
+
 class AlertFilter(TimeFilter):
     time_field = "since"
     query = filters.CharFilter(method="search", help_text="Part of the text or the kind.")
-    ended = FlagFilter(
-        field_name="ended_at",
-        lookup_expr="isnull",
-        exclude=True,
-        help_text="Those that ended within the last week, instead.",
+    state = StateFilter(
+        {OPEN: Q(ended_at=None), RESOLVED: Q(ended_at__isnull=False), "all": Q()},
+        without=OPEN,
+        help_text="Default: open. resolved: ended within the last week.",
     )
 
     def search(self, rows: QuerySet[Alert], name: str, value: str) -> QuerySet[Alert]:
@@ -78,14 +81,14 @@ class AlertFilter(TimeFilter):
 
 
 def alert_list(
-    *, query: str = "", sort: str = "-since", page: int = 1, per_page: int = 50, ended: bool = False
+    *, query: str = "", sort: str = "-since", page: PageStart = 1, per_page: int = 50, state: str = OPEN
 ) -> Page[AlertRow]:
-    """The open alerts, or (`ended`) those that ended within the last week."""
-    rows = AlertFilter.rows(Alert.objects.all(), query=query, ended=ended)
+    """The open alerts, or those of another `state`: RESOLVED (they ended within the last week), "all"."""
+    rows = AlertFilter.rows(Alert.objects.all(), query=query, state=state)
     return alert_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def alert_page(rows: QuerySet[Alert], *, sort: str, page: int, per_page: int, query: str = "") -> Page[AlertRow]:
+def alert_page(rows: QuerySet[Alert], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[AlertRow]:
     return paged(
         rows.annotate(gravity=GRAVITY),
         alert_shapes,
@@ -184,7 +187,7 @@ def silences_alert(s: AlertSilence, a: Alert) -> bool:
 
 
 def silence_page(
-    rows: QuerySet[AlertSilence], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[AlertSilence], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[SilenceRow]:
     return paged(
         rows,
@@ -198,7 +201,7 @@ def silence_page(
     )
 
 
-def silence_list(*, sort: str = "-ends_at", page: int = 1, per_page: int = 50) -> Page[SilenceRow]:
+def silence_list(*, sort: str = "-ends_at", page: PageStart = 1, per_page: int = 50) -> Page[SilenceRow]:
     """All silences, those that ended too."""
     return silence_page(AlertSilence.objects.all(), sort=sort, page=page, per_page=per_page)
 

@@ -12,7 +12,8 @@ from django_filters import rest_framework as filters
 
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
-from controlplane.selectors.common import Page, RowFilter, paged
+from controlplane.selectors.common import RowFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,15 @@ def visible_tokens(user: Any) -> QuerySet[ApiToken]:
 
 
 def token_list(
-    user: Any, *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50
+    user: Any, *, query: str = "", sort: str = "-id", page: PageStart = 1, per_page: int = 50
 ) -> Page[ApiTokenRow]:
     rows = ApiTokenFilter.rows(visible_tokens(user), query=query)
     return token_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def token_page(rows: QuerySet[ApiToken], *, sort: str, page: int, per_page: int, query: str = "") -> Page[ApiTokenRow]:
+def token_page(
+    rows: QuerySet[ApiToken], *, sort: str, page: PageStart, per_page: int, query: str = ""
+) -> Page[ApiTokenRow]:
     return paged(
         rows,
         lambda found: [token_shape(row) for row in found],

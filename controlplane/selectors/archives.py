@@ -9,7 +9,8 @@ from typing import Any
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
 from controlplane.models import ArchiveBatch, ArchiveJob, Partition
-from controlplane.selectors.common import Page, age_s, paged
+from controlplane.selectors.common import age_s
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,12 @@ class BatchRow:
 ARCHIVE_COLUMNS = {"id": "id", "state": "state", "rows": "rows", "created_at": "created_at"}
 
 
-def archive_list(*, sort: str = "-id", page: int = 1, per_page: int = 50) -> Page[ArchiveRow]:
+def archive_list(*, sort: str = "-id", page: PageStart = 1, per_page: int = 50) -> Page[ArchiveRow]:
     return archive_page(ArchiveJob.objects.all(), sort=sort, page=page, per_page=per_page)
 
 
 def archive_page(
-    rows: QuerySet[ArchiveJob], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[ArchiveJob], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ArchiveRow]:
     return paged(
         rows,
@@ -122,7 +123,7 @@ def archive_written(job_id: int) -> list[WrittenRow]:
     return out
 
 
-def archive_batches(job_id: int, *, page: int = 1, per_page: int = 50) -> Page[BatchRow]:
+def archive_batches(job_id: int, *, page: PageStart = 1, per_page: int = 50) -> Page[BatchRow]:
     """The newest batches first."""
     return batch_page(batches_of(job_id), page=page, per_page=per_page)
 
@@ -132,7 +133,7 @@ def batches_of(job_id: int) -> QuerySet[ArchiveBatch]:
 
 
 def batch_page(
-    rows: QuerySet[ArchiveBatch], *, sort: str = "-batch", page: int, per_page: int, query: str = ""
+    rows: QuerySet[ArchiveBatch], *, sort: str = "-batch", page: PageStart, per_page: int, query: str = ""
 ) -> Page[BatchRow]:
     return paged(
         rows,

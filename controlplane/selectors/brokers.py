@@ -16,7 +16,8 @@ from controlplane.domain.text import some
 from controlplane.models import Broker, Move, Replica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
-from controlplane.selectors.common import Page, RowFilter, age_s, cluster_row, paged
+from controlplane.selectors.common import RowFilter, age_s, cluster_row
+from controlplane.selectors.paging import Page, PageStart, paged
 
 TOLD_SECONDS = 60
 """A broker's report about itself that is older is not used."""
@@ -189,7 +190,7 @@ class ReplicaFilter(RowFilter):
 
 
 def broker_replicas(
-    broker_id: int, *, query: str = "", sort: str = "topic", page: int = 1, per_page: int = 50
+    broker_id: int, *, query: str = "", sort: str = "topic", page: PageStart = 1, per_page: int = 50
 ) -> Page[ReplicaRow]:
     """The replicas on one broker. Sort columns: REPLICA_COLUMNS."""
     rows = ReplicaFilter.rows(replicas_on(broker_id), query=query)
@@ -200,7 +201,9 @@ def replicas_on(broker_id: int) -> QuerySet[Replica]:
     return Replica.objects.filter(broker_id=broker_id)
 
 
-def replica_page(rows: QuerySet[Replica], *, sort: str, page: int, per_page: int, query: str = "") -> Page[ReplicaRow]:
+def replica_page(
+    rows: QuerySet[Replica], *, sort: str, page: PageStart, per_page: int, query: str = ""
+) -> Page[ReplicaRow]:
     return paged(
         rows.select_related("partition"),
         lambda found: [

@@ -10,7 +10,8 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.models import Change
-from controlplane.selectors.common import Page, TimeFilter, paged
+from controlplane.selectors.common import TimeFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def change_list(
     *,
     query: str = "",
     sort: str = "-id",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
     object_kind: str = "",
     object_name: str = "",
@@ -78,7 +79,9 @@ def change_list(
     return change_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def change_page(rows: QuerySet[Change], *, sort: str, page: int, per_page: int, query: str = "") -> Page[ChangeRow]:
+def change_page(
+    rows: QuerySet[Change], *, sort: str, page: PageStart, per_page: int, query: str = ""
+) -> Page[ChangeRow]:
     return paged(
         rows,
         lambda found: [change_shape(c) for c in found],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from brokerd.wire.messages import DescribeLogDirsResponse
 from controlplane.clients.all_brokers import ask_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
-from controlplane.selectors.common import Page, within
+from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
@@ -26,6 +27,8 @@ COLUMNS = (
     "connected_s",
     "idle_s",
 )
+KEY = ("client_id", "principal", "host", "software", "listener", "is_broker")
+"""Columns that distinguish clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def client_list(
     broker: int | None = None,
     with_brokers: bool = False,
     sort: str = "-bytes_per_s",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
 ) -> ClientPage:
     """Clients with `query` in their client ID, principal, address or software. `broker`: only the connections to this broker. `with_brokers`: also the
@@ -84,16 +87,13 @@ def client_list(
     column = sort.lstrip("-")
     if column not in COLUMNS:
         sort, column = "-bytes_per_s", "bytes_per_s"
-    rows.sort(key=lambda r: (r.client_id, r.principal, r.host, r.software, r.listener))
-    rows.sort(key=lambda r: getattr(r, column), reverse=sort.startswith("-"))
     cold = [r.cold_bytes_per_s for r in rows if r.cold_bytes_per_s > 0]
-    page, pages, per_page = within(len(rows), page, per_page)
+    order = [(attrgetter(column), sort.startswith("-")), *((attrgetter(name), False) for name in KEY)]
+    shown, total, window = ordered(rows, order, page=page, per_page=per_page)
     return ClientPage(
-        rows=rows[(page - 1) * per_page : page * per_page],
-        total=len(rows),
-        page=page,
-        pages=pages,
-        per_page=per_page,
+        rows=shown,
+        total=total,
+        window=window,
         sort=sort,
         query=query,
         not_listed=sum(max(0, c.count - len(c.clients)) for c in known.values()),

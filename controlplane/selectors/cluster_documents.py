@@ -23,7 +23,8 @@ from controlplane.domain.cluster_document import ROUTE_FIELDS, VERSION, Resource
 from controlplane.domain.document_plan import DocumentStep, FieldChange, Present, StepAction
 from controlplane.domain.errors import Rejected
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, Topic
-from controlplane.selectors.common import Page, TimeFilter, paged
+from controlplane.selectors.common import TimeFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
 """Configs that name the topic which a topic follows."""
@@ -87,13 +88,13 @@ class DocumentPlanFilter(TimeFilter):
     query = filters.CharFilter(field_name="owner", lookup_expr="icontains", help_text="Part of an owner.")
 
 
-def plan_list(*, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50) -> Page[DocumentPlanRow]:
+def plan_list(*, query: str = "", sort: str = "-id", page: PageStart = 1, per_page: int = 50) -> Page[DocumentPlanRow]:
     rows = DocumentPlanFilter.rows(DocumentPlan.objects.all(), query=query)
     return plan_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
 def plan_page(
-    rows: QuerySet[DocumentPlan], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[DocumentPlan], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[DocumentPlanRow]:
     return paged(
         rows,

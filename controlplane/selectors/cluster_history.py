@@ -24,7 +24,7 @@ from controlplane.domain.cluster_difference import (
 from controlplane.domain.errors import Rejected
 from controlplane.domain.metadata_history import unpack_entries, unpack_image
 from controlplane.models import Cluster, MetadataImage, MetadataSegment
-from controlplane.selectors.common import Page, within
+from controlplane.selectors.paging import Page, PageStart, numbered
 
 CHANGES_MAX = 5_000
 """Single changes of one answer. The differences between the two ends are always complete."""
@@ -244,7 +244,7 @@ def difference(
     kind: str = "",
     topic: str = "",
     broker: int | None = None,
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
 ) -> ClusterDifference:
     """What differs between two times; with `each` every single change between them, in the order of time. `topic`: a part of the name. `broker`: only
@@ -270,7 +270,7 @@ def difference(
     found = [(at, d) for at, d in found if _about(d, topic.lower(), broker)]
     kinds = Counter(d.kind for _, d in found)
     chosen = [(at, d) for at, d in found if kind in ("", d.kind)]
-    page, pages, per_page = within(len(chosen), page, per_page)
+    start, window = numbered(len(chosen), page, per_page)
     return ClusterDifference(
         since=since,
         until=until,
@@ -280,12 +280,10 @@ def difference(
             ClusterDifferenceRow(
                 None if at is None else _time(at), d.kind, d.subject, d.before, d.after, d.topic, d.partition, d.broker
             )
-            for at, d in chosen[(page - 1) * per_page : page * per_page]
+            for at, d in chosen[start : start + window.per_page]
         ],
         total=len(chosen),
-        page=page,
-        pages=pages,
-        per_page=per_page,
+        window=window,
         sort="",
         query=topic,
     )

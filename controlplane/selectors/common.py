@@ -1,17 +1,16 @@
-"""Helpers of all selectors: a page of rows, and the age of a figure. Invariant: a page contains the total number of rows, so no limit hides rows
-silently."""
+"""Helpers of all selectors: filters of lists, the age of a figure, and rows as JSON values. Does not contain: pages (`paging`)."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db.models import F, Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from django_filters import rest_framework as filters
 
@@ -21,32 +20,7 @@ from controlplane.models import Cluster
 INTEGER_MAX = 2**63 - 1
 """Largest integer of a database column."""
 TRUTHS = {"true": True, "1": True, "on": True, "yes": True, "false": False, "0": False, "off": False, "no": False}
-PER_PAGE_MAX = 500
-"""Rows of one page; for more there is an export."""
-
-T = TypeVar("T")
 M = TypeVar("M", bound=Model)
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """Rows of one page. `page` counts from 1; `sort` is the column, with a leading '-' for descending."""
-
-    rows: list[T]
-    total: int
-    page: int
-    pages: int
-    per_page: int
-    sort: str
-    query: str
-
-    @property
-    def first(self) -> int:
-        return (self.page - 1) * self.per_page + 1 if self.total else 0
-
-    @property
-    def last(self) -> int:
-        return min(self.page * self.per_page, self.total)
 
 
 class RowFilter(filters.FilterSet):  # type: ignore[misc]
@@ -110,39 +84,21 @@ class FlagFilter(TruthFilter):
         return cast("QuerySet[Any]", super().filter(rows, bool(value)))
 
 
-def within(total: int, page: int, per_page: int) -> tuple[int, int, int]:
-    """(page, pages, rows per page): the requested values, limited to the existing rows."""
-    per_page = max(1, min(per_page, PER_PAGE_MAX))
-    pages = max(1, -(-total // per_page))
-    return max(1, min(page, pages)), pages, per_page
+class StateFilter(filters.ChoiceFilter):  # type: ignore[misc]
+    """`state`: the rows of one condition. `without`: the condition of a request without a state, empty: none."""
+
+    def __init__(self, conditions: Mapping[str, Q], *, without: str = "", help_text: str = "") -> None:
+        self.conditions, self.without = conditions, without
+        super().__init__(choices=[(name, name) for name in conditions], help_text=help_text)
+
+    def filter(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        name = value or self.without
+        return rows.filter(self.conditions[name]) if name else rows
 
 
-def paged(
-    rows: QuerySet[M],
-    shape: Callable[[Sequence[M]], list[T]],
-    *,
-    page: int,
-    per_page: int,
-    sort: str,
-    columns: dict[str, str],
-    query: str = "",
-    tie: str = "pk",
-    whole: QuerySet[M] | None = None,
-) -> Page[T]:
-    """One page of `rows` in the order of `sort` (a key of `columns`; an unknown one falls back to the first). Unknown values sort last. `whole`: `rows`
-    without their conditions. It lets the database read a page's rows by key where the conditions would cause a scan of all matching rows."""
-    name = sort.lstrip("-")
-    if name not in columns:
-        sort = name = next(iter(columns))
-    field = F(columns[name])
-    order = field.desc(nulls_last=True) if sort.startswith("-") else field.asc(nulls_last=True)
-    total = rows.count()
-    page, pages, per_page = within(total, page, per_page)
-    start = (page - 1) * per_page
-    # Keys first: a sort of tens of thousands of whole joined rows copies all their columns.
-    keys = list(rows.order_by(order, tie).values_list("pk", flat=True)[start : start + per_page])
-    found = {row.pk: row for row in (rows if whole is None else whole).filter(pk__in=keys)}
-    return Page(shape([found[k] for k in keys if k in found]), total, page, pages, per_page, sort, query)
+def in_states(states: Iterable[str]) -> dict[str, Q]:
+    """The condition of each single state."""
+    return {str(s): Q(state=s) for s in states}
 
 
 def age_s(at: datetime | None) -> float | None:
@@ -157,10 +113,11 @@ def cluster_row() -> Cluster:
 
 def as_dict(row: Any) -> dict[str, Any]:
     """A row (a dataclass) as plain JSON values."""
-    return {f.name: _plain(getattr(row, f.name)) for f in fields(row)}
+    return {f.name: plain(getattr(row, f.name)) for f in fields(row)}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Rows, also inside lists and objects, as JSON values."""
     if isinstance(value, Scope):
         return to_json(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -170,7 +127,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value

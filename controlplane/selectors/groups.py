@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.models import ConsumerGroup, GroupPartition
-from controlplane.selectors.common import Page, RowFilter, age_s, paged
+from controlplane.selectors.common import RowFilter, age_s
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class GroupFilter(RowFilter):
 
 
 def group_list(
-    *, query: str = "", sort: str = "group_id", page: int = 1, per_page: int = 50, topic: str = ""
+    *, query: str = "", sort: str = "group_id", page: PageStart = 1, per_page: int = 50, topic: str = ""
 ) -> Page[GroupRow]:
     """Groups, of one topic when given. Sort columns: GROUP_COLUMNS."""
     rows = GroupFilter.rows(ConsumerGroup.objects.all(), query=query, topic=topic)
@@ -93,7 +94,7 @@ def group_list(
 
 
 def group_page(
-    rows: QuerySet[ConsumerGroup], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[ConsumerGroup], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[GroupRow]:
     return paged(
         rows,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from controlplane.domain.healing import RULES, HealingAction, HealingLimits, HealingMode
 from controlplane.models import HealingRun, HealingSetting
-from controlplane.selectors.common import Page, paged
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def limits_in_force() -> dict[HealingAction, HealingLimits]:
     }
 
 
-def healing_runs(*, page: int = 1, per_page: int = 50) -> Page[HealingRunRow]:
+def healing_runs(*, page: PageStart = 1, per_page: int = 50) -> Page[HealingRunRow]:
     """The newest first."""
     return paged(
         HealingRun.objects.all(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 
 from controlplane.domain.health import (
     RULE_OF,
@@ -18,7 +19,7 @@ from controlplane.domain.health import (
 )
 from controlplane.models import Broker, ConsumerGroup, HealthFailure, HealthResult, ObservedTopic
 from controlplane.selectors import alert_thresholds
-from controlplane.selectors.common import Page, paged, within
+from controlplane.selectors.paging import Page, PageStart, ordered, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def rule_named(name: str) -> CheckRule | None:
     return RULE_OF[CheckName(name)] if name in list(CheckName) else None
 
 
-def failure_list(check: str = "", *, page: int = 1, per_page: int = 50) -> Page[HealthFailureRow]:
+def failure_list(check: str = "", *, page: PageStart = 1, per_page: int = 50) -> Page[HealthFailureRow]:
     """Stored failures, those that last longest first: of each check the worst 200 are stored."""
     rows = HealthFailure.objects.filter(name=check) if check else HealthFailure.objects.all()
     return paged(
@@ -127,7 +128,7 @@ def failure_list(check: str = "", *, page: int = 1, per_page: int = 50) -> Page[
     )
 
 
-def score_list(scope: str, *, page: int = 1, per_page: int = 50) -> Page[HealthScoreRow]:
+def score_list(scope: str, *, page: PageStart = 1, per_page: int = 50) -> Page[HealthScoreRow]:
     """Brokers, topics or groups that fail a check, the lowest score first. All others have 100."""
     failed: dict[str, list[str]] = {}
     checks = [r.name for r in RULES if r.scope == scope]
@@ -137,9 +138,9 @@ def score_list(scope: str, *, page: int = 1, per_page: int = 50) -> Page[HealthS
         HealthScoreRow(scope, subject, object_score(CheckScope(scope), [CheckName(n) for n in names]), names)
         for subject, names in failed.items()
     ]
-    rows.sort(key=lambda r: (r.score, r.subject))
-    page, pages, per_page = within(len(rows), page, per_page)
-    return Page(rows[(page - 1) * per_page : page * per_page], len(rows), page, pages, per_page, "score", "")
+    order = [(attrgetter("score"), False), (attrgetter("subject"), False)]
+    shown, total, window = ordered(rows, order, page=page, per_page=per_page)
+    return Page(shown, total, window, "score", "")
 
 
 def object_count(scope: str) -> int:

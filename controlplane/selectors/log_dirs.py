@@ -4,12 +4,13 @@ none."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
 from controlplane.clients.log_dirs import describe_log_dirs
 from controlplane.domain.log_dirs import ReportedLogDir, directory_moves
 from controlplane.models import Broker
-from controlplane.selectors.common import Page, within
+from controlplane.selectors.paging import Page, PageStart, ordered
 
 SORT_COLUMNS = ("size_bytes", "topic", "directory")
 LARGEST_FIRST = "-size_bytes"
@@ -80,7 +81,7 @@ def broker_log_dirs(
     query: str = "",
     directory: str = "",
     sort: str = LARGEST_FIRST,
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
 ) -> BrokerLogDirs | None:
     """None: unknown broker. `query`: part of a topic's name. `directory`: only the replicas in it."""
@@ -100,9 +101,11 @@ def broker_log_dirs(
     column = sort.lstrip("-")
     if column not in SORT_COLUMNS:
         sort, column = LARGEST_FIRST, "size_bytes"
-    replicas.sort(key=lambda r: (r.topic, r.index))
-    replicas.sort(key=lambda r: getattr(r, column), reverse=sort.startswith("-"))
-    page, pages, per_page = within(len(replicas), page, per_page)
+    order = [
+        (attrgetter(column), sort.startswith("-")),
+        *((attrgetter(name), False) for name in ("topic", "index", "directory")),
+    ]
+    shown, total, window = ordered(replicas, order, page=page, per_page=per_page)
     return BrokerLogDirs(
         broker_id=broker_id,
         problem=problem,
@@ -113,11 +116,9 @@ def broker_log_dirs(
             )
             for m in moves
         ],
-        rows=replicas[(page - 1) * per_page : page * per_page],
-        total=len(replicas),
-        page=page,
-        pages=pages,
-        per_page=per_page,
+        rows=shown,
+        total=total,
+        window=window,
         sort=sort,
         query=query,
     )

@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.models import MaskingRule
-from controlplane.selectors.common import Page, RowFilter, paged
+from controlplane.selectors.common import RowFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,15 @@ class MaskingRuleFilter(RowFilter):
     query = filters.CharFilter(field_name="topics", lookup_expr="icontains", help_text="Part of a topic pattern.")
 
 
-def rule_list(*, query: str = "", sort: str = "topics", page: int = 1, per_page: int = 50) -> Page[MaskingRuleRow]:
+def rule_list(
+    *, query: str = "", sort: str = "topics", page: PageStart = 1, per_page: int = 50
+) -> Page[MaskingRuleRow]:
     rows = MaskingRuleFilter.rows(MaskingRule.objects.all(), query=query)
     return rule_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
 def rule_page(
-    rows: QuerySet[MaskingRule], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[MaskingRule], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[MaskingRuleRow]:
     return paged(
         rows,

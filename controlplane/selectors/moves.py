@@ -25,9 +25,10 @@ from controlplane.domain.scope import (
     TopicScope,
 )
 from controlplane.models import Move, MovePartition, MoveTransition
-from controlplane.models.move import FINISHED_STATES, MoveState
-from controlplane.selectors.common import Page, RowFilter, TimeFilter, TruthFilter, paged
+from controlplane.models.move import FINISHED_STATES, MoveState, PartState
+from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in_states
 from controlplane.selectors.move_totals import TotalsKind, percent, sums_of, sums_of_kinds
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,19 @@ UNDER_WAY = move_types.UNDER_WAY
 ENDED = move_types.ENDED
 
 
+UNFINISHED, FINISHED = "unfinished", "finished"
+
+
 class MoveFilter(TimeFilter):
     query = filters.CharFilter(method="search", help_text="Part of a topic's name, an author or a reason.")
-    working = TruthFilter(method="unfinished", help_text="True: unfinished ones only; false: finished ones.")
+    state = StateFilter(
+        {
+            UNFINISHED: ~Q(state__in=FINISHED_STATES),
+            FINISHED: Q(state__in=FINISHED_STATES),
+            **in_states(MoveState),
+        },
+        help_text="unfinished and finished: groups of the other states.",
+    )
 
     def search(self, rows: QuerySet[Move], name: str, value: str) -> QuerySet[Move]:
         # The ids first: a join would copy the row of each move for each of its partitions.
@@ -171,19 +182,16 @@ class MoveFilter(TimeFilter):
         )
         return rows.filter(Q(actor__icontains=value) | Q(comment__icontains=value) | Q(pk__in=[i for (i,) in of_topic]))
 
-    def unfinished(self, rows: QuerySet[Move], name: str, value: bool) -> QuerySet[Move]:
-        return rows.exclude(state__in=FINISHED_STATES) if value else rows.filter(state__in=FINISHED_STATES)
-
 
 def move_list(
-    *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50, working: bool | None = None
+    *, query: str = "", sort: str = "-id", page: PageStart = 1, per_page: int = 50, state: str = ""
 ) -> Page[MoveRow]:
-    """Moves, newest first. `working` True = unfinished only, False = finished only."""
-    rows = MoveFilter.rows(Move.objects.all(), query=query, working=working)
+    """Moves, newest first. `state`: UNFINISHED, FINISHED or one of MoveState."""
+    rows = MoveFilter.rows(Move.objects.all(), query=query, state=state)
     return move_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def move_page(rows: QuerySet[Move], *, sort: str, page: int, per_page: int, query: str = "") -> Page[MoveRow]:
+def move_page(rows: QuerySet[Move], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[MoveRow]:
     return paged(
         rows.defer(*NOT_IN_A_ROW),
         _rows,
@@ -221,14 +229,14 @@ PART_COLUMNS = {"topic": "topic_name", "state": "state", "bytes_total": "bytes_t
 
 
 class MovePartFilter(RowFilter):
-    only = filters.CharFilter(field_name="state", help_text="The state of a partition.")
+    state = StateFilter(in_states(PartState))
 
 
 def move_parts(
-    move_id: int, *, sort: str = "topic", page: int = 1, per_page: int = 100, only: str = ""
+    move_id: int, *, sort: str = "topic", page: PageStart = 1, per_page: int = 100, state: str = ""
 ) -> Page[MovePartRow]:
-    """The partitions of a move. `only`: the state of a partition."""
-    rows = MovePartFilter.rows(parts_of_move(move_id), only=only)
+    """The partitions of a move. `state`: one of PartState."""
+    rows = MovePartFilter.rows(parts_of_move(move_id), state=state)
     return part_page(rows, sort=sort, page=page, per_page=per_page)
 
 
@@ -237,7 +245,7 @@ def parts_of_move(move_id: int) -> QuerySet[MovePartition]:
 
 
 def part_page(
-    rows: QuerySet[MovePartition], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[MovePartition], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[MovePartRow]:
     return paged(
         rows,

@@ -13,7 +13,8 @@ from django_filters import rest_framework as filters
 from controlplane.clients.notifications import PAGERDUTY_URL
 from controlplane.domain.notification import ChannelKind, DeliveryEvent, DeliveryState
 from controlplane.models import NotificationChannel, NotificationDelivery
-from controlplane.selectors.common import NumberFilter, Page, RowFilter, TimeFilter, paged
+from controlplane.selectors.common import NumberFilter, RowFilter, TimeFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +86,14 @@ class NotificationDeliveryFilter(TimeFilter):
 
 
 def channel_list(
-    *, query: str = "", sort: str = "name", page: int = 1, per_page: int = 50
+    *, query: str = "", sort: str = "name", page: PageStart = 1, per_page: int = 50
 ) -> Page[NotificationChannelRow]:
     rows = NotificationChannelFilter.rows(NotificationChannel.objects.all(), query=query)
     return channel_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
 def channel_page(
-    rows: QuerySet[NotificationChannel], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[NotificationChannel], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[NotificationChannelRow]:
     return paged(
         rows,
@@ -162,7 +163,7 @@ def delivery_list(
     channel: int | None = None,
     state: str = "",
     sort: str = "-created_at",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
 ) -> Page[NotificationDeliveryRow]:
     rows = NotificationDeliveryFilter.rows(delivery_rows(), query=query, channel=channel, state=state)
@@ -170,7 +171,7 @@ def delivery_list(
 
 
 def delivery_page(
-    rows: QuerySet[NotificationDelivery], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[NotificationDelivery], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[NotificationDeliveryRow]:
     return paged(
         rows,

@@ -15,7 +15,8 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.domain.offset_reset import PREVIEW_MINUTES, UNDO_DAYS, Key, PartitionReset, ReportedDifference
 from controlplane.models import OffsetReset
 from controlplane.models.offset_reset import ResetState
-from controlplane.selectors.common import Page, TimeFilter, paged, within
+from controlplane.selectors.common import TimeFilter
+from controlplane.selectors.paging import Page, PageStart, numbered, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +87,14 @@ class OffsetResetFilter(TimeFilter):
     group_id = filters.CharFilter(strip=False)
 
 
-def reset_list(*, group_id: str = "", page: int = 1, per_page: int = 50) -> Page[OffsetResetRow]:
+def reset_list(*, group_id: str = "", page: PageStart = 1, per_page: int = 50) -> Page[OffsetResetRow]:
     """Newest first, of one group when given. Without the partitions."""
     rows = OffsetResetFilter.rows(OffsetReset.objects.all(), group_id=group_id)
     return reset_page(rows, page=page, per_page=per_page)
 
 
 def reset_page(
-    rows: QuerySet[OffsetReset], *, sort: str = "-id", page: int, per_page: int, query: str = ""
+    rows: QuerySet[OffsetReset], *, sort: str = "-id", page: PageStart, per_page: int, query: str = ""
 ) -> Page[OffsetResetRow]:
     return paged(
         rows.defer("rows"),
@@ -117,12 +118,11 @@ def reset_detail(reset_id: int) -> OffsetResetDetail | None:
     return OffsetResetDetail(_row(row), [_partition(p, row.errors) for p in row.rows])
 
 
-def partitions_page(detail: OffsetResetDetail, *, page: int = 1, per_page: int = 50) -> Page[ResetPartitionRow]:
+def partitions_page(detail: OffsetResetDetail, *, page: PageStart = 1, per_page: int = 50) -> Page[ResetPartitionRow]:
     """Partitions with a problem first, then those that change, then the others."""
     rows = sorted(detail.partitions, key=lambda p: (not p.problem, not p.changes))
-    page, pages, per_page = within(len(rows), page, per_page)
-    start = (page - 1) * per_page
-    return Page(rows[start : start + per_page], len(rows), page, pages, per_page, "", "")
+    start, window = numbered(len(rows), page, per_page)
+    return Page(rows[start : start + window.per_page], len(rows), window, "", "")
 
 
 def _row(r: OffsetReset) -> OffsetResetRow:

@@ -12,7 +12,8 @@ from django_filters import rest_framework as filters
 from brokerd.cluster.model import effective_min_insync, replicas_owed
 from controlplane.models import ObservedTopic, Partition, Replica
 from controlplane.selectors import out_of_sync
-from controlplane.selectors.common import NumberFilter, Page, RowFilter, age_s, paged, within
+from controlplane.selectors.common import NumberFilter, RowFilter, StateFilter, age_s
+from controlplane.selectors.paging import Page, PageStart, paged, within
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 LOOKED_AT_MAX = 1_000
@@ -74,34 +75,34 @@ PARTITION_COLUMNS = {
 
 
 class PartitionFilter(RowFilter):
-    only = filters.ChoiceFilter(method="in_condition", choices=[(c, c) for c in ("problems", "offline", "moving")])
+    state = StateFilter(
+        {
+            "problems": Q(in_trouble=True),
+            "offline": Q(leader__isnull=True),
+            "moving": ~Q(adding=[], removing=[]),
+        },
+        help_text="problems: offline, under min.insync.replicas or under-replicated. moving: with a reassignment.",
+    )
     topic = filters.CharFilter(field_name="topic__name")
     broker = NumberFilter(field_name="replica_rows__broker_id", help_text="Partitions with a replica on it.")
-
-    def in_condition(self, rows: QuerySet[Partition], name: str, value: str) -> QuerySet[Partition]:
-        if value == "offline":
-            return rows.filter(leader__isnull=True)
-        if value == "problems":
-            return rows.filter(in_trouble=True)
-        return rows.exclude(adding=[], removing=[])
 
 
 def partition_list(
     topic: str = "",
     *,
     sort: str = "index",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 100,
-    only: str = "",
+    state: str = "",
     broker: int | None = None,
 ) -> Page[PartitionRow]:
-    """Partitions of one topic ("" = of all). `only`: "", problems, offline, moving."""
-    rows = PartitionFilter.rows(Partition.objects.all(), topic=topic, broker=broker, only=only)
+    """Partitions of one topic ("" = of all). `state`: "", problems, offline, moving."""
+    rows = PartitionFilter.rows(Partition.objects.all(), topic=topic, broker=broker, state=state)
     return partition_page(rows, sort="topic" if sort == "index" and not topic else sort, page=page, per_page=per_page)
 
 
 def partition_page(
-    rows: QuerySet[Partition], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[Partition], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[PartitionRow]:
     return paged(
         rows.select_related("topic").prefetch_related("replica_rows"),
@@ -137,7 +138,7 @@ def in_trouble(most: int) -> Page[PartitionRow]:
                 found[p.pk] = p
     chosen = list(found.values())
     prefetch_related_objects(chosen, "replica_rows")
-    return Page(_partition_rows(chosen), total, *within(total, 1, most), "topic", "")
+    return Page(_partition_rows(chosen), total, within(total, 1, most), "topic", "")
 
 
 def partition_row(topic: str, index: int) -> PartitionRow | None:

@@ -10,7 +10,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, TopicState
 from controlplane.domain.cluster_difference import ALL_BROKERS
 from controlplane.selectors.cluster_history import Moment
-from controlplane.selectors.common import Page, within
+from controlplane.selectors.paging import Page, PageStart, numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +111,19 @@ def past_partitions(
     *,
     topic: str = "",
     broker: int | None = None,
-    problems: bool = False,
-    page: int = 1,
+    state: str = "",
+    page: PageStart = 1,
     per_page: int = 50,
 ) -> Page[PastPartition]:
-    """Partitions by topic and index. `topic`: a part of the name. `broker`: only partitions with a replica there. `problems`: only offline and
+    """Partitions by topic and index. `topic`: a part of the name. `broker`: only partitions with a replica there. `state` "problems": only offline and
     under-replicated ones."""
     chosen = [
         (t.name, i, s)
         for t in _topics(found.image, topic)
         for i, s in sorted(t.partitions.items())
-        if (broker is None or broker in s.hosts) and (not problems or s.leader == NO_LEADER or s.under_replicated)
+        if (broker is None or broker in s.hosts) and (not state or s.leader == NO_LEADER or s.under_replicated)
     ]
-    page, pages, per_page = within(len(chosen), page, per_page)
+    start, window = numbered(len(chosen), page, per_page)
     rows = [
         PastPartition(
             topic=name,
@@ -138,13 +138,13 @@ def past_partitions(
             under_replicated=s.under_replicated,
             offline=s.leader == NO_LEADER,
         )
-        for name, index, s in chosen[(page - 1) * per_page : page * per_page]
+        for name, index, s in chosen[start : start + window.per_page]
     ]
-    return Page(rows, len(chosen), page, pages, per_page, "topic", topic)
+    return Page(rows, len(chosen), window, "topic", topic)
 
 
 def past_configs(
-    found: Moment, *, topic: str = "", broker: int | None = None, page: int = 1, per_page: int = 50
+    found: Moment, *, topic: str = "", broker: int | None = None, page: PageStart = 1, per_page: int = 50
 ) -> Page[PastConfig]:
     """Overrides of topics and dynamic configs of brokers. With `broker` those of brokers only, with `topic` those of topics only."""
     rows: list[PastConfig] = []
@@ -156,5 +156,5 @@ def past_configs(
     if broker is None:
         for state in _topics(found.image, topic):
             rows += [PastConfig(f"topic:{state.name}", name, value) for name, value in sorted(state.configs.items())]
-    page, pages, per_page = within(len(rows), page, per_page)
-    return Page(rows[(page - 1) * per_page : page * per_page], len(rows), page, pages, per_page, "subject", topic)
+    start, window = numbered(len(rows), page, per_page)
+    return Page(rows[start : start + window.per_page], len(rows), window, "subject", topic)

@@ -14,7 +14,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.permission import ANY_HOST, PermissionReason
 from controlplane.models import Acl
 from controlplane.selectors.acls import AclRow, acl_shape
-from controlplane.selectors.common import Page, within
+from controlplane.selectors.paging import Page, PageStart, ordered
 
 OPERATIONS_OF: dict[str, list[str]] = {r.name.lower(): [o.name.lower() for o in SUPPORTED[r]] for r in SUPPORTED}
 """Operations per resource type."""
@@ -128,7 +128,7 @@ def permission_list(
     query: str = "",
     resource_type: str = "",
     sort: str = "resource_name",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
     options: AuthorizerOptions = AuthorizerOptions(),
 ) -> Page[EffectivePermissionRow]:
@@ -144,15 +144,14 @@ def permission_list(
     if column not in PERMISSION_COLUMNS:
         sort = column = PERMISSION_COLUMNS[0]
     keys = {
-        "resource_name": lambda p: (p[2], p[0].name, p[1].name),
-        "resource_type": lambda p: (p[0].name, p[2], p[1].name),
-        "pattern_type": lambda p: (p[1].name, p[2], p[0].name),
+        "resource_name": lambda p: p[2],
+        "resource_type": lambda p: p[0].name,
+        "pattern_type": lambda p: p[1].name,
     }
-    ordered = sorted(patterns, key=keys[column], reverse=sort.startswith("-"))
-    page, pages, per_page = within(len(ordered), page, per_page)
-    start = (page - 1) * per_page
-    found = [_effective(acls, rows, principal, host, *p) for p in ordered[start : start + per_page]]
-    return Page(found, len(ordered), page, pages, per_page, sort, query)
+    order = [(value, sort.startswith("-")) for value in (keys.pop(column), *keys.values())]
+    shown, total, window = ordered(patterns, order, page=page, per_page=per_page)
+    found = [_effective(acls, rows, principal, host, *p) for p in shown]
+    return Page(found, total, window, sort, query)
 
 
 def _effective(

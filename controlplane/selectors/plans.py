@@ -13,8 +13,9 @@ from django_filters import rest_framework as filters
 
 from controlplane.domain.scope import Scope
 from controlplane.models import Plan
-from controlplane.selectors.common import FlagFilter, Page, TimeFilter, paged, within
+from controlplane.selectors.common import StateFilter, TimeFilter
 from controlplane.selectors.moves import title_of
+from controlplane.selectors.paging import Page, PageStart, numbered, paged
 from controlplane.selectors.plan_parts import Part, parts_of, placements_now
 
 DIFFERENCES_SHOWN_MAX = 500
@@ -85,10 +86,15 @@ class PlanDifference:
 COLUMNS = {"id": "id", "name": "name", "actor": "actor", "created_at": "created_at", "parts": "parts"}
 
 
+ACTIVE, ARCHIVED = "active", "archived"
+
+
 class PlanFilter(TimeFilter):
     query = filters.CharFilter(method="search", help_text="Part of a name, an author or a reason.")
-    dropped = FlagFilter(
-        field_name="dropped_at", lookup_expr="isnull", exclude=True, help_text="Those that were dropped, instead."
+    state = StateFilter(
+        {ACTIVE: Q(dropped_at=None), ARCHIVED: Q(dropped_at__isnull=False), "all": Q()},
+        without=ACTIVE,
+        help_text="Default: active.",
     )
 
     def search(self, rows: QuerySet[Plan], name: str, value: str) -> QuerySet[Plan]:
@@ -96,13 +102,13 @@ class PlanFilter(TimeFilter):
 
 
 def plan_list(
-    *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50, dropped: bool = False
+    *, query: str = "", sort: str = "-id", page: PageStart = 1, per_page: int = 50, state: str = ACTIVE
 ) -> Page[PlanRow]:
-    rows = PlanFilter.rows(Plan.objects.all(), query=query, dropped=dropped)
+    rows = PlanFilter.rows(Plan.objects.all(), query=query, state=state)
     return plan_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def plan_page(rows: QuerySet[Plan], *, sort: str, page: int, per_page: int, query: str = "") -> Page[PlanRow]:
+def plan_page(rows: QuerySet[Plan], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[PlanRow]:
     return paged(
         rows,
         lambda found: [_shape(p) for p in found],
@@ -120,13 +126,13 @@ def plan_row(plan_id: int) -> PlanRow | None:
     return None if row is None else _shape(row)
 
 
-def plan_parts(plan_id: int, *, page: int = 1, per_page: int = 100) -> Page[PlanPartRow]:
+def plan_parts(plan_id: int, *, page: PageStart = 1, per_page: int = 100) -> Page[PlanPartRow]:
     """In order of topic and partition, as the parts are stored."""
     total = Plan.objects.filter(pk=plan_id).values_list("parts", flat=True).first() or 0
-    page, pages, per_page = within(total, page, per_page)
-    found = parts_of(plan_id, (page - 1) * per_page, per_page)
+    start, window = numbered(total, page, per_page)
+    found = parts_of(plan_id, start, window.per_page)
     rows = [PlanPartRow(p[1], p[2], p[3], p[4], p[5], p[6]) for p in found]
-    return Page(rows, total, page, pages, per_page, "topic", "")
+    return Page(rows, total, window, "topic", "")
 
 
 def difference(plan_id: int, other_id: int | None) -> PlanDifference:

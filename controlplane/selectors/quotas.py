@@ -17,7 +17,8 @@ from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.quota import ENTITY_TYPES, QuotaLimit, candidates, entity_text, limits_of, quota_of
 from controlplane.domain.quota import applies_to as quota_applies_to
 from controlplane.models import AccessEntry, Broker
-from controlplane.selectors.common import Page, RowFilter, paged
+from controlplane.selectors.common import RowFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 USE_ROWS_MAX = 200
 """Rates of one quota, the largest share of the limit first."""
@@ -82,13 +83,15 @@ def quota_rows() -> QuerySet[AccessEntry]:
 
 
 def quota_list(
-    *, query: str = "", entity_type: str = "", sort: str = "name", page: int = 1, per_page: int = 50
+    *, query: str = "", entity_type: str = "", sort: str = "name", page: PageStart = 1, per_page: int = 50
 ) -> Page[QuotaRow]:
     rows = QuotaFilter.rows(quota_rows(), query=query, entity_type=entity_type)
     return quota_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def quota_page(rows: QuerySet[AccessEntry], *, sort: str, page: int, per_page: int, query: str = "") -> Page[QuotaRow]:
+def quota_page(
+    rows: QuerySet[AccessEntry], *, sort: str, page: PageStart, per_page: int, query: str = ""
+) -> Page[QuotaRow]:
     return paged(
         rows,
         lambda found: [quota_shape(r) for r in found],

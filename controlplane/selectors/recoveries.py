@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.models import ReplicaDamageReport, ReplicaRecovery
-from controlplane.selectors.common import NumberFilter, Page, TimeFilter, TruthFilter, paged
+from controlplane.models.job import RecoveryState
+from controlplane.selectors.common import NumberFilter, StateFilter, TimeFilter, in_states
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +47,34 @@ class DamageReportRow:
     recovery_state: str | None
 
 
+UNFINISHED, FINISHED = "unfinished", "finished"
+OPEN, RESOLVED = "open", "resolved"
+UNFINISHED_STATES = (RecoveryState.ASKED, RecoveryState.RESET, RecoveryState.COPYING)
+
+
 class RecoveryFilter(TimeFilter):
-    working = TruthFilter(method="unfinished", help_text="True: unfinished ones only; false: finished ones.")
+    state = StateFilter(
+        {
+            UNFINISHED: Q(state__in=UNFINISHED_STATES),
+            FINISHED: ~Q(state__in=UNFINISHED_STATES),
+            **in_states(RecoveryState),
+        },
+        help_text="unfinished and finished: groups of the other states.",
+    )
     topic = filters.CharFilter(field_name="topic_name")
     partition = NumberFilter()
 
-    def unfinished(self, rows: QuerySet[ReplicaRecovery], name: str, value: bool) -> QuerySet[ReplicaRecovery]:
-        states = ["asked", "reset", "copying"]
-        return rows.filter(state__in=states) if value else rows.exclude(state__in=states)
-
 
 def recovery_list(
-    *, page: int = 1, per_page: int = 50, working: bool | None = None, topic: str = "", partition: int | None = None
+    *, page: PageStart = 1, per_page: int = 50, state: str = "", topic: str = "", partition: int | None = None
 ) -> Page[RecoveryRow]:
     """Newest first; of one topic, of one partition of it, when given."""
-    rows = RecoveryFilter.rows(ReplicaRecovery.objects.all(), topic=topic, partition=partition, working=working)
+    rows = RecoveryFilter.rows(ReplicaRecovery.objects.all(), topic=topic, partition=partition, state=state)
     return recovery_page(rows, page=page, per_page=per_page)
 
 
 def recovery_page(
-    rows: QuerySet[ReplicaRecovery], *, sort: str = "-id", page: int, per_page: int, query: str = ""
+    rows: QuerySet[ReplicaRecovery], *, sort: str = "-id", page: PageStart, per_page: int, query: str = ""
 ) -> Page[RecoveryRow]:
     return paged(
         rows,
@@ -103,32 +113,29 @@ DAMAGE_REPORT_COLUMNS = {"id": "id", "topic": "topic_name", "broker_id": "broker
 
 class DamageReportFilter(TimeFilter):
     time_field = "found_at"
-    open = TruthFilter(method="still_reported", help_text="Only those that brokers still report.")
+    state = StateFilter(
+        {OPEN: Q(ended_at=None), RESOLVED: Q(ended_at__isnull=False)}, help_text="open: brokers still report it."
+    )
     topic = filters.CharFilter(field_name="topic_name")
     partition = NumberFilter()
-
-    def still_reported(
-        self, rows: QuerySet[ReplicaDamageReport], name: str, value: bool
-    ) -> QuerySet[ReplicaDamageReport]:
-        return rows.filter(ended_at__isnull=True) if value else rows
 
 
 def damage_report_list(
     *,
-    open_only: bool = False,
+    state: str = "",
     topic: str = "",
     partition: int | None = None,
     sort: str = "-id",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
 ) -> Page[DamageReportRow]:
-    """Damaged replicas reported by brokers, newest first. `open_only`: those that are still reported."""
-    rows = DamageReportFilter.rows(ReplicaDamageReport.objects.all(), open=open_only, topic=topic, partition=partition)
+    """Damaged replicas reported by brokers, newest first. `state`: OPEN (still reported), RESOLVED."""
+    rows = DamageReportFilter.rows(ReplicaDamageReport.objects.all(), state=state, topic=topic, partition=partition)
     return damage_report_page(rows, sort=sort, page=page, per_page=per_page)
 
 
 def damage_report_page(
-    rows: QuerySet[ReplicaDamageReport], *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[ReplicaDamageReport], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[DamageReportRow]:
     return paged(
         rows.select_related("recovery"),

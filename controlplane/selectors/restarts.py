@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import RestartStep, RollingRestart
-from controlplane.selectors.common import Page, paged
+from controlplane.selectors.paging import Page, PageStart, paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ VERBS: dict[str, list[str]] = {
 }
 
 
-def restart_list(*, page: int = 1, per_page: int = 50) -> Page[RestartRow]:
+def restart_list(*, page: PageStart = 1, per_page: int = 50) -> Page[RestartRow]:
     """Newest first."""
     return restart_page(RollingRestart.objects.all(), page=page, per_page=per_page)
 
 
 def restart_page(
-    rows: QuerySet[RollingRestart], *, sort: str = "-id", page: int, per_page: int, query: str = ""
+    rows: QuerySet[RollingRestart], *, sort: str = "-id", page: PageStart, per_page: int, query: str = ""
 ) -> Page[RestartRow]:
     return paged(
         rows.prefetch_related("steps"),

@@ -24,7 +24,8 @@ from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.errors import Rejected
 from controlplane.domain.lag import LagStatus
 from controlplane.models import AccessEntry, ConsumerGroup, GroupPartition
-from controlplane.selectors.common import Page, RowFilter, paged
+from controlplane.selectors.common import RowFilter
+from controlplane.selectors.paging import Page, PageStart, paged
 
 ROUTE_COLUMNS = {"name": "key", "changed_at": "changed_at", "changed_by": "changed_by"}
 UNKNOWN = "unknown"
@@ -115,13 +116,15 @@ def route_rows() -> QuerySet[AccessEntry]:
 
 
 def route_list(
-    *, query: str = "", source: str = "", sort: str = "name", page: int = 1, per_page: int = 50
+    *, query: str = "", source: str = "", sort: str = "name", page: PageStart = 1, per_page: int = 50
 ) -> Page[RouteRow]:
     rows = RouteFilter.rows(route_rows(), query=query, source=source)
     return route_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def route_page(rows: QuerySet[AccessEntry], *, sort: str, page: int, per_page: int, query: str = "") -> Page[RouteRow]:
+def route_page(
+    rows: QuerySet[AccessEntry], *, sort: str, page: PageStart, per_page: int, query: str = ""
+) -> Page[RouteRow]:
     return paged(rows, _shapes, page=page, per_page=per_page, sort=sort, columns=ROUTE_COLUMNS, query=query)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC
@@ -19,7 +20,7 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
 from controlplane.domain.access import AccessRecordKind
 from controlplane.models import AccessEntry, Partition
-from controlplane.selectors.common import Page, within
+from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 COLUMNS = ("group_id", "state", "coordinator")
@@ -94,7 +95,9 @@ class ShareGroupDetail(BrokerCoverage):
     dead_letter_topic: str = ""
 
 
-def share_group_list(*, query: str = "", sort: str = "group_id", page: int = 1, per_page: int = 50) -> ShareGroupPage:
+def share_group_list(
+    *, query: str = "", sort: str = "group_id", page: PageStart = 1, per_page: int = 50
+) -> ShareGroupPage:
     """Share groups whose name contains `query`. Sort columns: COLUMNS."""
     brokers = living_brokers()
     answers = _ask(brokers, client.list_share_groups)
@@ -102,17 +105,17 @@ def share_group_list(*, query: str = "", sort: str = "group_id", page: int = 1, 
     column = sort.lstrip("-")
     if column not in COLUMNS:
         sort = column = COLUMNS[0]
-    listed.sort(key=lambda g: g.group_id)
-    listed.sort(key=lambda g: getattr(g, column), reverse=sort.startswith("-"))
-    page, pages, per_page = within(len(listed), page, per_page)
-    shown = listed[(page - 1) * per_page : page * per_page]
+    order = [
+        (attrgetter(column), sort.startswith("-")),
+        (attrgetter("group_id"), False),
+        (attrgetter("coordinator"), False),
+    ]
+    shown, total, window = ordered(listed, order, page=page, per_page=per_page)
     described = _described(shown, brokers)
     return ShareGroupPage(
         rows=[_row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id))) for g in shown],
-        total=len(listed),
-        page=page,
-        pages=pages,
-        per_page=per_page,
+        total=total,
+        window=window,
         sort=sort,
         query=query,
         brokers_asked=len(answers),

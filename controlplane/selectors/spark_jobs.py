@@ -12,7 +12,8 @@ from django.db.models import Max, QuerySet
 from controlplane.clients import spark_runs
 from controlplane.models import SparkJob, SparkRun
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
-from controlplane.selectors.common import NumberFilter, Page, RowFilter, age_s, paged
+from controlplane.selectors.common import NumberFilter, RowFilter, age_s
+from controlplane.selectors.paging import Page, PageStart, paged
 from weir_common.spark_jobs import KINDS, JobKind
 
 
@@ -107,11 +108,13 @@ def jobs() -> QuerySet[SparkJob]:
     return SparkJob.objects.filter(deleted_at__isnull=True)
 
 
-def job_list(*, sort: str = "-id", page: int = 1, per_page: int = 50) -> Page[SparkJobRow]:
+def job_list(*, sort: str = "-id", page: PageStart = 1, per_page: int = 50) -> Page[SparkJobRow]:
     return job_page(jobs(), sort=sort, page=page, per_page=per_page)
 
 
-def job_page(rows: QuerySet[SparkJob], *, sort: str, page: int, per_page: int, query: str = "") -> Page[SparkJobRow]:
+def job_page(
+    rows: QuerySet[SparkJob], *, sort: str, page: PageStart, per_page: int, query: str = ""
+) -> Page[SparkJobRow]:
     return paged(rows, _job_rows, page=page, per_page=per_page, sort=sort, columns=JOB_COLUMNS, tie="-id")
 
 
@@ -120,12 +123,14 @@ def job_row(job_id: int) -> SparkJobRow | None:
     return found[0] if found else None
 
 
-def run_list(job_id: int, *, page: int = 1, per_page: int = 50) -> Page[SparkRunRow]:
+def run_list(job_id: int, *, page: PageStart = 1, per_page: int = 50) -> Page[SparkRunRow]:
     """Runs of a job, the newest first."""
     return run_page(SparkRun.objects.filter(job_id=job_id), sort="-id", page=page, per_page=per_page)
 
 
-def run_page(rows: QuerySet[SparkRun], *, sort: str, page: int, per_page: int, query: str = "") -> Page[SparkRunRow]:
+def run_page(
+    rows: QuerySet[SparkRun], *, sort: str, page: PageStart, per_page: int, query: str = ""
+) -> Page[SparkRunRow]:
     return paged(
         rows.select_related("job"),
         lambda found: [_run_row(r) for r in found],

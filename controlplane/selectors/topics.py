@@ -14,7 +14,8 @@ from django_filters import rest_framework as filters
 from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
 from controlplane.domain.config_overlay import effective
 from controlplane.models import ObservedTopic, Topic
-from controlplane.selectors.common import FlagFilter, Page, RowFilter, age_s, cluster_row, paged
+from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
+from controlplane.selectors.paging import Page, PageStart, paged
 
 CONFIG_DOCS = tuple(d.doc for d in TOPIC_CONFIGS.values())
 """Descriptions of the topic configs."""
@@ -110,9 +111,9 @@ class InternalFilter(FlagFilter):
 class TopicFilter(RowFilter):
     query = filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="Part of a name.")
     internal = InternalFilter(help_text="Internal topics too.")
-    only = filters.ChoiceFilter(method="in_condition", choices=[(c, c) for c in ("problems", "moving", "drift")])
+    state = filters.ChoiceFilter(method="in_state", choices=[(c, c) for c in ("problems", "moving", "drift")])
 
-    def in_condition(self, rows: QuerySet[ObservedTopic], name: str, value: str) -> QuerySet[ObservedTopic]:
+    def in_state(self, rows: QuerySet[ObservedTopic], name: str, value: str) -> QuerySet[ObservedTopic]:
         if value == "problems":
             return rows.filter(Q(under_replicated__gt=0) | Q(offline__gt=0) | Q(under_min_isr__gt=0))
         if value == "moving":
@@ -124,19 +125,19 @@ def topic_list(
     *,
     query: str = "",
     sort: str = "name",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
     internal: bool = False,
-    only: str = "",
+    state: str = "",
 ) -> Page[TopicRow]:
-    """Topics of the cluster, with those not applied yet above the first page. `only`: "", problems, moving, drift. Sort columns:
+    """Topics of the cluster, with those not applied yet above the first page. `state`: "", problems, moving, drift. Sort columns:
     TOPIC_COLUMNS, with a leading '-' for descending."""
-    rows = TopicFilter.rows(ObservedTopic.objects.all(), query=query, internal=internal, only=only)
-    return topic_page(rows, sort=sort, page=page, per_page=per_page, query=query, unapplied=not only)
+    rows = TopicFilter.rows(ObservedTopic.objects.all(), query=query, internal=internal, state=state)
+    return topic_page(rows, sort=sort, page=page, per_page=per_page, query=query, unapplied=not state)
 
 
 def topic_page(
-    rows: QuerySet[ObservedTopic], *, sort: str, page: int, per_page: int, query: str = "", unapplied: bool = True
+    rows: QuerySet[ObservedTopic], *, sort: str, page: PageStart, per_page: int, query: str = "", unapplied: bool = True
 ) -> Page[TopicRow]:
     """`unapplied`: with the topics not applied yet whose name contains `query`."""
     found = paged(

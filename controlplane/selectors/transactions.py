@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TypeVar
 
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
@@ -24,7 +25,7 @@ from controlplane.domain.transactions import (
     ListedTransaction,
 )
 from controlplane.models import Broker, Partition
-from controlplane.selectors.common import Page, within
+from controlplane.selectors.paging import Page, PageStart, ordered
 
 PARTITIONS_SHOWN_MAX = 500
 """Partitions on the page of one transactional id."""
@@ -111,7 +112,7 @@ def transaction_list(
     state: str = "",
     open_longer_minutes: int | None = None,
     sort: str = "transactional_id",
-    page: int = 1,
+    page: PageStart = 1,
     per_page: int = 50,
 ) -> TransactionPage:
     """Transactional ids whose name contains `query`. `state`: one of CoordinatorState, or "open". `open_longer_minutes`: only those whose transaction is
@@ -128,18 +129,15 @@ def transaction_list(
     column = sort.lstrip("-")
     if column not in COLUMNS:
         sort = column = COLUMNS[0]
-    listed.sort(key=lambda t: t.transactional_id)
-    listed.sort(key=lambda t: getattr(t, column), reverse=sort.startswith("-"))
-    page, pages, per_page = within(len(listed), page, per_page)
-    shown = listed[(page - 1) * per_page : page * per_page]
+    by_id = [(attrgetter("transactional_id"), False), (attrgetter("coordinator"), False)]
+    order = [(attrgetter(column), sort.startswith("-")), *by_id]
+    shown, total, window = ordered(listed, order, page=page, per_page=per_page)
     described = _described(shown, brokers)
     now_ms = clock_ms()
     return TransactionPage(
         rows=[_row(t, described.get((t.coordinator, t.transactional_id)), now_ms) for t in shown],
-        total=len(listed),
-        page=page,
-        pages=pages,
-        per_page=per_page,
+        total=total,
+        window=window,
         sort=sort,
         query=query,
         brokers_asked=len(answers),

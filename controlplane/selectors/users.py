@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Max, Min, QuerySet, Value
+from django.db.models import Max, Min, QuerySet, Value
 from django.db.models.functions import StrIndex, Substr
 from django_filters import rest_framework as filters
 
@@ -15,7 +15,8 @@ from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.scram_users import MECHANISMS, credential_key, principal_of
 from controlplane.models import AccessEntry, Acl
 from controlplane.selectors.acls import AclRow, acl_shape
-from controlplane.selectors.common import Page, RowFilter, within
+from controlplane.selectors.common import RowFilter
+from controlplane.selectors.paging import Page, PageStart, keys_of
 
 ACLS_SHOWN_MAX = 200
 """ACLs on the page of one user. The list of ACLs has all."""
@@ -61,7 +62,7 @@ class UserFilter(RowFilter):
 
 
 def user_list(
-    *, query: str = "", mechanism: str = "", sort: str = "name", page: int = 1, per_page: int = 50
+    *, query: str = "", mechanism: str = "", sort: str = "name", page: PageStart = 1, per_page: int = 50
 ) -> Page[UserRow]:
     """Users with a credential."""
     users = UserFilter.rows(credentials_by_user(), query=query, mechanism=mechanism)
@@ -74,19 +75,15 @@ def credentials_by_user() -> QuerySet[Any]:
     return _credentials().annotate(user=Substr("key", colon + 1), mechanism=Substr("key", 1, colon - 1))
 
 
-def user_page(users: QuerySet[Any], *, sort: str, page: int, per_page: int, query: str = "") -> Page[UserRow]:
+def user_page(users: QuerySet[Any], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[UserRow]:
     """A page of the users that have one of these credentials."""
     named = users.values("user").annotate(changed=Max("changed_at"), first_mechanism=Min("mechanism"))
     column = sort.lstrip("-")
     if column not in USER_COLUMNS:
         sort = column = "name"
-    order = F(USER_COLUMNS[column])
-    total = named.count()
-    page, pages, per_page = within(total, page, per_page)
-    start = (page - 1) * per_page
-    ordered = named.order_by(order.desc() if sort.startswith("-") else order.asc(), "user")
-    names = [str(row["user"]) for row in ordered[start : start + per_page]]
-    return Page(_rows(names), total, page, pages, per_page, sort, query)
+    order = {USER_COLUMNS[column]: sort.startswith("-"), **({} if column == "name" else {"user": False})}
+    keys, total, window = keys_of(named, list(order.items()), page=page, per_page=per_page)
+    return Page(_rows(key[-1] for key in keys), total, window, sort, query)
 
 
 def user_detail(name: str) -> UserDetail | None:

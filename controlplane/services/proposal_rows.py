@@ -11,7 +11,8 @@ from django_filters import rest_framework as filters
 
 from controlplane.models import Proposal
 from controlplane.models.proposal import ProposalState
-from controlplane.selectors.common import Page, TimeFilter, paged
+from controlplane.selectors.common import StateFilter, TimeFilter, in_states
+from controlplane.selectors.paging import Page, PageStart, paged
 from controlplane.services import Rejected, proposals
 from controlplane.services.overrides import KINDS
 
@@ -57,17 +58,17 @@ COLUMNS = {
 class ProposalFilter(TimeFilter):
     time_field = "proposed_at"
     query = filters.CharFilter(method="search", help_text="Part of the target or of the author's name.")
-    state = filters.CharFilter(method="in_state", help_text="open, decided, or one state.")
+    state = StateFilter(
+        {**in_states(ProposalState), "decided": ~Q(state=ProposalState.OPEN)},
+        help_text="decided: all except open ones.",
+    )
 
     def search(self, rows: QuerySet[Proposal], name: str, value: str) -> QuerySet[Proposal]:
         return rows.filter(Q(target__icontains=value) | Q(proposed_by__icontains=value))
 
-    def in_state(self, rows: QuerySet[Proposal], name: str, value: str) -> QuerySet[Proposal]:
-        return rows.exclude(state=ProposalState.OPEN) if value == "decided" else rows.filter(state=value)
-
 
 def proposal_list(
-    actor: str, *, query: str = "", sort: str = "-id", page: int = 1, per_page: int = 50, state: str = ""
+    actor: str, *, query: str = "", sort: str = "-id", page: PageStart = 1, per_page: int = 50, state: str = ""
 ) -> Page[ProposalRow]:
     """Newest first. `state`: one of ProposalState, or "decided" for all except open ones."""
     rows = ProposalFilter.rows(Proposal.objects.all(), query=query, state=state)
@@ -75,7 +76,7 @@ def proposal_list(
 
 
 def proposal_page(
-    rows: QuerySet[Proposal], actor: str, *, sort: str, page: int, per_page: int, query: str = ""
+    rows: QuerySet[Proposal], actor: str, *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ProposalRow]:
     return paged(
         rows,

@@ -105,7 +105,7 @@ PAGES = {
     "move-rolled-back": "/moves/7/",
     "move-failed": "/moves/8/",
     "move-tail-ready": "/moves/9/",
-    "alerts-ended": "/alerts/?only=ended",
+    "alerts-ended": "/alerts/?state=resolved",
     "alerts": "/alerts/",
     "damage": "/moves/?tab=damage",
     "restarts": "/brokers/restarts/",

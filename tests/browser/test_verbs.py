@@ -209,7 +209,7 @@ def test_a_corrupt_replica_is_found_shown_and_re_replicated(session: BrowserSess
         byte = file.read(1)[0]
         file.seek(300)
         file.write(bytes([byte ^ 1]))
-    found = wait_for(lambda: devcluster.get("damage-reports?open=1")["rows"], "the damage to be found", 120)
+    found = wait_for(lambda: devcluster.get("damage-reports?state=open")["rows"], "the damage to be found", 120)
     assert [(f["topic"], f["partition"], f["broker_id"], f["kind"]) for f in found] == [(TOPIC, 1, follower, "corrupt")]
     page.goto("/moves/?tab=damage")
     page.wait_for_selector("text=is damaged")
@@ -218,7 +218,7 @@ def test_a_corrupt_replica_is_found_shown_and_re_replicated(session: BrowserSess
     page.fill("#id_comment", "bits have flipped")
     page.click("main button.primary")
     page.wait_for_url(f"**/topics/{TOPIC}/1/")
-    wait_for(lambda: not devcluster.get("damage-reports?open=1")["rows"], "the report to be resolved", 60)
+    wait_for(lambda: not devcluster.get("damage-reports?state=open")["rows"], "the report to be resolved", 60)
     wait_for(lambda: devcluster.get("recoveries")["rows"][0]["state"] == "done", "the end of the recovery", 60)
     session.shot("verbs-13-recovered")
     again = min((Path(devcluster.folder) / f"broker-{follower}" / "data" / f"{TOPIC}-1").glob("*.log"))

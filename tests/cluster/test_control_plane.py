@@ -58,7 +58,7 @@ def test_operators_and_kafka_clients_change_the_same_rows(devcluster: DevCluster
     assert (row["partitions"], row["replication_factor"], row["generation"]) == (4, 2, 2)
     devcluster.admin.delete_topics(["by-rest"])["by-rest"].result(30)
     wait_for(lambda: devcluster.call("GET", "topics/by-rest")[0] == 404, "the deletion")
-    changes = devcluster.get("changes?per_page=100")["rows"]
+    changes = devcluster.get("changes?limit=100")["rows"]
     mine = [
         (c["verb"], c["object_name"], c["outcome"]) for c in changes if c["object_name"] in ("by-rest", "by-client")
     ]

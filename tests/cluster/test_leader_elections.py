@@ -61,7 +61,7 @@ def test_a_demoted_broker_is_not_elected_and_a_restored_one_is(devcluster: DevCl
     assert (row["index"], row["leader_before"], row["leader"], row["preferred"]) == (0, OTHER, BROKER, BROKER)
     assert devcluster.leaders(TOPIC) == {0: BROKER, 1: OTHER}
     wait_for(lambda: verdicts(devcluster) == {}, "the observed leader")
-    change = devcluster.get("changes?query=elect_preferred&outcome=confirmed&per_page=1")["rows"][0]
+    change = devcluster.get("changes?query=elect_preferred&outcome=confirmed&limit=1")["rows"][0]
     assert (change["id"], change["object_name"]) == (found["change_id"], TOPIC)
 
 

@@ -193,7 +193,7 @@ def test_a_kafka_client_starts_lists_and_cancels_a_move_with_its_own_throttle(
     listed: dict[Any, Any] = kafka_python_admin.list_partition_reassignments()
     assert sorted(listed[part]["replicas"]) == [1, 2, 3]
     assert (listed[part]["adding_replicas"], len(listed[part]["removing_replicas"])) == ([wanted[0]], 1)
-    move = wait_for(lambda: devcluster.get("moves?working=true")["rows"], "the move's row")[0]
+    move = wait_for(lambda: devcluster.get("moves?state=unfinished")["rows"], "the move's row")[0]
     assert (move["origin"], move["state"], move["parts"]) == ("client", "running", 1)
     assert kafka_python_admin.alter_partition_reassignments({part: None}) == {part: None}
     ended = wait_for(lambda: (m := devcluster.get(f"moves/{move['id']}"))["finished_at"] and m, "the rollback", 60)
@@ -489,7 +489,7 @@ def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_loa
     def moved(scope: dict[str, Any]) -> list[dict[str, Any]]:
         move = devcluster.post("moves", {"scope": scope, "start": True, "comment": "test"})["id"]
         ended(devcluster, move)
-        parts: list[dict[str, Any]] = devcluster.get(f"moves/{move}/parts?per_page=500")["rows"]
+        parts: list[dict[str, Any]] = devcluster.get(f"moves/{move}/parts?limit=500")["rows"]
         for part in parts:
             placed = devcluster.partitions(part["topic"])[part["partition"]]
             assert (placed["replicas"], sorted(placed["isr"])) == (part["replicas_to"], sorted(part["replicas_to"]))

@@ -66,7 +66,7 @@ class Seen:
 
     def parts(self, move_id: int) -> list[dict[str, Any]]:
         """Empty if the console does not respond."""
-        return list(self.unless_down(lambda: self.devcluster.get(f"moves/{move_id}/parts?per_page=100")["rows"]) or [])
+        return list(self.unless_down(lambda: self.devcluster.get(f"moves/{move_id}/parts?limit=100")["rows"]) or [])
 
     def states(self, move_id: int) -> list[str]:
         return sorted(p["state"] for p in self.parts(move_id))

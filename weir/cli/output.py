@@ -10,7 +10,7 @@ GAP = "  "
 COLUMN_MAX = 60
 """Characters of a value in a table; more are cut off with an ellipsis."""
 NONE = "-"
-PAGING = {"rows", "total", "page", "pages", "per_page", "sort", "query"}
+PAGING = {"rows", "total", "limit", "next_cursor", "sort", "query"}
 """Names of a page of rows that are not shown: the last line of a table says what is needed of them."""
 
 
@@ -29,8 +29,8 @@ def lines(data: Any, width: int) -> Iterator[str]:
         yield from table(rows, width)
         if isinstance(data, dict):
             yield from _object({name: value for name, value in data.items() if name not in PAGING}, width)
-        if isinstance(data, dict) and data.get("pages", 1) > 1:
-            yield f"page {data['page']} of {data['pages']}, {data['total']} in all; --page {data['page'] + 1} is the next one"
+        if isinstance(data, dict) and data.get("next_cursor"):
+            yield f"{len(rows)} of {data['total']}; the next page: --cursor {data['next_cursor']}"
     elif isinstance(data, dict):
         yield from _object(data, width)
     elif isinstance(data, str):

@@ -154,13 +154,13 @@ def test_a_running_move_is_not_shown_as_a_problem(world: World) -> None:
     assert "amber" not in cells.isr(row.isr, row.replicas, row.adding, row.removing)
     assert ObservedTopic.objects.get(name="flights").under_replicated == 0
     assert not Partition.objects.filter(in_trouble=True).exists()
-    assert partitions.partition_list(only="problems").total == 0
+    assert partitions.partition_list(state="problems").total == 0
     assert "replica" not in overview.health().reason.replace("all replicas are in sync", "")
     world.put("flights", 0, isr=(1, 2))
     row = partitions.partition_row("flights", 0)
     assert row is not None and row.state == "under_replicated"
     assert "2 of 3" in cells.isr(row.isr, row.replicas, row.adding, row.removing)
-    assert partitions.partition_list(only="problems").total == 1
+    assert partitions.partition_list(state="problems").total == 1
     assert ObservedTopic.objects.get(name="flights").under_replicated == 1
 
 

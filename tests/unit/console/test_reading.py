@@ -46,7 +46,7 @@ READINGS = [
     "topics/orders/configs",
     "topics/orders/partitions",
     "topics/orders/partitions/0",
-    "partitions?only=problems",
+    "partitions?state=problems",
     "drift",
     "groups",
     "groups/slow-reader",
@@ -138,7 +138,7 @@ def test_drift_of_many_topics_is_read_page_by_page_and_counted(
     for n in range(3):
         seeded["world"].topic(f"strange-{n}", (1, 2), row=False)
     monkeypatch.setattr(topics, "DRIFT_SHOWN_MAX", 2)
-    text = operator.get("/topics/?only=drift").content.decode()
+    text = operator.get("/topics/?state=drift").content.decode()
     assert text.count("The cluster has this topic") == 2
     assert "more topics are out of sync with their declared state" in text
 

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 
 from console.templatetags import weir
 from controlplane.domain.alert_thresholds import ThresholdUnit
-from controlplane.selectors.common import Page
+from controlplane.selectors.paging import Page, PageWindow
 
 
 def context(address: str = "/topics/?q=o&page=3", **values: Any) -> Any:
@@ -45,10 +45,10 @@ def test_a_second_click_on_a_header_reverses_the_order(sort: str, kind: str, ord
     [(1, "", "?q=o&page=2"), (2, "?q=o", "?q=o&page=3"), (3, "?q=o&page=2", "")],
 )
 def test_a_pager_links_the_previous_and_the_next_page(page: int, before: str, after: str) -> None:
-    rows: Page[int] = Page([], 25, page, 3, 10, "id", "")
+    rows: Page[int] = Page([], 25, PageWindow(page, 3, 10, None), "id", "")
     found = weir.pager(context(csv=True), rows, "topics")
     assert (found["before"], found["after"], found["csv"]) == (before, after, "?q=o&format=csv")
-    one: Page[int] = Page([], 1, 1, 1, 10, "id", "")
+    one: Page[int] = Page([], 1, PageWindow(1, 1, 10, None), "id", "")
     assert weir.pager(context(), one, "topics")["what"] == "topic" and weir.pager(context(), one, "topics")["csv"] == ""
 
 
@@ -96,7 +96,7 @@ def test_the_object_of_a_change_is_a_link_if_it_has_a_page(kind: str, name: str,
 @pytest.mark.parametrize(
     ("kind", "subject", "shown"),
     [
-        ("drift", "", '<a class="go" href="/topics/?only=drift">drift</a>'),
+        ("drift", "", '<a class="go" href="/topics/?state=drift">drift</a>'),
         ("broker_down", "3", '<a class="go" href="/brokers/3/">broker 3</a>'),
         ("group_stalled", "billing", '<a class="go" href="/groups/billing/">billing</a>'),
         ("group_stalled", "", '<a class="go" href="/groups/?sort=-lag_records">groups</a>'),

@@ -31,8 +31,8 @@ def test_english_is_the_default_and_the_browser_may_ask_for_chinese(seeded: dict
 
 
 def test_the_switch_keeps_the_language_in_a_cookie(seeded: dict[str, Any], operator: Client) -> None:
-    answer = operator.post("/language/", {"language": "zh-hans", "next": "/alerts/?only=ended"})
-    assert answer.status_code == 302 and answer["Location"] == "/alerts/?only=ended"
+    answer = operator.post("/language/", {"language": "zh-hans", "next": "/alerts/?state=resolved"})
+    assert answer.status_code == 302 and answer["Location"] == "/alerts/?state=resolved"
     assert "告警" in operator.get("/alerts/").content.decode()
     assert operator.post("/language/", {"language": "en", "next": "https://example.org/"})["Location"] == "/"
     assert '<html lang="en"' in operator.get("/alerts/", **CHINESE).content.decode(), (

@@ -88,7 +88,7 @@ def test_a_move_is_cancelled(operator: Client, viewer: Client, directories: Dire
 
 
 def test_rest(operator: Client, directories: Directories) -> None:
-    found = operator.get("/api/v1/brokers/1/log-directories?query=orders&per_page=1").json()
+    found = operator.get("/api/v1/brokers/1/log-directories?query=orders&limit=1").json()
     assert [d["state"] for d in found["directories"]] == ["healthy", "healthy", "failed"]
     assert (found["total"], found["rows"][0]["directory"], found["sort"]) == (2, "/a", "-size_bytes")
     assert operator.get("/api/v1/brokers/9/log-directories").status_code == 404

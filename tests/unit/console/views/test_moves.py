@@ -52,7 +52,7 @@ def test_a_move_without_an_eta_shows_the_reason(seeded: dict[str, Any], operator
     assert "Roll back" not in text, "nothing has stayed where it was going"
 
 
-@pytest.mark.parametrize("asked", ["", "?only=waiting&sort=-bytes_total"])
+@pytest.mark.parametrize("asked", ["", "?state=waiting&sort=-bytes_total"])
 def test_the_page_of_a_move_computes_its_totals_once(seeded: dict[str, Any], operator: Client, asked: str) -> None:
     with CaptureQueriesContext(connection) as read:
         operator.get(f"/moves/{seeded['move']}/{asked}")

@@ -9,9 +9,9 @@ from django.test import Client
 
 
 def test_a_saved_view_is_in_the_list_and_in_the_palette(seeded: dict[str, Any], viewer: Client) -> None:
-    answer = viewer.post("/saved-views/save/", {"name": "Broken topics", "address": "/topics/?only=problems"})
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/topics/?only=problems")
-    assert "/topics/?only=problems" in viewer.get("/saved-views/").content.decode()
+    answer = viewer.post("/saved-views/save/", {"name": "Broken topics", "address": "/topics/?state=problems"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/topics/?state=problems")
+    assert "/topics/?state=problems" in viewer.get("/saved-views/").content.decode()
     assert "Broken topics" in viewer.get("/palette/?q=broken").content.decode()
 
 

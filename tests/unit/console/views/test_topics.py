@@ -21,9 +21,9 @@ def two(world: World) -> World:
 
 def test_topics_are_filtered_and_exported(two: World, operator: Client) -> None:
     two.offline("orders", 0)
-    page = operator.get("/topics/?only=problems").content.decode()
+    page = operator.get("/topics/?state=problems").content.decode()
     assert 'href="/topics/orders/"' in page and 'href="/topics/flights/"' not in page
-    assert 'href="/topics/flights/"' in operator.get("/topics/?only=nonsense").content.decode()
+    assert 'href="/topics/flights/"' in operator.get("/topics/?state=nonsense").content.decode()
     answer: Any = operator.get("/topics/?format=csv&q=fli")
     text = b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()
     assert "flights" in text and "orders" not in text
@@ -35,7 +35,7 @@ def test_long_drift_is_cut_and_counted(two: World, operator: Client, monkeypatch
     monkeypatch.setattr(views, "DRIFT_SHOWN_MAX", 1)
     render = Mock(wraps=views.render_page)
     monkeypatch.setattr(views, "render_page", render)
-    operator.get("/topics/?only=drift")
+    operator.get("/topics/?state=drift")
     context = render.call_args.args[2]
     assert (len(context["drift"]), context["drift_more"]) == (1, 2)
 

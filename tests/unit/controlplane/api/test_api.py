@@ -23,7 +23,7 @@ API = "/api/v1"
         ("post", "topics", {"name": "t", "assignment": {"x": [1]}}, 400, "assignment"),
         ("patch", "topics/nope", {"partitions": 2}, 404, ""),
         ("delete", "topics/nope", {}, 404, ""),
-        ("get", "topics?per_page=100000", None, 400, "per_page"),
+        ("get", "topics?limit=100000", None, 400, "limit"),
         ("get", "topics/nope/partitions/0/messages", None, 404, ""),
         ("get", "brokers/77", None, 404, ""),
         ("get", "moves/77", None, 404, ""),

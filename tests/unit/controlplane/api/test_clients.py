@@ -18,7 +18,7 @@ def test_viewers_read_the_clients(viewer_client: APIClient, world: World, monkey
     assert viewer_client.get("/api/v1/clients?with_brokers=true&broker=2").json()["total"] == 1
     lines = viewer_client.get("/api/v1/clients", headers={"Accept": "text/csv"}).content.decode().splitlines()
     assert lines[0].startswith("client_id,principal,host") and len(lines) == 3
-    for wrong in ("broker=x", "broker=-1", "broker=99999999999", "nonsense=1", "per_page=9999", "with_brokers=maybe"):
+    for wrong in ("broker=x", "broker=-1", "broker=99999999999", "nonsense=1", "limit=9999", "with_brokers=maybe"):
         assert viewer_client.get(f"/api/v1/clients?{wrong}").status_code == 400, wrong
 
 

@@ -40,7 +40,7 @@ def test_viewers_read_the_kept_time_and_a_state(kept: None, viewer_client: APICl
 def test_partitions_and_configs_of_a_time(kept: None, viewer_client: APIClient) -> None:
     body = get(viewer_client, "/partitions", at=iso(12), broker=3)
     assert [(r["topic"], r["index"], r["leader"], r["isr"]) for r in body["rows"]] == [("flights", 1, 3, [3])]
-    assert get(viewer_client, "/partitions", at=iso(5), problems="true")["total"] == 0
+    assert get(viewer_client, "/partitions", at=iso(5), state="problems")["total"] == 0
     assert get(viewer_client, "/configs", at=iso(12))["rows"] == [
         {"subject": "topic:flights", "name": "retention.ms", "value": "60000"}
     ]

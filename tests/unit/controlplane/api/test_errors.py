@@ -94,8 +94,8 @@ def test_a_misspelled_field_is_refused_with_the_right_one(world: World, operator
     [
         ("onyl=ended", {("onyl", "unknown_parameter")}),
         (
-            "only=nonsense&per_page=0&x=1",
-            {("only", "invalid_choice"), ("per_page", "too_small"), ("x", "unknown_parameter")},
+            "state=nonsense&limit=0&x=1",
+            {("state", "invalid_choice"), ("limit", "too_small"), ("x", "unknown_parameter")},
         ),
     ],
 )

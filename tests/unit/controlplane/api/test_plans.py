@@ -35,7 +35,9 @@ def test_a_plan_is_saved_approved_and_started_over_rest(flights: World, operator
     plan = operator.post(f"{API}/plans", {"scope": DRAIN, "comment": "x"}, format="json").json()
     at = f"{API}/plans/{plan['id']}"
     assert operator.get(f"{API}/plans").json()["total"] == 1
-    assert operator.get(f"{at}/parts?per_page=2").json()["pages"] == 2
+    parts = operator.get(f"{at}/parts?limit=2").json()
+    rest = operator.get(f"{at}/parts?limit=2&cursor={parts['next_cursor']}").json()
+    assert (len(parts["rows"]), len(rest["rows"]), rest["next_cursor"]) == (2, 1, None)
     assert operator.get(f"{at}/difference").json()["different"] == 3
     assert operator.get(f"{at}/difference?other=99").status_code == 404
     assert operator.post(f"{at}/approve", {"digest": plan["digest"]}, format="json").json()["field"] == "comment"
@@ -50,6 +52,6 @@ def test_a_plan_is_saved_approved_and_started_over_rest(flights: World, operator
     assert gone["window"] is None
     assert operator.delete(at, {"comment": "over"}, format="json").status_code == 204
     assert operator.get(f"{API}/plans").json()["total"] == 0
-    assert operator.get(f"{API}/plans?dropped=true").json()["total"] == 1
+    assert operator.get(f"{API}/plans?state=archived").json()["total"] == 1
     late = operator.post(f"{at}/move", {"digest": plan["digest"]}, format="json")
     assert (late.status_code, "is archived" in late.json()["detail"]) == (409, True)

@@ -26,8 +26,8 @@ def test_a_page_is_csv_on_request(world: World, operator: APIClient) -> None:
     for name in "abc":
         world.topic(name, (1, 2))
     for answer in (
-        operator.get(f"{API}/topics?format=csv&per_page=2"),
-        operator.get(f"{API}/topics?per_page=2", HTTP_ACCEPT="text/csv"),
+        operator.get(f"{API}/topics?format=csv&limit=2"),
+        operator.get(f"{API}/topics?limit=2", HTTP_ACCEPT="text/csv"),
     ):
         rows = parsed(answer)
         assert [(r["name"], r["partitions"], r["internal"]) for r in rows] == [("a", "1", "false"), ("b", "1", "false")]
@@ -41,7 +41,7 @@ def test_a_list_without_pages_is_csv_too(world: World, operator: APIClient) -> N
 
 def test_an_object_is_not_csv_and_an_error_stays_a_problem(world: World, operator: APIClient) -> None:
     assert operator.get(f"{API}/brokers/1", HTTP_ACCEPT="text/csv").status_code == 406
-    refused = operator.get(f"{API}/topics?format=csv&page=0")
+    refused = operator.get(f"{API}/topics?format=csv&limit=0")
     assert (refused.status_code, refused.headers["Content-Type"]) == (400, "application/problem+json")
 
 

@@ -33,9 +33,9 @@ def test_the_schema_has_each_act_and_its_errors(world: World, operator: APIClien
     assert {p["name"] for p in topics["parameters"]} == {
         "query",
         "internal",
-        "only",
-        "page",
-        "per_page",
+        "state",
+        "cursor",
+        "limit",
         "sort",
         "format",
     }

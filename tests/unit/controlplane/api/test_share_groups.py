@@ -19,7 +19,7 @@ def groups(monkeypatch: pytest.MonkeyPatch, world: World) -> ShareGroupWorld:
 
 
 def test_a_list_has_pages_filters_and_csv(operator: APIClient, groups: ShareGroupWorld) -> None:
-    found = operator.get("/api/v1/share-groups?query=bill&sort=-state&per_page=10").json()
+    found = operator.get("/api/v1/share-groups?query=bill&sort=-state&limit=10").json()
     assert (found["total"], found["rows"][0]["group_id"], found["rows"][0]["lag_records"]) == (1, "team/billing", 7)
     lines = operator.get("/api/v1/share-groups", headers={"Accept": "text/csv"}).content.decode().splitlines()
     assert lines[0].startswith("group_id,state") and len(lines) == 2

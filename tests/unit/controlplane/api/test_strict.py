@@ -53,8 +53,17 @@ def test_a_body_that_is_no_object_is_invalid(data: Any) -> None:
 
 @pytest.mark.parametrize(
     ("known", "hint"),
-    [(("per_page", "page"), "Did you mean page?"), (("x",), "Known are: x."), ((), "there is none here")],
+    [(("limit", "page"), "Did you mean page?"), (("x",), "Known are: x."), ((), "there is none here")],
 )
 def test_a_hint_has_the_nearest_name_or_all_names(known: tuple[str, ...], hint: str) -> None:
     (error,) = unknown_parameters(["pages"], known)
     assert hint in error.detail
+
+
+@pytest.mark.parametrize(("name", "meant"), [("page", "cursor"), ("per_page", "limit"), ("working", "state")])
+def test_a_usual_name_of_another_api_is_recognized(name: str, meant: str) -> None:
+    known = ("cursor", "limit", "state", "workings")
+    (error,) = unknown_parameters([name], known)
+    assert f"Did you mean {meant}?" in error.detail
+    (error,) = unknown_parameters([name], ("x",))
+    assert "Known are: x." in error.detail

@@ -20,12 +20,12 @@ def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> Answers:
 
 
 def test_a_list_has_pages_filters_and_csv(operator: APIClient, answers: Answers) -> None:
-    found = operator.get("/api/v1/transactions?state=open&sort=-producer_id&per_page=10").json()
+    found = operator.get("/api/v1/transactions?state=open&sort=-producer_id&limit=10").json()
     assert (found["total"], found["brokers_asked"], found["brokers_silent"]) == (1, 3, [])
     assert found["rows"][0]["transactional_id"] == "team/billing" and found["rows"][0]["partitions"] == ["orders-1"]
     lines = operator.get("/api/v1/transactions", headers={"Accept": "text/csv"}).content.decode().splitlines()
     assert lines[0].startswith("transactional_id,state") and len(lines) == 2
-    for wrong in ("state=Odd", "open_longer_minutes=-1", "nonsense=1", "per_page=9999"):
+    for wrong in ("state=Odd", "open_longer_minutes=-1", "nonsense=1", "limit=9999"):
         assert operator.get(f"/api/v1/transactions?{wrong}").status_code == 400, wrong
 
 

@@ -37,8 +37,8 @@ def test_a_number_that_no_row_can_have_is_not_found(world: World, operator: APIC
     ("path", "field"),
     [
         ("topics?internal=932", "internal"),
-        ("moves?working=perhaps", "working"),
-        ("alerts?ended=-1", "ended"),
+        ("moves?state=perhaps", "state"),
+        ("alerts?state=-1", "state"),
         ("partitions?broker=1.5", "broker"),
         ("partitions?broker=-1", "broker"),
         (f"partitions?broker={2**63}", "broker"),

@@ -162,7 +162,7 @@ def test_drift_is_listed_in_both_directions_and_not_repaired(world: World) -> No
         ("lost", "missing"),
         ("no-row", "no_row"),
     ]
-    assert [t.name for t in topics.topic_list(only="drift").rows] == ["behind", "no-row"]
+    assert [t.name for t in topics.topic_list(state="drift").rows] == ["behind", "no-row"]
     assert overview.overview().drift == 3
 
 

@@ -43,7 +43,7 @@ def test_open_alerts_are_sorted_by_severity_and_then_by_kind() -> None:
 def test_ended_alerts_are_listed_instead_and_their_time_stops() -> None:
     ended = alert("drift", ended_at=timezone.now() - timedelta(minutes=4))
     alert("disk_low")
-    assert (kinds(), kinds(ended=True)) == (["disk_low"], ["drift"])
+    assert (kinds(), kinds(state="resolved")) == (["disk_low"], ["drift"])
     row = alerts.alert_row(ended.pk)
     assert row is not None and 59 <= row.lasts_s <= 61
     assert alerts.alert_row(999) is None

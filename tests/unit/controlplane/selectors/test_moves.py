@@ -72,7 +72,7 @@ def test_moves_are_found_by_topic_author_reason_and_progress(world: World) -> No
 
     assert found() == [second.pk, first.pk]
     assert (found(query="FLIG"), found(query="bob"), found(query="full")) == ([first.pk], [second.pk], [second.pk])
-    assert (found(working=True), found(working=False)) == ([first.pk], [second.pk])
+    assert (found(state="unfinished"), found(state="finished")) == ([first.pk], [second.pk])
 
 
 def test_the_duration_is_known_after_the_end(world: World) -> None:

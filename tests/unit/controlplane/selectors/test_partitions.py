@@ -36,7 +36,7 @@ def test_the_first_problems_equal_those_of_the_sorted_list(world: World) -> None
         world.put(name, index, isr=(world.state(name, index).leader,))
     world.offline("a", 1)
     first = partitions.in_trouble(3)
-    sorted_list = partitions.partition_list(only="problems", sort="topic", per_page=3)
+    sorted_list = partitions.partition_list(state="problems", sort="topic", per_page=3)
     assert [(p.topic, p.index) for p in first.rows] == [("a", 1), ("b", 0), ("b", 2)]
     assert [(p.topic, p.index) for p in sorted_list.rows] == [("a", 1), ("b", 0), ("b", 2)]
     assert (first.total, first.pages) == (4, 2)

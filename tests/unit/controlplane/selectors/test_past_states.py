@@ -37,7 +37,10 @@ def test_filters_by_topic_broker_and_problem() -> None:
     found = moment(at(32))
     rows = past_partitions(found, broker=3).rows
     assert [(p.topic, p.index, p.offline) for p in rows] == [("flights", 1, False), ("orders", 0, True)]
-    assert [(p.topic, p.index) for p in past_partitions(found, problems=True).rows] == [("flights", 1), ("orders", 0)]
+    assert [(p.topic, p.index) for p in past_partitions(found, state="problems").rows] == [
+        ("flights", 1),
+        ("orders", 0),
+    ]
     page = past_partitions(found, topic="FLI", per_page=1, page=2)
     assert (page.total, page.pages, page.rows[0].index) == (2, 2, 1)
 

@@ -23,6 +23,6 @@ def test_recoveries_are_filtered_by_progress_topic_and_partition() -> None:
             comment="x",
         )
     assert [r.id for r in recovery_list().rows] == [3, 2, 1]
-    assert [r.id for r in recovery_list(working=True).rows] == [3, 1]
-    assert [r.id for r in recovery_list(working=False).rows] == [2]
+    assert [r.id for r in recovery_list(state="unfinished").rows] == [3, 1]
+    assert [r.id for r in recovery_list(state="finished").rows] == [2]
     assert [r.id for r in recovery_list(topic="a", partition=0).rows] == [1]

@@ -29,7 +29,7 @@ def test_a_requested_topic_is_listed_before_the_cluster_has_it(world: World) -> 
         2,
     )
     assert states(query="fli") == {"flights": "active"}
-    assert states(only="problems") == {}
+    assert states(state="problems") == {}
     row = topics.topic_row("orders")
     assert row is not None and row.size_bytes is None and topics.topic_row("none") is None
 
@@ -54,7 +54,7 @@ def test_drift_is_what_no_pending_change_explains(world: World) -> None:
     services.create_topic("requested", actor="alice")
     found = {d.name: d.kind for d in topics.drift_list()}
     assert found == {"unknown": "no_row", "behind": "behind", "missing": "missing"}
-    assert topics.drift_count() == 3 and set(states(only="drift")) == {"unknown", "behind"}
+    assert topics.drift_count() == 3 and set(states(state="drift")) == {"unknown", "behind"}
 
 
 def test_problems_and_moves_are_filters(world: World) -> None:
@@ -62,8 +62,8 @@ def test_problems_and_moves_are_filters(world: World) -> None:
         world.topic(name, (1, 2))
     world.offline("offline", 0)
     world.begin_move("moving", 0, (2, 3))
-    assert set(states(only="problems")) >= {"offline"} and "fine" not in states(only="problems")
-    assert set(states(only="moving")) == {"moving"}
+    assert set(states(state="problems")) >= {"offline"} and "fine" not in states(state="problems")
+    assert set(states(state="moving")) == {"moving"}
     ObservedTopic.objects.filter(name="fine").update(internal=True)
     assert "fine" not in states() and "fine" in states(internal=True)
 

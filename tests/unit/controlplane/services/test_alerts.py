@@ -44,7 +44,7 @@ def test_an_alert_keeps_its_start_time_and_ends_automatically(world: World) -> N
     world.look()
     alerts.evaluate()
     assert [a.kind for a in selectors.alert_list().rows] == []
-    (ended,) = selectors.alert_list(ended=True).rows
+    (ended,) = selectors.alert_list(state="resolved").rows
     assert 299 < ended.lasts_s < 310
     world.down(1)
     alerts.evaluate()

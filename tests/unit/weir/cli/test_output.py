@@ -17,15 +17,14 @@ def test_a_table_has_the_columns_that_fit_and_have_values() -> None:
 def test_a_page_says_where_the_next_one_is() -> None:
     page = {
         "rows": [{"id": 1}],
-        "page": 1,
-        "pages": 3,
         "total": 5,
-        "per_page": 2,
+        "limit": 1,
+        "next_cursor": "WyJpZCJd:abc",
         "sort": "",
         "query": "",
         "complete": False,
     }
-    assert list(lines(page, 80)) == ["ID", " 1", "complete  no", "page 1 of 3, 5 in all; --page 2 is the next one"]
+    assert list(lines(page, 80)) == ["ID", " 1", "complete  no", "1 of 5; the next page: --cursor WyJpZCJd:abc"]
 
 
 def test_an_object_has_its_lists_as_tables() -> None:
