@@ -89,6 +89,8 @@ def threshold(value: float, unit: str) -> str:
             return duration_text(value)
         case ThresholdUnit.PERCENT:
             return f"{value:g} %"
+        case ThresholdUnit.DAYS:
+            return f"{value:g} d"
     return f"{value:,g}"
 
 
@@ -278,6 +280,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "broker_silent": ("broker", "", gettext_lazy("broker")),
     "disk_failed": ("broker", "", gettext_lazy("broker")),
     "disk_low": ("broker", "", gettext_lazy("broker")),
+    "disk_filling": ("broker", "", gettext_lazy("broker")),
     "disk_slow": ("log-directories", "", gettext_lazy("log directories of broker")),
     "transaction_hanging": ("hanging-transactions", "?all=1", gettext_lazy("hanging transactions")),
     "move_failed": ("move", "", gettext_lazy("move")),

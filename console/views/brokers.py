@@ -72,7 +72,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "drain_label": _("Drain ({replicas} replicas)").format(replicas=row.replicas),
         "restart": lazy(restarts.working_restart),
         "h": lazy(page_charts, request, f"broker:{broker_id}", *BROKER_CHARTS),
-        "forecast": lazy(forecasts.forecast_of, f"broker:{broker_id}", "disk_used_bytes"),
+        "forecast": lazy(forecasts.forecast_of, f"broker:{broker_id}", forecasts.DISK_FIGURE),
         "immediate": ["uncordon" if row.cordoned else "cordon", "demote" if row.leads else "restore_leadership"],
     }
     return render_page(request, "console/broker.html", context, nav="brokers")

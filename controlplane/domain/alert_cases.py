@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
-from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity
+from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
+from controlplane.domain.alert_types import NAMES_MAX, Case, DiskForecastFacts, Facts, GroupFacts, Severity
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
-from controlplane.domain.text import coarse_count, coarse_duration, needed_count, some
+from controlplane.domain.text import coarse_count, coarse_duration, needed_count, size_text, some
 
 
 def anomalies(facts: Facts) -> list[Case]:
@@ -205,6 +205,41 @@ def disks_low(facts: Facts) -> list[Case]:
             free = f"{100 * b.free_bytes / b.total_bytes:.0f}"
             out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free}, severity))
     return out
+
+
+def disks_filling(facts: Facts) -> list[Case]:
+    """The forecasts whose median is below the threshold, the earliest first."""
+    ahead_s, grave_s = (
+        facts.thresholds[name] * DAY_S for name in (ThresholdName.DISK_FULL_AHEAD, ThresholdName.DISK_FULL_GRAVE)
+    )
+    found = sorted((f for f in facts.disk_forecasts if max(0.0, f.median_s) < ahead_s), key=lambda f: f.median_s)
+    return [
+        Case(
+            str(f.broker_id),
+            {
+                "id": str(f.broker_id),
+                "when": f"in about {coarse_duration(f.median_s)}" if f.median_s >= 1 else "about now",
+                "stated": str(f.stated_pct),
+                "interval": _interval(f),
+                "used": size_text(f.used_bytes),
+                "total": size_text(f.total_bytes),
+                "accuracy": _accuracy(f),
+            },
+            Severity.AT_RISK if max(0.0, f.median_s) < grave_s else None,
+        )
+        for f in found
+    ]
+
+
+def _interval(f: DiskForecastFacts) -> str:
+    low = coarse_duration(max(0.0, f.low_s))
+    return f"{low} or later" if f.high_s is None else f"{low} to {coarse_duration(max(0.0, f.high_s))}"
+
+
+def _accuracy(f: DiskForecastFacts) -> str:
+    if not f.decided or f.inside_pct is None:
+        return "No earlier forecast of a disk has an outcome yet."
+    return f"The interval of {some(f.decided, 'earlier forecast')} of disks had the true time in {f.inside_pct:g} % of the cases."
 
 
 def moves(facts: Facts, *, failed: bool) -> list[Case]:

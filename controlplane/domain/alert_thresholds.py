@@ -17,12 +17,15 @@ from controlplane.domain import lag
 class ThresholdUnit(StrEnum):
     PERCENT = "percent"
     SECONDS = "seconds"
+    DAYS = "days"
     COUNT = "count"
 
 
 class ThresholdName(StrEnum):
     DISK_FREE_LOW = "disk_free_low"
     DISK_FREE_LEAST = "disk_free_least"
+    DISK_FULL_AHEAD = "disk_full_ahead"
+    DISK_FULL_GRAVE = "disk_full_grave"
     RETENTION_AHEAD = "retention_ahead"
     RETENTION_GRAVE = "retention_grave"
     GROUP_BEHIND = "group_behind"
@@ -64,6 +67,20 @@ RULES: dict[ThresholdName, ThresholdRule] = {
     ),
     ThresholdName.DISK_FREE_LEAST: ThresholdRule(
         _PERCENT, 3, 0, 90, "Free space of the same log directory. Below it the alert is at risk instead of degraded."
+    ),
+    ThresholdName.DISK_FULL_AHEAD: ThresholdRule(
+        ThresholdUnit.DAYS,
+        7,
+        0,
+        90,
+        "Time until the disk of a broker is forecast to be full (median). Below it there is an alert. Forecasts need a scheduled job of the kind forecast.",
+    ),
+    ThresholdName.DISK_FULL_GRAVE: ThresholdRule(
+        ThresholdUnit.DAYS,
+        2,
+        0,
+        90,
+        "Time until the disk of a broker is forecast to be full (median). Below it the alert is at risk instead of degraded.",
     ),
     ThresholdName.RETENTION_AHEAD: ThresholdRule(
         _SECONDS,
@@ -147,6 +164,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
 
 ORDERED = (
     (ThresholdName.DISK_FREE_LEAST, ThresholdName.DISK_FREE_LOW),
+    (ThresholdName.DISK_FULL_GRAVE, ThresholdName.DISK_FULL_AHEAD),
     (ThresholdName.RETENTION_GRAVE, ThresholdName.RETENTION_AHEAD),
 )
 """Pairs of which the first may not exceed the second: an alert cannot be at risk before it exists."""

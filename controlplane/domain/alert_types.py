@@ -49,6 +49,7 @@ class AlertKind(StrEnum):
     BROKER_SILENT = "broker_silent"
     DISK_FAILED = "disk_failed"
     DISK_LOW = "disk_low"
+    DISK_FILLING = "disk_filling"
     DISK_SLOW = "disk_slow"
     PARTITIONS_UNDER_REPLICATED = "partitions_under_replicated"
     COPIES_DAMAGED = "copies_damaged"
@@ -81,6 +82,23 @@ class BrokerFacts:
     dirs_hung: tuple[str, ...] = ()
     dirs_slow: tuple[str, ...] = ()
     dir_probe_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskForecastFacts:
+    """When the disk of a live broker is full, in seconds from now: the median, and the limits of the interval that has the true time in `stated_pct` %
+    of the cases. `high_s` None: after the horizon of the forecast. `inside_pct` of `decided` earlier forecasts of disks had the true time in their
+    interval; None: none is decided."""
+
+    broker_id: int
+    median_s: float
+    low_s: float
+    high_s: float | None
+    used_bytes: float
+    total_bytes: float
+    stated_pct: int = 80
+    decided: int = 0
+    inside_pct: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +154,9 @@ class Facts:
     damaged: tuple[int, tuple[str, ...]] = (0, ())
     hanging: tuple[int, tuple[str, ...]] = (0, ())
     hanging_groups: int = 0
-    anomalies: tuple[AnomalyFacts, ...] = ()
     """Groups that cannot read further because of these transactions."""
+    anomalies: tuple[AnomalyFacts, ...] = ()
+    disk_forecasts: tuple[DiskForecastFacts, ...] = ()
     drift: int = 0
     groups: tuple[GroupFacts, ...] = ()
     group_counts: Mapping[LagStatus, int] = field(default_factory=dict)

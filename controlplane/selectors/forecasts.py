@@ -12,6 +12,9 @@ from controlplane.models.spark import SparkRunState
 
 KIND = "forecast"
 
+DISK_FIGURE = "disk_used_bytes"
+"""Of a broker. Its level is the size of the disk."""
+
 
 @dataclass(frozen=True, slots=True)
 class ForecastRow:

@@ -40,6 +40,7 @@ ALERTS = {
         AlertKind.BROKER_SILENT,
         AlertKind.DISK_FAILED,
         AlertKind.DISK_LOW,
+        AlertKind.DISK_FILLING,
         AlertKind.DISK_SLOW,
     ),
     HistorySubject.GROUP: (

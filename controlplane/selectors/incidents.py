@@ -31,7 +31,14 @@ Spot = tuple[str, int]
 """Topic and index of a partition."""
 
 BROKER_KINDS = frozenset(
-    {AlertKind.BROKER_DOWN, AlertKind.BROKER_SILENT, AlertKind.DISK_FAILED, AlertKind.DISK_LOW, AlertKind.DISK_SLOW},
+    {
+        AlertKind.BROKER_DOWN,
+        AlertKind.BROKER_SILENT,
+        AlertKind.DISK_FAILED,
+        AlertKind.DISK_LOW,
+        AlertKind.DISK_FILLING,
+        AlertKind.DISK_SLOW,
+    }
 )
 BROKER_CAUSES = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN, StallCause.NO_SPACE, StallCause.FETCH_ERROR)
 """Causes of a stuck partition that its brokers explain."""

@@ -177,6 +177,7 @@ _STEPS = {
     AlertKind.BROKER_SILENT: _broker,
     AlertKind.DISK_FAILED: _disk_failed,
     AlertKind.DISK_LOW: _disk_low,
+    AlertKind.DISK_FILLING: lambda a: [*_disk_low(a), *_broker(a)],
     AlertKind.DISK_SLOW: _disk_slow,
     AlertKind.COPIES_DAMAGED: _damaged,
     AlertKind.TRANSACTION_HANGING: _hanging,

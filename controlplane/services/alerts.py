@@ -40,7 +40,11 @@ from controlplane.models.job import ArchiveState
 from controlplane.models.move import WORKING_STATES, MoveState, PartState
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
+from controlplane.selectors.forecasts import DISK_FIGURE, forecasts
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
+
+FORECAST_AGE_MAX = timedelta(days=1)
+"""A forecast that is older is no reason for an alert: its job has stopped, and the disk may have changed since."""
 
 KEPT = timedelta(days=7)
 """Retention of an ended alert: one week on call."""
@@ -142,6 +146,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         anomalies=tuple(
             types.AnomalyFacts(f"{a.figure} of {a.subject}", anomaly_text(a)) for a in anomaly_list() if a.alerts
         ),
+        disk_forecasts=_disk_forecasts(),
         drift=(cluster.drift or 0) if cluster is not None else 0,
         groups=groups,
         group_counts=counts,
@@ -155,6 +160,33 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         ),
         thresholds=thresholds,
     )
+
+
+def _disk_forecasts() -> tuple[types.DiskForecastFacts, ...]:
+    """Recent forecasts of the disks of live brokers that are full within the horizon."""
+    now, found = timezone.now(), forecasts()
+    accuracy = next((a for a in found.accuracy if a.figure == DISK_FIGURE), None)
+    of_disks = {r.subject: r for r in found.rows if r.figure == DISK_FIGURE and now - r.made_at <= FORECAST_AGE_MAX}
+    if not of_disks:
+        return ()
+    out = []
+    for broker in Broker.objects.filter(alive=True).values_list("broker_id", flat=True):
+        row = of_disks.get(f"broker:{broker}")
+        if row is None or row.median is None or row.low is None:
+            continue
+        median_s, low_s = ((at - now).total_seconds() for at in (row.median, row.low))
+        out.append(
+            types.DiskForecastFacts(
+                broker,
+                median_s,
+                low_s,
+                None if row.high is None else (row.high - now).total_seconds(),
+                row.value,
+                row.level,
+                *((accuracy.stated_pct, accuracy.decided, accuracy.inside_pct) if accuracy is not None else ()),
+            )
+        )
+    return tuple(out)
 
 
 def anomaly_text(a: AnomalyRow) -> str:

@@ -60,7 +60,12 @@ def test_the_rest_call_of_a_form_can_be_pasted_into_a_shell() -> None:
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(90, ThresholdUnit.SECONDS, "1 min 30 s"), (12.5, ThresholdUnit.PERCENT, "12.5 %"), (5000, "records", "5,000")],
+    [
+        (90, ThresholdUnit.SECONDS, "1 min 30 s"),
+        (12.5, ThresholdUnit.PERCENT, "12.5 %"),
+        (7, ThresholdUnit.DAYS, "7 d"),
+        (5000, "records", "5,000"),
+    ],
 )
 def test_a_threshold_has_its_unit(value: float, unit: str, text: str) -> None:
     assert weir.threshold(value, unit) == text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.domain.alert import BRIEFS, RULES, alerts, brief
-from controlplane.domain.alert_types import BrokerFacts, Facts, GroupFacts, MoveFacts
+from controlplane.domain.alert_types import BrokerFacts, DiskForecastFacts, Facts, GroupFacts, MoveFacts
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 
@@ -22,6 +22,10 @@ ILL = Facts(
     under_min_isr=(5, ("topic a", "topic b")),
     damaged=(1, ("orders-2 on broker 3",)),
     drift=2,
+    disk_forecasts=(
+        DiskForecastFacts(6, 4.5 * 86_400, 3 * 86_400, None, 5e11, 1e12),
+        DiskForecastFacts(5, 30 * 3600, 20 * 3600, 2.1 * 86_400, 9e11, 1e12, 80, 40, 82.5),
+    ),
     groups=(
         GroupFacts("a", LagStatus.STOPPED, "orders-1", 1234, 90_000),
         GroupFacts("d", LagStatus.DATA_LOST, "orders-2", 77, 1000, lost_records=12_345),
@@ -56,12 +60,14 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
         ("disk_failed", "2"),
         ("disk_failed", "6"),
         ("disk_low", "3"),
+        ("disk_filling", "5"),
         ("group_data_lost", "d"),
         ("group_retention", "billing"),
         ("group_falling_behind", "billing"),
         ("broker_down", "1"),
         ("broker_silent", "2"),
         ("disk_low", "2"),
+        ("disk_filling", "6"),
         ("disk_slow", "5"),
         ("copies_damaged", ""),
         ("move_failed", "8"),
@@ -78,6 +84,13 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
     assert said["partitions_offline", ""].startswith("1 partition (orders-1) has no leader")
     assert said["disk_slow", "5"] == (
         "Broker 5 has 2 slow log directories: /data/a (a small write takes 2.1 s), /data/b."
+    )
+    assert said["disk_filling", "5"] == (
+        "The disk of broker 5 is forecast to be full in about 30 h (80 % interval: 20 h to 2 d): 900 GB of 1.0 TB are used. "
+        "The interval of 40 earlier forecasts of disks had the true time in 82.5 % of the cases."
+    )
+    assert said["disk_filling", "6"].endswith(
+        "in about 4 d (80 % interval: 3 d or later): 500 GB of 1.0 TB are used. No earlier forecast of a disk has an outcome yet."
     )
     assert said["disk_failed", "6"] == (
         "Broker 6 has 2 failed log directories: /data/a, /data/b (the disk does not answer)."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from controlplane.domain.alert import alerts
 from controlplane.domain.alert_cases import disk_severity
-from controlplane.domain.alert_thresholds import RULES, AlertThresholds, ThresholdName
-from controlplane.domain.alert_types import BrokerFacts, Facts, GroupFacts
+from controlplane.domain.alert_thresholds import DAY_S, RULES, AlertThresholds, ThresholdName
+from controlplane.domain.alert_types import BrokerFacts, DiskForecastFacts, Facts, GroupFacts
 from controlplane.domain.lag import LagStatus
 
 GROUPS_MAX = int(RULES[ThresholdName.GROUP_ALERTS_MAX].default)
@@ -41,6 +41,19 @@ def test_retention_warns_two_hours_ahead_and_is_critical_half_an_hour_before() -
     assert [s for s, _ in severities(7_200)] == ["degraded"]
     assert [s for s, _ in severities(1_800)] == ["at_risk"]
     assert "Within 30 min" in severities(1_800, at_most=True)[0][1]
+
+
+def test_a_forecast_of_a_full_disk_warns_a_week_ahead_and_is_critical_two_days_before() -> None:
+    def severities(median_s: float, **thresholds: float) -> list[str]:
+        forecast = DiskForecastFacts(1, median_s, median_s / 2, None, 1, 2)
+        values = AlertThresholds({ThresholdName(name): value for name, value in thresholds.items()})
+        return [str(a.severity) for a in alerts(Facts(disk_forecasts=(forecast,), thresholds=values))]
+
+    assert severities(7 * DAY_S) == []
+    assert severities(7 * DAY_S - 1) == ["degraded"] and severities(2 * DAY_S - 1) == ["at_risk"]
+    assert severities(-60) == ["at_risk"], "the median has passed, and the disk may be full at any time"
+    assert severities(20 * DAY_S, disk_full_ahead=30) == ["degraded"]
+    assert severities(-60, disk_full_ahead=0, disk_full_grave=0) == []
 
 
 def test_a_dead_broker_is_one_alert_without_one_per_replica() -> None:

@@ -32,6 +32,7 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert steps("broker_silent", "2") == [("open_broker", ["2"])]
     assert steps("disk_failed", "2") == [("drain_broker", ["2"])]
     assert steps("disk_low", "2") == [("move_off_broker", ["2"])]
+    assert steps("disk_filling", "2") == [("move_off_broker", ["2"]), ("open_broker", ["2"])]
     assert steps("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
     Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
     assert steps("disk_slow", "2") == [("open_broker", ["2"])], "its page restores leadership"

@@ -27,6 +27,7 @@ from controlplane.selectors import alerts as selectors
 from controlplane.selectors.overview import overview
 from controlplane.services import alerts, moves
 from controlplane.services.move_planning import parse_scope
+from tests.unit.controlplane.forecast_runs import DISK, finished_run
 from tests.unit.controlplane.world import World
 
 
@@ -166,6 +167,31 @@ def test_alerts_and_metrics_are_readable_with_a_token(world: World, viewer_clien
     families = list(text_string_to_metric_families(with_topics))
     assert len({family.name for family in families}) == len(families) > 10
     assert all(family.documentation and sample.value >= 0 for family in families for sample in family.samples)
+
+
+@pytest.mark.django_db
+def test_a_recent_forecast_of_a_full_disk_is_an_alert_with_its_evidence(world: World) -> None:
+    now = timezone.now()
+
+    def forecast(made: timedelta, full: timedelta, subject: str = "broker:1") -> dict[str, Any]:
+        at = {"made_at": now - made, "low": now + full / 2, "median": now + full, "high": None}
+        return {**DISK, "subject": subject, **{name: time and time.isoformat() for name, time in at.items()}}
+
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    run = finished_run(
+        forecast(hour, 4 * day + hour),
+        forecast(25 * hour, day, "broker:2"),
+        forecast(hour, day, "broker:9"),
+        {**forecast(hour, day, "broker:3"), "median": None},
+    )
+    alerts.evaluate()
+    (row,) = Alert.objects.all()
+    assert (row.kind, row.subject, row.severity) == ("disk_filling", "1", "degraded")
+    assert "full in about 4 d (80 % interval: 2 d or later): 5.0 GB of 9.0 GB are used. " in row.text
+    assert row.text.endswith("40 earlier forecasts of disks had the true time in 82.5 % of the cases.")
+    run.delete()
+    alerts.evaluate()
+    assert not Alert.objects.filter(ended_at__isnull=True).exists()
 
 
 @pytest.mark.django_db
