@@ -12,20 +12,20 @@ only the glob `topic=*/batch=*/*.parquet`.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.offsets import Range
 from weir_common.archive_manifest import ManifestLine
+from weir_common.driver_lock import FolderLock, FolderLocked
 from weir_common.files import replace_text
 
 WRITTEN = "_written.json"
@@ -48,18 +48,16 @@ class JobFolder:
         self.checkpoint = self.folder / "_checkpoint"
         self.staging = self.folder / "_staging"
         self.work = self.folder / "_work"
-        self._lock: IO[str] | None = None
+        self._lock: FolderLock | None = None
         self._last: set[tuple[int, str, int]] = set()
         self.batches = -1
         self.rows = 0
 
     def __enter__(self) -> JobFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.folder / "_lock", "w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
+            self._lock = FolderLock(self.folder)
+        except FolderLocked:
             raise Contradiction(f"another process archives into {self.folder}; stop it first") from None
         for left in (self.staging, self.work):  # files of a driver that was killed
             shutil.rmtree(left, ignore_errors=True)

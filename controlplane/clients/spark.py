@@ -21,6 +21,7 @@ import psutil
 from django.conf import settings
 
 from weir_common.archive_manifest import ManifestLine
+from weir_common.driver_lock import last_pid
 
 MANIFEST_READ_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of the manifest read in one poll. The next poll reads the rest."""
@@ -102,6 +103,21 @@ def alive(pid: int | None, started_at: float | None) -> bool:
         return True
     except psutil.NoSuchProcess:
         return False
+
+
+def found_again(folder: Path, expected: Sequence[str]) -> SparkProcess | None:
+    """The live driver that has locked the folder and has this command line; None without one. A worker that ended between the start of a driver and the
+    write of its row has lost the process id."""
+    pid = last_pid(folder)
+    if pid is None:
+        return None
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE or process.cmdline() != list(expected):
+            return None
+        return SparkProcess(pid, process.create_time())
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None
 
 
 def _reap(pid: int) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 from django.conf import settings
 
+from controlplane.clients import spark
 from controlplane.clients.spark import SparkProcess, Status
 from weir_common.files import replace_text
 from weir_common.spark_runs import RUN_FILE, STATUS_FILE, RunDescription
@@ -72,6 +73,11 @@ def start(run_id: int, kind: str, parameters: Mapping[str, Any]) -> SparkProcess
             env=environment,
         )
     return SparkProcess(process.pid, psutil.Process(process.pid).create_time())
+
+
+def found_again(run_id: int) -> SparkProcess | None:
+    """The live driver of the run by the lock of its folder; None without one."""
+    return spark.found_again(folder_of(run_id), command(run_id))
 
 
 def read_status(run_id: int) -> Status | None:

@@ -124,7 +124,7 @@ def advance_archive(job_id: int) -> str | None:
         return None
     read_manifest(job)
     job.refresh_from_db()
-    alive = spark.alive(job.pid, job.pid_started_at)
+    alive = spark.alive(job.pid, job.pid_started_at) or _found_again(job)
     now = timezone.now()
     if job.state == ArchiveState.STOPPING:
         if alive and job.pid is not None:
@@ -174,6 +174,17 @@ def _start(job: ArchiveJob) -> str | None:
             outcome=Outcome.CONFIRMED, detail=f"process {process.pid}", finished_at=timezone.now()
         )
     return ArchiveState.RUNNING
+
+
+def _found_again(job: ArchiveJob) -> bool:
+    """Take over a live driver whose process id the row lacks: the worker that started it ended before it could write the row."""
+    command = spark.command(job.pk, job.topics, settings.WEIR.bootstrap)
+    process = spark.found_again(spark.folder_of(job.pk), command)
+    if process is None:
+        return False
+    ArchiveJob.objects.filter(pk=job.pk).update(pid=process.pid, pid_started_at=process.started_at, next_start_at=None)
+    job.pid, job.pid_started_at = process.pid, process.started_at
+    return True
 
 
 def read_manifest(job: ArchiveJob) -> int:

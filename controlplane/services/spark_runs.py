@@ -1,7 +1,7 @@
 """Runs of Spark jobs in the worker: start and restart of the driver, its status, its end, and runs that are due by a schedule.
 
-Invariants: a row is claimed by compare-and-set before its process starts, so two workers never start two drivers. The end of a run comes from the
-phase in the driver's status, never from its log.
+Invariants: a row is claimed by compare-and-set before its process starts, so two workers never start two drivers. A live driver is found by its row or by
+the lock of its folder, so a worker that is killed leaves none behind. The end of a run comes from the phase in the driver's status, never from its log.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def advance_run(run_id: int) -> str | None:
     if run is None or run.state not in ACTIVE_STATES:
         return None if run is None else str(run.state)
     phase = _note_status(run)
-    alive = spark.alive(run.pid, run.pid_started_at)
+    alive = spark.alive(run.pid, run.pid_started_at) or _found_again(run)
     if run.state == SparkRunState.STOPPING:
         if alive and run.pid is not None:
             spark.stop(run.pid)
@@ -83,6 +83,17 @@ def _start(run: SparkRun) -> str | None:
     process = spark_runs.start(run.pk, run.job.kind, run.parameters)
     SparkRun.objects.filter(pk=run.pk).update(pid=process.pid, pid_started_at=process.started_at)
     return SparkRunState.RUNNING
+
+
+def _found_again(run: SparkRun) -> bool:
+    """Take over a live driver whose process id is not in the row, because the worker that started it ended before it could write the row. A second
+    driver would be refused by the lock, and a run that fails or stops would leave the first one behind."""
+    process = spark_runs.found_again(run.pk)
+    if process is None:
+        return False
+    SparkRun.objects.filter(pk=run.pk).update(pid=process.pid, pid_started_at=process.started_at, next_start_at=None)
+    run.pid, run.pid_started_at = process.pid, process.started_at
+    return True
 
 
 def _note_status(run: SparkRun) -> Phase | None:

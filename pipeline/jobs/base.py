@@ -2,14 +2,14 @@
 
     <folder>/run.json      what to run; written by the control plane before the start
     <folder>/status.json   replaced by the driver: phase, metrics, report
-    <folder>/_lock, _work  private to the driver
+    <folder>/_lock         locked by the driver, with its process id (weir_common.driver_lock)
+    <folder>/_work         private to the driver
 
 Invariant: one driver per folder. Does not contain: any job.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import signal
@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
 from pipeline import session
 from pipeline.jobs.archive import secured
+from weir_common.driver_lock import FolderLock, FolderLocked
 from weir_common.files import replace_text
 from weir_common.lake_catalog import LakeSettings
 from weir_common.spark_runs import RUN_FILE, STATUS_FILE, Phase, RunDescription
@@ -62,7 +63,7 @@ class RunContext:
     run: RunDescription
     status: dict[str, Any] = field(default_factory=dict)
     stop_requested: bool = False
-    _lock: IO[str] | None = None
+    _lock: FolderLock | None = None
     _spark: SparkSession | None = None
     _began: float = field(default_factory=time.monotonic)
 
@@ -71,11 +72,9 @@ class RunContext:
         return RunContext(folder, RunDescription.parse((folder / RUN_FILE).read_text()))
 
     def __enter__(self) -> RunContext:
-        self._lock = open(self.folder / "_lock", "w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
+            self._lock = FolderLock(self.folder)
+        except FolderLocked:
             raise AlreadyRunning(f"another process runs in {self.folder}; stop it first") from None
         shutil.rmtree(self.work, ignore_errors=True)  # files of a driver that was killed
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -19,6 +19,7 @@ from controlplane.models import ArchiveBatch, ArchiveJob
 from controlplane.selectors import archives as selectors
 from controlplane.services import Rejected, archives
 from tests.unit.controlplane.world import World
+from weir_common.driver_lock import last_pid
 
 pytestmark = pytest.mark.django_db
 
@@ -88,6 +89,26 @@ def test_an_archive_job_follows_the_state_of_its_row(world: World, lake: Path, d
     job = settled(job, "stopped")
     assert job.pid is None
     assert archives.resume_archive(job.pk, actor="alice").state == "asked"
+
+
+def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again(
+    world: World, lake: Path, driver: Callable[[str], None]
+) -> None:
+    world.topic("flights", (1, 2))
+    job = archives.start_archive(["flights"], actor="alice")
+    folder = lake / f"job-{job.pk}"
+    driver(
+        "import pathlib, time; from weir_common import driver_lock; "
+        f"lock = driver_lock.FolderLock(pathlib.Path({str(folder)!r})); time.sleep(60)"
+    )
+    job = settled(job, "running")
+    wait_until(job, lambda: last_pid(folder) is not None)
+    first = job.pid
+    ArchiveJob.objects.update(pid=None, pid_started_at=None)
+    wait_until(job, lambda: job.pid == first)
+    assert job.restarts == 0
+    archives.stop_archive(job.pk, actor="alice")
+    settled(job, "stopped")
 
 
 def test_each_line_of_the_manifest_is_read_back_once(world: World, lake: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.clients import spark
 from controlplane.clients import spark_runs as client
 from controlplane.models import Change, SparkJob, SparkRun
 from controlplane.models.change import Outcome
@@ -82,6 +83,39 @@ def test_a_killed_driver_is_started_again(driver: Callable[[str], None]) -> None
     assert row.restarts == 1
     SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING)
     until(row, lambda: row.state == SparkRunState.STOPPED)
+
+
+LOCKED = "import os; from weir_common import driver_lock; lock = driver_lock.FolderLock(pathlib.Path(sys.argv[1])); "
+
+
+@pytest.mark.parametrize("in_between", [None, "restart"])
+def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again(
+    driver: Callable[[str], None], in_between: str | None
+) -> None:
+    """It was not: a second driver was refused by the lock until the run failed, and the first one continued without a row."""
+    driver(LOCKED + "say(phase='running', batches=1); time.sleep(120)")
+    row = run()
+    until(row, lambda: row.progress == 1 and row.pid is not None)
+    first = row.pid
+    SparkRun.objects.filter(pk=row.pk).update(pid=None, pid_started_at=None)
+    if in_between:  # the driver had not locked its folder when the next worker looked
+        again = client.start(row.pk, row.job.kind, row.parameters)
+        SparkRun.objects.filter(pk=row.pk).update(pid=again.pid, pid_started_at=again.started_at, restarts=1)
+    until(row, lambda: row.pid == first)
+    assert row.state == SparkRunState.RUNNING
+    SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING, pid=None, pid_started_at=None)
+    until(row, lambda: row.state == SparkRunState.STOPPED)
+    assert client.found_again(row.pk) is None
+    assert first is not None and not spark.alive(first, None)
+
+
+def test_the_process_id_of_an_ended_driver_is_not_another_process(driver: Callable[[str], None]) -> None:
+    driver("")
+    row = run()
+    folder = client.folder_of(row.pk)
+    folder.mkdir(parents=True)
+    (folder / "_lock").write_text(str(os.getpid()))
+    assert client.found_again(row.pk) is None
 
 
 def test_an_error_that_remains_is_not_repeated(driver: Callable[[str], None]) -> None:
