@@ -36,7 +36,10 @@ BACKOFF_SECONDS_MAX = 20.0
 """Longest time in seconds between two starts of a process that keeps dying: saves CPU, and still restarts it soon."""
 STOP_SECONDS = {"broker": 25.0, "worker": 8.0}
 STOP_SECONDS_ELSE = 10.0
-ARCHIVE, ARCHIVE_SECONDS = "pipeline.jobs.archive", 20.0
+DRIVERS = ("pipeline.jobs.archive", "pipeline.jobs.run")
+"""Modules of Spark drivers."""
+DRIVER_SECONDS = 20.0
+"""For the end of a driver after its step."""
 STAGES = (("demo", "web", "worker"), ("broker",), ("controller",), ("zookeeper",))
 """The order of stopping, by name prefix: a broker hands over its leaders while a controller still runs."""
 
@@ -217,7 +220,7 @@ class Supervisor:
         self.stopping = True
         for stage in STAGES:
             if "broker" in stage:
-                end_archives(self.layout.folder)
+                end_drivers(self.layout.folder)
             group = [p for p in self.processes.values() if p.name.startswith(stage) and p.running]
             for p in group:
                 self._end(p, signal.SIGTERM)
@@ -235,17 +238,17 @@ class Supervisor:
         self.write()
 
 
-def end_archives(folder: Path) -> list[int]:
-    """Stop the Spark drivers, which outlive the worker: after their micro-batch, or by SIGKILL when that takes too long (no data is lost).
+def end_drivers(folder: Path) -> list[int]:
+    """Stop the Spark drivers, which outlive the worker: after their step, or by SIGKILL when that takes too long (no data is lost).
     Returns their pids."""
-    lake = str(folder / "lake")
+    lake, runs = str(folder / "lake"), f"{folder / 'spark'}{os.sep}"
 
     def ours(process: psutil.Process) -> bool:
         command = process.info["cmdline"] or []
-        return ARCHIVE in command and lake in command
+        return any(d in command for d in DRIVERS) and any(a == lake or a.startswith(runs) for a in command)
 
     found = [p for p in psutil.process_iter(["cmdline"]) if ours(p)]
-    for how, seconds in ((signal.SIGTERM, ARCHIVE_SECONDS), (signal.SIGKILL, 5.0)):
+    for how, seconds in ((signal.SIGTERM, DRIVER_SECONDS), (signal.SIGKILL, 5.0)):
         for process in found:
             if process.is_running():
                 process.send_signal(how)
@@ -259,7 +262,7 @@ def end_leftovers(folder: Path) -> list[str]:
 
     for stage in STAGES:
         if "broker" in stage:
-            end_archives(folder)
+            end_drivers(folder)
         group = [r for r in rows if r["name"].startswith(stage)]
         for how, seconds in ((signal.SIGTERM, STOP_SECONDS_ELSE), (signal.SIGKILL, 5.0)):
             for row in filter(is_alive, group):

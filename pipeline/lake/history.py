@@ -154,11 +154,11 @@ def commit(
         try:
             with table.transaction() as transaction:
                 transaction.set_properties({names.HISTORY_POSITION: position})
-                if files:
-                    summary = {names.JOB: job, names.ROWS: str(sum(int(f.record_count) for f in files))}
-                    with transaction.update_snapshot(snapshot_properties=summary).fast_append() as append:
-                        for file in files:
-                            append.append_data_file(file)
+                summary = {names.JOB: job, names.ROWS: str(sum(int(f.record_count) for f in files))}
+                # A snapshot also without files, because properties alone are accepted in any order.
+                with transaction.update_snapshot(snapshot_properties=summary).fast_append() as append:
+                    for file in files:
+                        append.append_data_file(file)
                 step("prepared")
             step("committed")
             return True

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from controlplane.clients import supervisor as supervisor_client
@@ -73,6 +75,27 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: Layout, monkeypatch: p
         wait_for(lambda: other(running, layout.folder, requested.pid), "another process", 60)
     finally:
         running.stop()
+
+
+def test_spark_drivers_of_this_cluster_are_ended_and_no_other(layout: Layout) -> None:
+    def driver(*arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *arguments])
+
+    folder = layout.folder
+    mine = [
+        driver("pipeline.jobs.run", str(folder / "spark" / "run-3")),
+        driver("pipeline.jobs.archive", "--lake", str(folder / "lake")),
+    ]
+    others = [driver("pipeline.jobs.run", f"{folder}-2/spark/run-3"), driver("tail", str(folder / "spark" / "run-3"))]
+    try:
+        wait_for(lambda: all(psutil.Process(p.pid).cmdline() for p in mine + others), "the processes")
+        assert sorted(processes.end_drivers(folder)) == sorted(p.pid for p in mine)
+        assert not any(psutil.pid_exists(p.pid) for p in mine)
+        assert [p.poll() for p in others] == [None, None]
+    finally:
+        for p in mine + others:
+            p.kill()
+            p.wait()
 
 
 def test_without_a_live_supervisor_no_process_counts_as_running(layout: Layout) -> None:

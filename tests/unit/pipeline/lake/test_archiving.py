@@ -49,6 +49,21 @@ def test_another_job_with_the_same_topic_is_refused(tmp_path: Path) -> None:
     assert offsets(first) == [(0, 0)]
 
 
+@pytest.mark.parametrize("value", [b'{"n": 1}', b"no JSON"])
+def test_a_commit_between_the_check_of_another_job_and_its_commit_is_not_undone(tmp_path: Path, value: bytes) -> None:
+    """Without rows that fit, the commit had properties only. The catalogue accepted them after a later position, and records were archived again."""
+    second = archive_of(tmp_path, ValueFormat.JSON)
+
+    def step(name: str) -> None:
+        if name == "prepared" and not second.rows + second.dead_letters:
+            put(second, [record(0, value), record(1, value)])
+
+    first = archive_of(tmp_path, ValueFormat.JSON, step=step)
+    with pytest.raises(Contradiction):
+        put(first, [record(0, value)])
+    assert archive_of(tmp_path, ValueFormat.JSON).open() == {"t": {"0": 2}}
+
+
 def test_a_range_without_records_advances_the_position(tmp_path: Path) -> None:
     archive = archive_of(tmp_path)
     assert put(archive, [], Range("t", 0, 0, 7)) == 0
