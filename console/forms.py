@@ -15,6 +15,7 @@ from console.fragments import MOVE_MODES
 from console.texts import gettext_lazy
 from console.vocabulary import translated
 from controlplane.domain.config_units import parsed_all
+from controlplane.domain.errors import MisfitValue
 from controlplane.domain.produce import InputFormat
 from controlplane.domain.scope import Scope, parse
 from controlplane.domain.window import DAYS
@@ -25,7 +26,11 @@ from controlplane.services.topic_problems import creation_problems
 WHY_CHARS_MAX = 500
 INPUT_FORMATS = [
     (f.value, label)
-    for f, label in zip(InputFormat, ("text", gettext_lazy("JSON, checked"), "hex", "Base64"), strict=True)
+    for f, label in zip(
+        InputFormat,
+        ("text", gettext_lazy("JSON, checked"), "hex", "Base64", gettext_lazy("JSON, encoded as MessagePack")),
+        strict=True,
+    )
 ]
 """Formats of a typed key or value, with their labels."""
 
@@ -44,7 +49,9 @@ class WeirForm(forms.Form):
     def refuse(self, error: Rejected) -> None:
         field = error.field.partition(".")[0]
         visible = field in self.fields and not self[field].is_hidden
-        self.add_error(field if visible else None, error.reason)
+        reasons = error.sentences if isinstance(error, MisfitValue) else [error.reason]
+        for reason in reasons:
+            self.add_error(field if visible else None, reason)
 
     def clean(self) -> dict[str, Any]:
         return super().clean() or {}

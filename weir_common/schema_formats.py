@@ -203,6 +203,23 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=PARSED_SCHEMAS_MAX)
 def _message_class(schema: Schema, indexes: tuple[int, ...]) -> Any:
+    types = list(protobuf_file(schema).message_types_by_name.values())
+    try:
+        for index in indexes[:-1]:
+            types = list(types[index].nested_types)
+        return protobuf_class(types[indexes[-1]])
+    except IndexError:
+        raise DoesNotFit(f"schema ID {schema.id} has no message type {list(indexes)}.") from None
+
+
+def protobuf_class(descriptor: Any) -> Any:
+    """The class of a message type of `protobuf_file`."""
+    return load_library("google.protobuf.message_factory").GetMessageClass(descriptor)
+
+
+@lru_cache(maxsize=PARSED_SCHEMAS_MAX)
+def protobuf_file(schema: Schema) -> Any:
+    """The descriptor of the file, with the files that it imports in the same pool. Raises SchemaUnavailable."""
     descriptor_pb2 = load_library("google.protobuf.descriptor_pb2")
     pool = load_library("google.protobuf.descriptor_pool").DescriptorPool()
     added: set[str] = set()
@@ -228,12 +245,7 @@ def _message_class(schema: Schema, indexes: tuple[int, ...]) -> Any:
     try:
         for name, text in schema.references:
             add(text, name)
-        types = list(add(schema.text, "").message_types_by_name.values())
-        for index in indexes[:-1]:
-            types = list(types[index].nested_types)
-        return load_library("google.protobuf.message_factory").GetMessageClass(types[indexes[-1]])
-    except IndexError:
-        raise DoesNotFit(f"schema ID {schema.id} has no message type {list(indexes)}.") from None
+        return add(schema.text, "")
     except binascii.Error:
         raise SchemaUnavailable(
             f"The registry returned schema ID {schema.id} as source text. It must support format=serialized."

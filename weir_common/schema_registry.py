@@ -79,6 +79,12 @@ class SchemaRegistryClient:
             _keep(self._schemas, schema_id, found)
             return found
 
+    def registered(self, subject: str, version: int | None) -> Schema:
+        """The schema of this version of a subject, None = the latest. Raises SchemaUnavailable."""
+        what = f"subject {subject}" if version is None else f"version {version} of subject {subject}"
+        found = self._get(f"{subject_path(subject)}/versions/{version or 'latest'}", what)
+        return self.schema(int(found["id"]))
+
     def _is_unreachable(self) -> bool:
         return self._clock() < self._unreachable[0]
 
@@ -104,7 +110,7 @@ class SchemaRegistryClient:
                 continue
             if len(found) >= REFERENCES_MAX:
                 raise SchemaUnavailable(f"The schema references more than {REFERENCES_MAX} others.")
-            path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
+            path = f"{subject_path(subject)}/versions/{quote(version, safe='')}"
             inner = self._get(path, f"schema {subject} version {version}")
             found[name] = ""  # a schema that references itself ends here
             self._follow(inner, kind, found)
@@ -134,6 +140,11 @@ class SchemaRegistryClient:
         if not isinstance(body, dict):
             raise SchemaUnavailable(f"The response for {what} is not a JSON object.")
         return body
+
+
+def subject_path(subject: str) -> str:
+    """The path of a subject, whose name may have any character."""
+    return f"/subjects/{quote(subject, safe='')}"
 
 
 def _keep(entries: dict[int, Any], key: int, value: Any) -> None:

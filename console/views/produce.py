@@ -16,15 +16,23 @@ from console.views.shell import not_found, operator_required, render_page
 from controlplane.domain.produce import (
     COPY_RECORDS_MAX,
     COUNT_MAX,
+    SCHEMA_FORMAT,
     CopyTimestamp,
-    InputFormat,
     NewRecord,
-    decode_input,
     headers_of_text,
 )
 from controlplane.selectors import topics
 from controlplane.services import Rejected
 from controlplane.services import produce as services
+from controlplane.services.record_encoding import (
+    RecordPart,
+    SchemaChoice,
+    SchemaHelp,
+    encode,
+    has_registry,
+    schema_help,
+    subject_of,
+)
 
 SHORT = {"class": "short"}
 SHOWN_MAX = 100
@@ -33,13 +41,50 @@ RESULT = "produce_result"
 """Key of the session: the result of a POST, until the page after the redirect has shown it."""
 
 
+PRODUCE_FORMATS = [*INPUT_FORMATS, (SCHEMA_FORMAT, gettext_lazy("JSON, encoded with a schema"))]
+SCHEMA_FIELDS = ("subject", "version", "message")
+
+
+def subject_field() -> forms.CharField:
+    return forms.CharField(
+        required=False,
+        max_length=1000,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text=gettext_lazy("For the format with a schema. Empty: the subject of the topic."),
+    )
+
+
+def version_field() -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        min_value=1,
+        widget=forms.NumberInput(attrs=SHORT),
+        help_text=gettext_lazy("Empty: the latest version."),
+    )
+
+
+def message_field() -> forms.CharField:
+    return forms.CharField(
+        required=False,
+        max_length=1000,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text=gettext_lazy("Message type of a Protobuf schema. Empty: the first of the file."),
+    )
+
+
 class ProduceForm(WeirForm):
     key = forms.CharField(
         required=False, strip=False, widget=text_area(1), help_text=gettext_lazy("Empty: no key (null).")
     )
-    key_format = forms.ChoiceField(choices=INPUT_FORMATS)
+    key_format = forms.ChoiceField(choices=PRODUCE_FORMATS)
+    key_subject = subject_field()
+    key_version = version_field()
+    key_message = message_field()
     value = forms.CharField(required=False, strip=False, widget=text_area(8))
-    value_format = forms.ChoiceField(choices=INPUT_FORMATS)
+    value_format = forms.ChoiceField(choices=PRODUCE_FORMATS)
+    value_subject = subject_field()
+    value_version = version_field()
+    value_message = message_field()
     tombstone = forms.BooleanField(
         required=False, help_text=gettext_lazy("The value is null. Compaction removes the key.")
     )
@@ -62,16 +107,39 @@ class ProduceForm(WeirForm):
     )
     comment = comment_field()
 
+    def __init__(self, topic: str, *args: Any) -> None:
+        super().__init__(*args)
+        self.topic = topic
+        for part in RecordPart:
+            self.fields[f"{part}_subject"].widget.attrs["placeholder"] = subject_of(topic, part)
+            if not has_registry():
+                choice = self.fields[f"{part}_format"]
+                assert isinstance(choice, forms.ChoiceField)
+                choice.choices = INPUT_FORMATS
+                for name in SCHEMA_FIELDS:
+                    del self.fields[f"{part}_{name}"]
+
+    def choice(self, part: RecordPart) -> SchemaChoice:
+        v = self.cleaned_data
+        return SchemaChoice(v.get(f"{part}_subject", ""), v.get(f"{part}_version"), v.get(f"{part}_message", ""))
+
+    def schema_parts(self) -> list[RecordPart]:
+        """Parts of the record whose format is a schema."""
+        return [part for part in RecordPart if self.cleaned_data.get(f"{part}_format") == SCHEMA_FORMAT]
+
     def record(self) -> NewRecord:
         """Raises Rejected with the field."""
         v = self.cleaned_data
         if v["tombstone"] and v["value"]:
             raise Rejected(_("A tombstone has no value. Clear the value, or the tick."), "value")
-        key = decode_input(v["key"], InputFormat(v["key_format"]), "key") if v["key"] else None
-        # A browser sends line ends as CR LF.
-        text = v["value"].replace("\r\n", "\n")
-        value = None if v["tombstone"] else decode_input(text, InputFormat(v["value_format"]), "value")
+        key = self._bytes(RecordPart.KEY) if v["key"] else None
+        value = None if v["tombstone"] else self._bytes(RecordPart.VALUE)
         return NewRecord(key, value, tuple(headers_of_text(v["headers"])), v["partition"])
+
+    def _bytes(self, part: RecordPart) -> bytes:
+        # A browser sends line ends as CR LF.
+        text = self.cleaned_data[part].replace("\r\n", "\n")
+        return encode(self.topic, part, text, self.cleaned_data[f"{part}_format"], self.choice(part))
 
 
 class CopyForm(WeirForm):
@@ -105,7 +173,7 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
     row = topics.topic_row(name)
     if row is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
-    form = ProduceForm(request.POST or None)
+    form = ProduceForm(name, request.POST or None)
     body = {
         "key": "order-1",
         "value": _('{"id": 1}'),
@@ -113,7 +181,10 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         "headers": [{"name": "source", "value": "console"}],
     }
     context: dict[str, Any] = {"t": row, "form": form, "body": body, "may_not": services.denied(request.user)}
-    if request.method == "POST" and form.is_valid():
+    context["has_registry"] = has_registry()
+    if request.method == "POST" and request.POST.get("step") == SCHEMA_FORMAT and form.is_valid():
+        context["schemas"] = _schemas(form)
+    elif request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:
             new = form.record()
@@ -129,6 +200,19 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         context["result"] = _result(request)
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/produce.html", context, nav="topics", status=status)
+
+
+def _schemas(form: ProduceForm) -> list[tuple[RecordPart, SchemaHelp]]:
+    """The schemas of the form, with samples. Faults are shown in the form."""
+    found = []
+    for part in form.schema_parts():
+        try:
+            found.append((part, schema_help(form.topic, part, form.choice(part))))
+        except Rejected as error:
+            form.refuse(error)
+    if not form.schema_parts():
+        form.refuse(Rejected(_("Choose the format “JSON, encoded with a schema” first."), "value_format"))
+    return found
 
 
 @operator_required

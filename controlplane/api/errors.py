@@ -16,7 +16,7 @@ from rest_framework import exceptions
 from rest_framework.views import exception_handler
 
 from controlplane.api.problems import FieldCode, FieldError, ProblemCode, code_of, invalid, problem
-from controlplane.domain.errors import AlreadyExists, Rejected
+from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,9 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
     if isinstance(error, Rejected):
         if not error.field:
             return problem(ProblemCode.CONFLICT, error.reason)
+        if isinstance(error, MisfitValue):
+            paths = [(f"{error.field}{path.removeprefix('$')}", text) for path, text in error.faults]
+            return invalid([FieldError(path, FieldCode.REJECTED, text) for path, text in paths])
         kind = FieldCode.ALREADY_EXISTS if isinstance(error, AlreadyExists) else FieldCode.REJECTED
         return invalid([FieldError(error.field, kind, error.reason)])
     if isinstance(error, exceptions.ValidationError):

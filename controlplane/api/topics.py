@@ -195,7 +195,9 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         produce_records. Internal topics are refused."""
         self._check_topic(name)
         v = self.body(ProduceBody)
-        made = produce.produce_record(request.user, name, ProduceBody.record(v), count=v["count"], comment=v["comment"])
+        made = produce.produce_record(
+            request.user, name, ProduceBody.record(name, v), count=v["count"], comment=v["comment"]
+        )
         return Response(PRODUCED(made).data)
 
     @extend_schema(parameters=[serializers.KeyLookupQuery], responses={200: KEY_LOOKUP})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class Rejected(Exception):
     """`field` names the invalid input. "" = no input is invalid: the state of the cluster prevents the operation, and a later attempt may succeed."""
@@ -14,3 +16,15 @@ class Rejected(Exception):
 
 class AlreadyExists(Rejected):
     """An object of this name exists. Kafka has a separate error code for this case."""
+
+
+class MisfitValue(Rejected):
+    """A value that does not fit its schema. `faults`: (path in the value, sentence) of each fault; at least one."""
+
+    def __init__(self, field: str, faults: Sequence[tuple[str, str]]) -> None:
+        super().__init__(" ".join(text for _, text in faults), field)
+        self.faults = tuple(faults)
+
+    @property
+    def sentences(self) -> list[str]:
+        return [text for _, text in self.faults]

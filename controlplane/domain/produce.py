@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
+from weir_common.schema_formats import SchemaUnavailable, load_library
 
 COUNT_MAX = 1_000
 """Copies of one record in one request: a test, not a load generator."""
@@ -41,6 +42,12 @@ class InputFormat(StrEnum):
     JSON = "json"
     HEX = "hex"
     BASE64 = "base64"
+    MSGPACK = "msgpack"
+    """JSON that is encoded as MessagePack."""
+
+
+SCHEMA_FORMAT = "schema"
+"""Beside InputFormat: JSON that is encoded with a schema of the registry (`controlplane.services.record_encoding`)."""
 
 
 class CopyTimestamp(StrEnum):
@@ -96,12 +103,14 @@ class ProduceSummary:
 
 
 def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
-    """The bytes of a typed key or value. JSON is checked and kept as typed. Raises Rejected with the field `name`."""
+    """The bytes of a typed key or value. JSON is checked and kept as typed, or encoded as MessagePack. Raises Rejected with the field `name`."""
     try:
         if input_format is InputFormat.HEX:
             return bytes.fromhex(text.removeprefix("0x"))
         if input_format is InputFormat.BASE64:
             return base64.b64decode("".join(text.split()), validate=True)
+        if input_format is InputFormat.MSGPACK:
+            return bytes(load_library("msgpack").packb(json.loads(text)))
         if input_format is InputFormat.JSON:
             json.loads(text)
         return text.encode()
@@ -109,9 +118,11 @@ def decode_input(text: str, input_format: InputFormat, name: str) -> bytes:
         raise Rejected(f"Not JSON: {error.msg} (line {error.lineno}, column {error.colno}).", name) from None
     except binascii.Error:
         raise Rejected("Not Base64. Use A-Z, a-z, 0-9, + and /, padded with =.", name) from None
+    except SchemaUnavailable as error:
+        raise Rejected(str(error), f"{name}_format") from None
     except UnicodeEncodeError:
         raise Rejected("The text has a character that UTF-8 cannot encode.", name) from None
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, OverflowError):
         expected = "pairs of 0-9 and a-f" if input_format is InputFormat.HEX else "a smaller JSON value"
         raise Rejected(f"Not {input_format.value}: use {expected}.", name) from None
 

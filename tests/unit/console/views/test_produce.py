@@ -11,7 +11,8 @@ from django.test import Client
 
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.produce import NewRecord, ProducedRecord
-from controlplane.services import produce
+from controlplane.services import produce, record_encoding
+from tests.unit.controlplane.services.scripted_schemas import LINE_SCHEMA, ScriptedSchemas
 from tests.unit.controlplane.world import World
 
 PRODUCE, COPY = "/topics/orders/produce/", "/topics/orders/copy/"
@@ -107,3 +108,34 @@ def test_a_copy_of_too_many_records_is_refused(sent: list[NewRecord], operator: 
 def test_unknown_topics_are_404(world: Any, operator: Client) -> None:
     for address in (PRODUCE, COPY):
         assert operator.get(address.replace("orders", "missing")).status_code == 404
+
+
+def test_the_fields_of_a_schema_need_a_registry(sent: list[NewRecord], operator: Client) -> None:
+    text = operator.get(PRODUCE).content.decode()
+    assert "value_subject" not in text and "encoded as MessagePack" in text and "encoded with a schema" not in text
+
+
+def test_a_value_is_encoded_with_a_schema(
+    sent: list[NewRecord], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_encoding, "registry", lambda: ScriptedSchemas({("orders-value", None): LINE_SCHEMA}))
+    form = {**FORM, "value": '{"price": "x", "q": 1}', "value_format": "schema"}
+    assert 'placeholder="orders-value"' in operator.get(PRODUCE).content.decode()
+    page = operator.post(PRODUCE, form)
+    assert page.status_code == 400 and sent == []
+    assert "$.price: expected the type number, found the text" in page.content.decode()
+    shown = operator.post(PRODUCE, {**form, "step": "schema"}).content.decode()
+    assert "orders-value, JSON, ID 5" in shown and "Sample value" in shown and "&quot;price&quot;: 1.5" in shown
+    assert sent == [], "the schema is shown, nothing is produced"
+    assert operator.post(PRODUCE, {**form, "value": '{"price": 2}'}).status_code == 302
+    assert sent == [NewRecord(None, b'\0\0\0\0\x05{"price": 2}')]
+
+
+def test_a_schema_that_cannot_be_shown_is_named(
+    sent: list[NewRecord], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_encoding, "registry", lambda: ScriptedSchemas({}))
+    page = operator.post(PRODUCE, {**FORM, "step": "schema"})
+    assert page.status_code == 400 and "Choose the format" in page.content.decode()
+    page = operator.post(PRODUCE, {**FORM, "step": "schema", "value_format": "schema"})
+    assert page.status_code == 400 and "The schema registry has no subject orders-value" in page.content.decode()

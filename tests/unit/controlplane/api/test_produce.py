@@ -10,7 +10,8 @@ from rest_framework.test import APIClient
 
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.produce import NewRecord, ProducedRecord
-from controlplane.services import produce
+from controlplane.services import produce, record_encoding
+from tests.unit.controlplane.services.scripted_schemas import LINE_SCHEMA, ScriptedSchemas
 from tests.unit.controlplane.world import World
 
 ADDRESS = "/api/v1/topics/orders/records"
@@ -85,3 +86,23 @@ def test_a_copy_and_its_preview(sent: list[NewRecord], operator: APIClient) -> N
 def test_the_paths_of_the_actions_refuse_unknown_values(sent: list[NewRecord], operator: APIClient) -> None:
     answer = operator.post("/api/v1/topics/orders/record-copies", {**COPY, "last_offset": 5000}, format="json")
     assert (answer.status_code, answer.json()["field"]) == (400, "last_offset")
+
+
+def test_a_value_with_a_schema_and_all_its_faults(
+    sent: list[NewRecord], operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_encoding, "registry", lambda: ScriptedSchemas({("orders-value", None): LINE_SCHEMA}))
+    body = {"value": '{"price": 1}', "value_format": "schema", "key": "k"}
+    assert operator.post(ADDRESS, body, format="json").status_code == 200
+    assert sent == [NewRecord(b"k", b'\0\0\0\0\x05{"price": 1}')]
+    answer = operator.post(ADDRESS, {**body, "value": '{"price": "x"}'}, format="json")
+    assert answer.status_code == 400 and answer["Content-Type"] == "application/problem+json"
+    assert answer.json()["errors"] == [
+        {
+            "field": "value.price",
+            "code": "rejected",
+            "detail": '$.price: expected the type number, found the text "x".',
+        }
+    ]
+    answer = operator.post(ADDRESS, {**body, "value_subject": "gone"}, format="json")
+    assert answer.json()["errors"][0]["field"] == "value_subject" and len(sent) == 1

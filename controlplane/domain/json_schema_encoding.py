@@ -1,0 +1,75 @@
+"""JSON values that a JSON Schema validates. Pure.
+
+The text is kept as typed. References are resolved among the schema's own references of the registry, never on the network. Needs the package
+jsonschema of the extra `formats`. Does not contain: the header with the schema's ID (`schema_encoding`).
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urljoin
+
+from controlplane.domain.value_faults import NOTHING, Faults, ValueFault, ValueMisfit, found, member, shortened
+from weir_common.schema_formats import PARSED_SCHEMAS_MAX, Schema, SchemaUnavailable, load_library
+
+
+def encode_json(schema: Schema, text: str) -> bytes:
+    """The text, if its value is valid. Raises ValueMisfit, SchemaUnavailable, and ValueError for text that is not JSON."""
+    value = json.loads(text)
+    faults = Faults()
+    try:
+        for error in validator_of(schema).iter_errors(value):
+            for fault in _faults(error):
+                faults.append_fault(fault)
+    except load_library("referencing.exceptions").Unresolvable as error:
+        raise SchemaUnavailable(
+            f"Schema ID {schema.id} references {shortened(str(error.ref))!r}, which is not among its references."
+        ) from None
+    if faults:
+        raise ValueMisfit(sorted(faults, key=lambda f: f.path))
+    return text.encode()
+
+
+@lru_cache(maxsize=PARSED_SCHEMAS_MAX)
+def validator_of(schema: Schema) -> Any:
+    """The validator of this schema's draft, draft 7 if it names none. Raises SchemaUnavailable."""
+    jsonschema, referencing = load_library("jsonschema"), load_library("referencing")
+    draft7 = load_library("referencing.jsonschema").DRAFT7
+    try:
+        definition = json.loads(schema.text)
+        base = definition.get("$id", "") if isinstance(definition, dict) else ""
+        known: dict[str, Any] = {}
+        for name, text in schema.references:
+            resource = referencing.Resource.from_contents(json.loads(text), default_specification=draft7)
+            known |= {name: resource, urljoin(base, name): resource}
+        cls = jsonschema.validators.validator_for(definition, default=jsonschema.Draft7Validator)
+        cls.check_schema(definition)
+        return cls(definition, registry=referencing.Registry().with_resources(known.items()).crawl())
+    except Exception as error:  # noqa: BLE001 - a definition of the registry may be wrong in any way.
+        raise SchemaUnavailable(f"Schema ID {schema.id} is not a valid JSON Schema ({type(error).__name__}).") from None
+
+
+def _faults(error: Any) -> list[ValueFault]:
+    keyword, wanted, value, path = error.validator, error.validator_value, error.instance, error.json_path
+    match keyword:
+        case "required":
+            return [ValueFault(member(path, n), "a value", NOTHING) for n in wanted if n not in value]
+        case "additionalProperties" if wanted is False and "patternProperties" not in error.schema:
+            known = error.schema.get("properties", {})
+            return [
+                ValueFault(member(path, n), "no field of this name", found(value[n])) for n in value if n not in known
+            ]
+        case "type":
+            expected = " or ".join(wanted) if isinstance(wanted, list) else str(wanted)
+            return [ValueFault(path, f"the type {expected}", found(value))]
+        case "enum":
+            return [ValueFault(path, f"one of {shortened(json.dumps(wanted, ensure_ascii=False))}", found(value))]
+        case "anyOf" | "oneOf":
+            return [ValueFault(path, f"a value that fits {keyword} of {len(wanted)} schemas", found(value))]
+        case _:
+            expected = (
+                "no value" if error.schema is False else f"{keyword} {shortened(json.dumps(wanted, default=str))}"
+            )
+            return [ValueFault(path, expected, found(value))]

@@ -1,0 +1,161 @@
+"""JSON values as Protobuf messages, and the header of the message type. Pure.
+
+The JSON is Protobuf's own mapping: bytes are Base64, 64-bit integers may be text, and fields have their names or their JSON names. The library's
+parser decides about each leaf; the walk around it finds all faults, where the parser alone stops at the first. Does not contain: the pool of
+descriptors (`weir_common.schema_formats.protobuf_file`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, found, member
+from weir_common.schema_formats import (
+    WELL_KNOWN_PACKAGE,
+    Schema,
+    SchemaUnavailable,
+    load_library,
+    protobuf_class,
+    protobuf_file,
+)
+
+JSON_FORMAT = "google.protobuf.json_format"
+NAMES_MAX = 20
+"""Names of message types or fields in an error."""
+
+
+def encode_protobuf(schema: Schema, text: str, message_name: str = "") -> bytes:
+    """The list of message indexes and the message. `message_name`: full name, or the part behind the package; empty: the first message of the file.
+    Raises ValueMisfit, SchemaUnavailable, UnknownMessage, and ValueError for text that is not JSON."""
+    descriptor, indexes = message_type(schema, message_name)
+    value = json.loads(text)
+    faults = Faults()
+    _check(descriptor, value, ROOT, faults)
+    if faults:
+        raise ValueMisfit(faults)
+    json_format, message = load_library(JSON_FORMAT), protobuf_class(descriptor)()
+    try:
+        json_format.ParseDict(value, message)
+    except json_format.ParseError as error:
+        raise ValueMisfit(
+            [ValueFault(ROOT, f"a valid {descriptor.full_name} ({_short(error)})", found(value))]
+        ) from None
+    if missing := message.FindInitializationErrors():
+        raise ValueMisfit([ValueFault(f"{ROOT}.{name}", "a value", NOTHING) for name in missing])
+    return _indexes(indexes) + bytes(message.SerializeToString())
+
+
+class UnknownMessage(Exception):
+    """The file has no message type of this name. The text is a sentence."""
+
+
+def message_type(schema: Schema, name: str) -> tuple[Any, tuple[int, ...]]:
+    """The descriptor of a message type and its path in the file. Raises UnknownMessage and SchemaUnavailable."""
+    file = protobuf_file(schema)
+    known = list(_types(file.message_types_by_name.values(), ()))
+    for descriptor, indexes in known:
+        if name in ("", descriptor.full_name, descriptor.full_name.removeprefix(f"{file.package}.")):
+            return descriptor, indexes
+    if not known:
+        raise SchemaUnavailable(f"Schema ID {schema.id} has no message type.")
+    names = ", ".join(d.full_name for d, _ in known[:NAMES_MAX])
+    raise UnknownMessage(f"Schema ID {schema.id} has no message type {name[:100]!r}. It has {names}.")
+
+
+def _types(descriptors: Any, path: tuple[int, ...]) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    for index, descriptor in enumerate(descriptors):
+        yield descriptor, (*path, index)
+        yield from _types(descriptor.nested_types, (*path, index))
+
+
+def _indexes(indexes: tuple[int, ...]) -> bytes:
+    """Zigzag numbers with their count; the first type of a file is a single zero byte."""
+    return b"\0" if indexes == (0,) else b"".join(_varint(n << 1) for n in (len(indexes), *indexes))
+
+
+def _varint(number: int) -> bytes:
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])
+
+
+def _check(descriptor: Any, value: Any, path: str, faults: Faults) -> None:
+    """Faults of a message that is not well-known."""
+    if not isinstance(value, dict):
+        faults.add(path, f"an object ({descriptor.full_name})", value)
+        return
+    fields = {n: f for f in descriptor.fields for n in (f.name, f.json_name)}
+    for name, inner in value.items():
+        at = member(path, name)
+        if name not in fields:
+            names = ", ".join([f.name for f in descriptor.fields][:NAMES_MAX])
+            extension = name.startswith("[") and name.endswith("]")
+            if not extension:
+                faults.add(at, f"no field of this name; {descriptor.full_name} has {names or 'none'}", inner)
+        elif inner is not None:
+            _check_field(descriptor, fields[name], inner, at, faults)
+
+
+def _check_field(descriptor: Any, field: Any, value: Any, path: str, faults: Faults) -> None:
+    kind = field.message_type
+    if kind is not None and kind.GetOptions().map_entry:
+        if not isinstance(value, dict):
+            faults.add(path, "an object (a map)", value)
+            return
+        inner = kind.fields_by_name["value"]
+        for key, item in value.items():
+            if _is_plain(inner.message_type):
+                _check(inner.message_type, item, member(path, key), faults)
+                item = {}
+            _check_leaf(descriptor, field, {key: item}, item, member(path, key), faults, inner)
+    elif field.is_repeated:
+        if not isinstance(value, list):
+            faults.add(path, "an array", value)
+            return
+        for i, item in enumerate(value):
+            if _is_plain(kind):
+                _check(kind, item, element(path, i), faults)
+            else:
+                _check_leaf(descriptor, field, [item], item, element(path, i), faults)
+    elif _is_plain(kind):
+        _check(kind, value, path, faults)
+    else:
+        _check_leaf(descriptor, field, value, value, path, faults)
+
+
+def _is_plain(kind: Any) -> bool:
+    """A message type without a JSON mapping of its own."""
+    return kind is not None and not kind.full_name.startswith(WELL_KNOWN_PACKAGE)
+
+
+def _check_leaf(
+    descriptor: Any, field: Any, given: Any, shown: Any, path: str, faults: Faults, expected: Any = None
+) -> None:
+    """`given`: the value as the field has it, `shown`: the part of it at `path`. `expected`: the field whose type that part has."""
+    json_format = load_library(JSON_FORMAT)
+    try:
+        json_format.ParseDict({field.name: given}, protobuf_class(descriptor)())
+    except json_format.ParseError:
+        faults.add(path, type_name(expected or field), shown)
+
+
+def type_name(field: Any) -> str:
+    """The type of a field's values, in the words of Protobuf."""
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        entry = field.message_type.fields_by_name
+        return f"map<{type_name(entry['key'])}, {type_name(entry['value'])}>"
+    if field.enum_type is not None:
+        values = ", ".join([v.name for v in field.enum_type.values][:NAMES_MAX])
+        return f"one of {values}"
+    if field.message_type is not None:
+        return str(field.message_type.full_name)
+    kinds = load_library("google.protobuf.descriptor_pb2").FieldDescriptorProto.Type
+    return str(kinds.Name(field.type)).removeprefix("TYPE_").lower()
+
+
+def _short(error: Exception) -> str:
+    return str(error)[:200].rstrip(".")
