@@ -154,7 +154,7 @@ browser: setup tools  ## the console in Chromium; screenshots in build/
 pipeline: setup  ## the Spark jobs on a real cluster
 	$(BIN)/python -m pytest tests/pipeline tests/unit/pipeline -m "long or not long" $(ARGS)
 
-lake-kills: setup  ## kill -9 of an archive to the lake at random steps of its commits; rows = records: make lake-kills ROUNDS=100 SEED=1
+lake-kills: setup  ## kill -9 of an archive to the lake at random steps of its commits; rows = records: make lake-kills ROUNDS=100 SEED=1 (options: ARGS='--s3 --postgres', ARGS=--rest)
 	$(BIN)/python -m tests.pipeline.lake_kills --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')

@@ -25,7 +25,7 @@ class QueryError(StrEnum):
     NOT_A_QUERY = "not_a_query"
     FAILED = "failed"
     TIME = "time"
-    NOT_LOCAL = "not_local"
+    NOT_READABLE = "not_readable"
     CRASHED = "crashed"
     NO_TABLE = "no_table"
 

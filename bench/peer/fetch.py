@@ -28,7 +28,7 @@ POM = """\
   </dependencies>
 </project>
 """
-DEPENDENCY = "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+FIELDS = ("groupId", "artifactId", "version", "classifier")
 NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 
@@ -42,11 +42,17 @@ def jars(version: str, *more: str) -> Path:
     return copy_dependencies(CACHE / "-".join(["kafka", version, *more]), [*kafka, VERSIONS[version]])
 
 
+def dependency(name: str, alone: bool) -> str:
+    """An element of a pom.xml. `alone`: without the dependencies of the artifact."""
+    fields = "".join(f"<{field}>{value}</{field}>" for field, value in zip(FIELDS, name.split(":"), strict=False))
+    return f"    <dependency>{fields}{NOTHING_ELSE if alone else ''}</dependency>"
+
+
 def copy_dependencies(folder: Path, names: Sequence[str], alone: bool = False) -> Path:
-    """Directory of these artifacts (group:artifact:version) and, without `alone`, of their run-time dependencies, downloaded one time.
-    Raises Absent."""
+    """Directory of these artifacts (group:artifact:version, optionally :classifier) and, without `alone`, of their run-time dependencies, downloaded
+    one time. Raises Absent."""
     complete = folder / "complete"
-    dependencies = "\n".join(DEPENDENCY.format(*name.split(":"), NOTHING_ELSE if alone else "") for name in names)
+    dependencies = "\n".join(dependency(name, alone) for name in names)
     pom = POM.format(dependencies=dependencies)
     if complete.exists() and (folder / "pom.xml").read_text() == pom:
         return folder / "lib"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote
 
 import duckdb
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 
 from pipeline.lake.conditions import at_least, below, every, one_of
-from pipeline.lake.query import LOCAL
+from pipeline.lake.duckdb_files import FilesUnreadable, create_view
 from weir_common.lake import METRICS_NAMESPACE, POINTS
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_history import HISTORY_FILES_MAX, HistoryAnswer, HistoryPoint, HistoryRequest
@@ -38,28 +38,28 @@ def answer(request: HistoryRequest, lake: LakeSettings) -> HistoryAnswer:
             error=QueryError.FAILED,
             detail=f"The range has {len(paths)} files; the maximum is {HISTORY_FILES_MAX}. Choose a shorter range.",
         )
-    local = [unquote(p.removeprefix(LOCAL)) for p in paths if p.startswith(LOCAL)]
-    if len(local) < len(paths):
-        return HistoryAnswer(error=QueryError.NOT_LOCAL, detail="The files of the lake are not on a file system.")
-    if not local:
+    if not paths:
         return HistoryAnswer()
     try:
-        return HistoryAnswer(points_of(request, local))
+        return HistoryAnswer(points_of(request, table, paths))
+    except FilesUnreadable as e:
+        return HistoryAnswer(error=QueryError.NOT_READABLE, detail=str(e))
     except duckdb.Error as e:
         return HistoryAnswer(error=QueryError.FAILED, detail=str(e).strip()[:500])
 
 
-def points_of(request: HistoryRequest, paths: list[str]) -> list[HistoryPoint]:
-    """The points of all keys from Parquet files. Raises duckdb.Error."""
+def points_of(request: HistoryRequest, table: Table, paths: list[str]) -> list[HistoryPoint]:
+    """The points of all keys from files of the table. Raises duckdb.Error and FilesUnreadable."""
     with duckdb.connect(config={"threads": "2", "memory_limit": f"{request.memory_mb}MB"}) as connection:
         connection.execute("SET temp_directory = ''")
         connection.execute("CREATE TABLE wanted (subject VARCHAR, figure VARCHAR)")
         connection.executemany("INSERT INTO wanted VALUES (?, ?)", [list(key) for key in request.keys])
+        create_view(connection, "points", table, paths)
         found = connection.execute(
             "SELECT subject, figure, (epoch(timestamp)::BIGINT // $step) * $step AS point, avg(value), max(value)"
-            " FROM read_parquet($paths) SEMI JOIN wanted USING (subject, figure)"
+            " FROM points SEMI JOIN wanted USING (subject, figure)"
             " WHERE timestamp >= to_timestamp($since) AND timestamp < to_timestamp($until) GROUP BY ALL ORDER BY ALL",
-            {"paths": paths, "step": request.step_s, "since": request.since_s, "until": request.until_s},
+            {"step": request.step_s, "since": request.since_s, "until": request.until_s},
         ).fetchall()
     return [HistoryPoint(s, f, int(at), round(value, 3), peak) for s, f, at, value, peak in found]
 

@@ -2,7 +2,7 @@
 result to standard output. The control plane starts it and kills it when its time is over.
 
 Invariants: DuckDB can open the data files of the queried tables and no other file or address, and its settings are locked. One SELECT. Memory is
-limited and nothing is spilled.
+limited and nothing is spilled. Memory of pyarrow, which reads files that are not on a file system, is not part of that limit.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import duckdb
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
+from pipeline.lake.duckdb_files import FilesUnreadable, create_view, listed, quoted
 from weir_common.lake import METRICS_NAMESPACE, NAMESPACE
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_queries import LakeQuery, QueryError, QueryResult
@@ -26,8 +26,6 @@ FILES_MAX = 20_000
 
 TEXT_LENGTH_MAX = 2_000
 """Characters of a value in the result."""
-
-LOCAL = "file://"
 
 
 class Refused(Exception):
@@ -93,22 +91,10 @@ def view(connection: Any, namespace: str, name: str, table: Table) -> list[str]:
             QueryError.FAILED,
             f"Table {name} has {len(paths)} files; the maximum of a query is {FILES_MAX}. Compact it.",
         )
-    local = [unquote(p.removeprefix(LOCAL)) for p in paths if p.startswith(LOCAL)]
-    if len(local) < len(paths):
-        raise Refused(
-            QueryError.NOT_LOCAL, f"The files of table {name} are not on a file system; query it with your own engine."
-        )
-    source = f"read_parquet({listed(local)}, union_by_name = true, hive_partitioning = false)"
-    connection.execute(f"CREATE VIEW {target} AS SELECT * FROM {source}")  # noqa: S608 - names and paths are quoted.
-    return local
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def listed(paths: list[str]) -> str:
-    return "[" + ", ".join("'" + p.replace("'", "''") + "'" for p in paths) + "]"
+    try:
+        return create_view(connection, target, table, paths)
+    except FilesUnreadable as e:
+        raise Refused(QueryError.NOT_READABLE, str(e)) from None
 
 
 def plain(value: Any) -> Any:

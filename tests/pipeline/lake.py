@@ -80,7 +80,7 @@ class LakeJob:
         return self._log.read_text(errors="replace")[-4_000:]
 
     def settings(self) -> LakeSettings:
-        return LakeSettings.of_folder(self.lake)
+        return LakeSettings.of_environment(self.lake, self._environment)
 
 
 def rows_of(lake: LakeSettings, topic: str, *, dead_letters: bool = False) -> list[Row]:

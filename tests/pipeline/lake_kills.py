@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,9 +27,12 @@ from pyiceberg.catalog import MetastoreCatalog
 from pipeline import schemas
 from pipeline.lake.archiving import LakeArchive, WrittenFile
 from pipeline.offsets import Range, of
+from tests import postgres
 from tests.pipeline.lake import rows_of
+from tests.pipeline.rest_catalogue import rest_catalogue
+from tests.pipeline.s3 import s3_warehouse
 from weir_common.lake import ValueFormat
-from weir_common.lake_catalog import LakeSettings
+from weir_common.lake_catalog import URL_VARIABLE, LakeSettings
 
 TOPIC, PARTITIONS = "log", 2
 EVENTS_MAX = 14
@@ -131,9 +135,9 @@ def differences(lake: LakeSettings, end: int) -> list[str]:
     return out
 
 
-def run(folder: Path, rounds: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """The kills by step, and the differences at the end."""
-    lake, seen = LakeSettings.of_folder(folder / "lake"), folder / "steps"
+def run(folder: Path, rounds: int, seed: int, lake: LakeSettings | None = None) -> tuple[Counter[str], list[str]]:
+    """The kills by step, and the differences at the end. `lake`: in the folder unless given."""
+    lake, seen = lake or LakeSettings.of_folder(folder / "lake"), folder / "steps"
     end = 0
     for number in range(rounds):
         end += 25
@@ -146,10 +150,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--s3", action="store_true", help="tables on an S3 server instead of a folder")
+    parser.add_argument("--postgres", action="store_true", help="catalogue in a PostgreSQL server instead of SQLite")
+    parser.add_argument("--rest", action="store_true", help="REST catalogue, with its tables in a folder")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="lake-kills-"))
     try:
-        kills, wrong = run(folder, arguments.rounds, arguments.seed)
+        with ExitStack() as stack:
+            if arguments.s3:
+                os.environ |= stack.enter_context(s3_warehouse(folder / "s3.log"))
+            if arguments.postgres:
+                os.environ[URL_VARIABLE] = stack.enter_context(postgres.server())
+            if arguments.rest:
+                os.environ |= stack.enter_context(rest_catalogue(folder / "rest"))
+            lake = LakeSettings.of_environment(folder / "lake")
+            kills, wrong = run(folder, arguments.rounds, arguments.seed, lake)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{sum(kills.values())} kills in {arguments.rounds} rounds, by step: {dict(sorted(kills.items()))}")

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import Table
 
 from pipeline.history_rows import MinuteChunk, Series
-from pipeline.lake import history, history_query
+from pipeline.lake import duckdb_files, history, history_query
 from pipeline.lake.history_query import answer
 from pipeline.lake.writing import write_arrow
 from weir_common.history_codes import MISSING, code_of, pack
@@ -59,7 +60,7 @@ def test_only_files_with_the_subjects_and_the_days_are_opened(
 ) -> None:
     opened: list[str] = []
 
-    def noted(_: HistoryRequest, paths: list[str]) -> list[HistoryPoint]:
+    def noted(_: HistoryRequest, __: Table, paths: list[str]) -> list[HistoryPoint]:
         opened.extend(paths)
         return []
 
@@ -78,9 +79,12 @@ def test_without_points_without_a_table_and_with_too_many_files(
     assert answer(request(RATE, LAG), lake).error is QueryError.FAILED
 
 
-def test_files_that_are_not_on_a_file_system_are_refused(lake: LakeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_query, "LOCAL", "s3://")
-    assert answer(request(RATE), lake).error is QueryError.NOT_LOCAL
+def test_files_that_pyarrow_reads_have_the_same_points(lake: LakeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = answer(request(RATE), lake).points
+    monkeypatch.setattr(duckdb_files, "LOCAL", "of no file")
+    assert expected and answer(request(RATE), lake).points == expected
+    monkeypatch.setattr(duckdb_files, "PyArrowFileIO", str)
+    assert answer(request(RATE), lake).error is QueryError.NOT_READABLE
 
 
 def test_memory_is_limited(lake: LakeSettings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.lake import duckdb_files
 from pipeline.lake.query import run
 from tests.unit.pipeline.lake.records import archive_of, put, record
 from weir_common.lake import ValueFormat
@@ -18,6 +19,13 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSettings:
     put(archive, [record(0, b'{"n": 1}', topic="a.b"), record(1, b'{"n": 2, "s": "x"}', topic="a.b")])
     put(archive, [record(2, b'{"n": 3, "t": true}', topic="a.b", day=1)])
     return archive.lake
+
+
+@pytest.fixture(autouse=True, params=["duckdb", "pyarrow"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads the files: pyarrow does if they are not on a file system."""
+    if request.param == "pyarrow":
+        monkeypatch.setattr(duckdb_files, "LOCAL", "of no file")
 
 
 def result(lake: LakeSettings, sql: str, **more: int) -> QueryResult:
