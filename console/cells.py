@@ -98,6 +98,9 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
         ),
         "records": f.number(data["records"]),
         "records_per_s": f.number(data["records_per_s"]),
+        "bytes_in": f.rate(data["bytes_in_per_s"]),
+        "bytes_out": f.rate(data["bytes_out_per_s"]),
+        "replication_in": f.rate(data["replication_bytes_in_per_s"]),
         "lag_records": f.number(data["lag_records"]),
         "lag_s": f.seconds(data["lag_ms_max"], data["lag_at_least"]),
         "brokers_alive": brokers_alive(data["brokers_alive"], data["brokers_total"]),
@@ -210,6 +213,10 @@ def _brokers(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
                 replicas=f.number(b["replicas"]),
                 out_of_sync=f.count(b["replicas_out_of_sync"], "amber"),
                 size=f.megabytes(b["size_bytes"]),
+                bytes_in=f.rate(b.get("bytes_in_per_s")),
+                bytes_out=f.rate(b.get("bytes_out_per_s")),
+                replication_in=f.rate(b.get("replication_bytes_in_per_s")),
+                replication_out=f.rate(b.get("replication_bytes_out_per_s")),
                 disk_free=disk_free(b.get("free_bytes"), b.get("total_bytes"), b.get("disk_alert", "")),
             )
 
@@ -238,6 +245,8 @@ def partition(p: dict[str, Any]) -> dict[str, str]:
         "end": f.number(end),
         "records": f.number(records),
         "size": f.megabytes(p["size_bytes"]),
+        "bytes_in": f.rate(p.get("bytes_in_per_s")),
+        "bytes_out": f.rate(p.get("bytes_out_per_s")),
     }
 
 
@@ -269,6 +278,9 @@ def _topics(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
                 ),
                 records=f.number(t["records"]),
                 rate=f.number(t["records_per_s"]),
+                bytes_in=f.rate(t.get("bytes_in_per_s")),
+                bytes_out=f.rate(t.get("bytes_out_per_s")),
+                replication_in=f.rate(t.get("replication_bytes_in_per_s")),
             )
         out.marks[f"partitions:{t['name']}", ""] = t.get("partitions")
     for name in data.get("gone", ()):

@@ -125,6 +125,15 @@ def speed(bytes_per_s: float | None) -> SafeString:
     return format_html("{}/s", size_text(bytes_per_s))
 
 
+def rate(bytes_per_s: float | None) -> SafeString:
+    """Bytes per second with a unit, for single figures and columns of different sizes."""
+    if bytes_per_s is None:
+        return unknown()
+    if not bytes_per_s:
+        return mark_safe('<span class="zero">0</span>')
+    return format_html("{}/s", size_text(bytes_per_s))
+
+
 AT_LEAST_REASON = gettext_lazy(
     "A lower bound: the record is older than the console's first observation of this partition."
 )

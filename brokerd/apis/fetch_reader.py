@@ -17,7 +17,7 @@ from brokerd.apis.fetch_sessions import Key, PartitionRequest
 from brokerd.apis.history_reads import HistoryReader
 from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.net.loop import Loop
-from brokerd.replication.replica import Replica
+from brokerd.replication.replica import TO_CONSUMERS, Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Bucket, Throttles
 from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
@@ -222,8 +222,7 @@ class FetchReader:
                 nothing_yet = nothing_yet and not data.seed
                 continue
             if condition is FetchCondition.HISTORY:
-                with waiting():
-                    left -= self._history.read(replica, read, limit, left, nothing_yet)
+                left -= self._read_history(replica, read, limit, left, nothing_yet)
                 nothing_yet = nothing_yet and not read.served
                 continue
             if found.diverging is not None:
@@ -260,10 +259,18 @@ class FetchReader:
                     data.aborted_transactions = aborted
                 count = sum(r.length for r in regions)
                 left -= count
+                replica.sent_bytes[follower is not None] += count
                 if bucket is not None:
                     bucket.spend(count, self._loop.now.mono_ms)
                 nothing_yet, read.served = False, True
         return out
+
+    def _read_history(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
+        """Records below the local log, for a consumer. Returns their bytes."""
+        with waiting():
+            count = self._history.read(replica, read, limit, left, nothing_yet)
+        replica.sent_bytes[TO_CONSUMERS] += count
+        return count
 
     def _remote_seed(self, replica: Replica, data: FetchResponse.PartitionData) -> None:
         """Add the bootstrap snapshot for a follower whose next records are only in the remote store, as soon as it was read."""

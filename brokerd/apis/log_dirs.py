@@ -111,6 +111,10 @@ class LogDirsApi:
             described = DescribeLogDirsResponse.DescribeLogDirsPartition(
                 partition_index=index, partition_size=replica.log.size_bytes, offset_lag=lag, is_future_key=False
             )
+            if body.traffic:
+                described.bytes_in, described.bytes_out = replica.bytes_in, replica.bytes_out
+                described.replication_bytes_in = replica.replication_bytes_in
+                described.replication_bytes_out = replica.replication_bytes_out
             found[self._partitions.log_dirs.of(replica.log.folder)].setdefault(replica.topic, []).append(described)
             move = self._relocations.under_way.get(replica.tp)
             if move is not None and not move.cancelled:

@@ -19,6 +19,7 @@ from brokerd.config.share_groups import ShareGroupConfig
 from brokerd.net.loop import Loop
 from brokerd.net.request import Handler, Request
 from brokerd.replication.purgatory import DelayedOperation, WaitingFetches
+from brokerd.replication.replica import TO_CONSUMERS
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType
 from brokerd.sharing.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, ShareSessions
@@ -265,6 +266,7 @@ class ShareFetchApi:
             session.fetched(tp)
             stop = True
             bytes_left -= len(fetched.data)
+            shared.replica.sent_bytes[TO_CONSUMERS] += len(fetched.data)
             records_left -= sum(a.last - a.first + 1 for a in fetched.acquired)
             if bytes_left <= 0 or records_left <= 0:
                 break

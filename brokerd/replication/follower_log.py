@@ -90,11 +90,13 @@ class FollowerLogs:
             if len(records):
                 if replica.log.starts_within(records) and not self._may_truncate(replica, -1):
                     return False
+                written = replica.log.written_bytes
                 try:
                     replica.log.append_fetched(memoryview(records), now)
                 except (DiskFull, FetchRefused) as e:
                     replica.set_append_problem(str(e))
                     return False
+                replica.replication_bytes_in += replica.log.written_bytes - written
                 replica.set_append_problem(None)
                 self._partitions.request_flush(replica)
             before = replica.core.high_watermark

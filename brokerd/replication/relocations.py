@@ -288,6 +288,7 @@ class Relocations:
         replica.flush_suspended = replica.moving = False
         future.config, future.producers, future.epochs = replica.config, live.producers, live.epochs
         future.producer_expiration_ms = live.producer_expiration_ms
+        future.written_bytes = live.written_bytes  # the copied bytes are no traffic of the partition
         replica.log = future
         self._dirs.of(old).replica_count -= 1
         move.target.replica_count += 1

@@ -17,6 +17,9 @@ from brokerd.storage.log import Log
 
 log = logging.getLogger(__name__)
 
+TO_CONSUMERS, TO_FOLLOWERS = 0, 1
+"""Positions in `Replica.sent_bytes`."""
+
 
 class Replica:
     """One partition replica on this broker."""
@@ -34,6 +37,8 @@ class Replica:
         "needs_bootstrap",
         "offline_reason",
         "remote",
+        "replication_bytes_in",
+        "sent_bytes",
         "topic",
         "tp",
         "truncation_pending",
@@ -55,11 +60,28 @@ class Replica:
         """The lowest offset that a history replica has reported. -1: unknown."""
         self.remote: RemoteView | None = None
         """On the leader of a partition with tiered storage: its remote records."""
+        self.replication_bytes_in = 0
+        """Bytes of record batches that were copied from the leader since the replica was opened."""
+        self.sent_bytes = [0, 0]
+        """Bytes of record batches that were sent since the replica was opened: TO_CONSUMERS, TO_FOLLOWERS."""
         self._hw_key, self._end_key = object(), object()
 
     @property
     def leads(self) -> bool:
         return self.core.role is Role.LEADER and self.offline_reason is None
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that were appended on this broker as leader since the replica was opened. Derived, so that an append costs nothing for it."""
+        return self.log.written_bytes - self.replication_bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        return self.sent_bytes[TO_CONSUMERS]
+
+    @property
+    def replication_bytes_out(self) -> int:
+        return self.sent_bytes[TO_FOLLOWERS]
 
     @property
     def observes(self) -> bool:

@@ -27,7 +27,16 @@ from controlplane.selectors import brokers, forecasts, restarts
 from controlplane.services import Rejected, moves
 from controlplane.services import brokers as services
 
-BROKER_CHARTS = ("produce_p99_ms", "disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync")
+BROKER_CHARTS = (
+    "produce_p99_ms",
+    "bytes_in_per_s",
+    "bytes_out_per_s",
+    "replication_bytes_in_per_s",
+    "disk_used_bytes",
+    "size_bytes",
+    "replicas_in_sync",
+    "replicas_out_of_sync",
+)
 
 IMMEDIATE: dict[str, ImmediateAction] = {
     "cordon": ImmediateAction(

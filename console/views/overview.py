@@ -15,6 +15,14 @@ from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.next_steps import next_steps
 
 INCIDENTS_SHOWN = 5
+CLUSTER_CHARTS = (
+    "records_per_s",
+    "bytes_in_per_s",
+    "bytes_out_per_s",
+    "lag_records",
+    "size_bytes",
+    "under_replicated",
+)
 SHOWN = 8
 """Rows of each panel. A link shows all rows."""
 
@@ -49,9 +57,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "lagging": lazy(groups.group_list, sort="-lag_records", per_page=SHOWN),
             "moves": lazy(moves.move_list, state=moves.UNFINISHED, per_page=SHOWN),
             "changes": lazy(changes.change_list, per_page=SHOWN, reads=False),
-            "h": lazy(
-                page_charts, request, "cluster", "records_per_s", "lag_records", "size_bytes", "under_replicated"
-            ),
+            "h": lazy(page_charts, request, "cluster", *CLUSTER_CHARTS),
         },
         nav="overview",
     )

@@ -230,7 +230,7 @@ def adopt(request: HttpRequest, topic_id: UUID) -> HttpResponse:
     return redirect_to("topic", row.name)
 
 
-PARTITION_CHARTS = ("records_per_s", "size_bytes", "replicas_in_sync")
+PARTITION_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes", "replicas_in_sync")
 
 
 @viewer_required

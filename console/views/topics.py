@@ -31,8 +31,9 @@ STATES = {
     "moving": gettext_lazy("Reassigning"),
     "drift": gettext_lazy("Drift"),
 }
-COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Size, MB|Cleanup policy"
+COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|Records in /s|Bytes in /s|Bytes out /s|Size, MB|Cleanup policy"
 """The columns of the list that a user can hide, in order."""
+TOPIC_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 DRIFT_SHOWN_MAX = 50
 """Topics out of sync with their declared state that a page shows; it counts the rest. After a restore it may be all topics."""
 TABS = {
@@ -107,7 +108,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "has_dead_letters": lazy(dead_letters.dead_letter_topic, name),
         "has_delayed_messages": lazy(delayed_messages.front_topic, name),
         "has_half_messages": lazy(half_messages.front_topic, name),
-        "h": lazy(page_charts, request, f"topic:{name}", "records_per_s", "size_bytes"),
+        "h": lazy(page_charts, request, f"topic:{name}", *TOPIC_CHARTS),
         "storage": lazy(remote_sizes.topic_storage, name),
         "drift": next((d for d in topics.drift_list() if d.name == name), None)
         if detail.row.state == "drift"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.wire import messages as m
@@ -31,6 +32,16 @@ class RemoteSample:
     local_only: int
     copying: int
     read: int
+
+
+class TrafficCounters(NamedTuple):
+    """Bytes of record batches of one replica since its broker opened it: appended as leader, sent to consumers, copied from the leader, sent to
+    followers. Kafka's BytesIn, BytesOut, ReplicationBytesIn, ReplicationBytesOut."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    replication_bytes_in: int = 0
+    replication_bytes_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,8 @@ class BrokerSample:
     """Of the partitions with tiered storage that the broker leads; None: not requested."""
     share_groups: tuple[DescribedShareGroup, ...] | None = ()
     """None: not answered in time."""
+    traffic: Mapping[Key, TrafficCounters] | None = None
+    """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
 
 
 def sample_broker(
@@ -105,6 +118,7 @@ def sample_broker(
         stable=list_offsets(connection, waiting, LATEST, READ_COMMITTED) if waiting else {},
         produce_counts=led.produce_counts,
         remote=led.remote,
+        traffic=directories.traffic,
     )
 
 
@@ -166,12 +180,15 @@ class _Directories:
     slow: tuple[str, ...] = ()
     hung: tuple[str, ...] = ()
     probe_ms: Mapping[str, int] = field(default_factory=dict)
+    traffic: dict[Key, TrafficCounters] | None = None
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
     """(size, records behind or None before the first fetch) of each replica, (total, free) bytes of the directory with most free space (a
     replica is in one directory), and the failed, slow and hung directories."""
-    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None, disks=True))
+    answer = connection.call(
+        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True)
+    )
     sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
     replicas = {
@@ -181,6 +198,15 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
         for p in topic.partitions
         if not p.is_future_key
     }
+    traffic = {
+        (topic.name, p.partition_index): TrafficCounters(
+            p.bytes_in, p.bytes_out, p.replication_bytes_in, p.replication_bytes_out
+        )
+        for result in sound
+        for topic in result.topics
+        for p in topic.partitions
+        if p.bytes_in or p.bytes_out or p.replication_bytes_in or p.replication_bytes_out
+    }
     return _Directories(
         replicas,
         max(volumes, key=lambda v: v[1], default=None),
@@ -188,4 +214,5 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
         slow=tuple(r.log_dir for r in sound if r.health == DiskHealth.SLOW),
         hung=tuple(r.log_dir for r in answer.results if r.health == DiskHealth.HUNG),
         probe_ms={r.log_dir: r.probe_ms for r in answer.results if r.probe_ms >= 0},
+        traffic=traffic,
     )

@@ -40,6 +40,7 @@ class Unit(StrEnum):
     RECORDS = "records"
     RECORDS_PER_S = "records/s"
     BYTES = "bytes"
+    BYTES_PER_S = "bytes/s"
     SECONDS = "s"
     MILLISECONDS = "ms"
     PARTITIONS = "partitions"
@@ -57,6 +58,9 @@ class HistoryFigure:
 FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
     HistorySubject.CLUSTER: (
         HistoryFigure("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
+        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
+        HistoryFigure("replication_bytes_in_per_s", Unit.BYTES_PER_S, "Replication bytes in per second"),
         HistoryFigure("lag_records", Unit.RECORDS, "Lag of all groups, records"),
         HistoryFigure("size_bytes", Unit.BYTES, "Size, bytes"),
         HistoryFigure("under_replicated", Unit.PARTITIONS, "Under-replicated partitions"),
@@ -64,6 +68,8 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
     ),
     HistorySubject.TOPIC: (
         HistoryFigure("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
+        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
         HistoryFigure("size_bytes", Unit.BYTES, "Size, bytes"),
     ),
     HistorySubject.GROUP: (
@@ -77,6 +83,10 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
     ),
     HistorySubject.BROKER: (
         HistoryFigure("produce_p99_ms", Unit.MILLISECONDS, "Produce latency p99, ms"),
+        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
+        HistoryFigure("replication_bytes_in_per_s", Unit.BYTES_PER_S, "Replication bytes in per second"),
+        HistoryFigure("replication_bytes_out_per_s", Unit.BYTES_PER_S, "Replication bytes out per second"),
         HistoryFigure("disk_used_bytes", Unit.BYTES, "Disk used, bytes"),
         HistoryFigure("size_bytes", Unit.BYTES, "Size of its replicas, bytes"),
         HistoryFigure("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),
@@ -85,6 +95,8 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
     ),
     HistorySubject.PARTITION: (
         HistoryFigure("records_per_s", Unit.RECORDS_PER_S, "Records in per second"),
+        HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
+        HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
         HistoryFigure("size_bytes", Unit.BYTES, "Size on the leader, bytes"),
         HistoryFigure("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),
     ),

@@ -107,6 +107,12 @@ class Broker(models.Model):
         null=True, help_text="Size of its log directory with the most free space, in bytes."
     )
     free_bytes = models.BigIntegerField(null=True, help_text="Free space of that log directory, in bytes.")
+    bytes_in_per_s = models.FloatField(null=True, help_text="Bytes per second that clients produce to it.")
+    bytes_out_per_s = models.FloatField(null=True, help_text="Bytes per second that it sends to consumers.")
+    replication_bytes_in_per_s = models.FloatField(
+        null=True, help_text="Bytes per second that it copies as a follower."
+    )
+    replication_bytes_out_per_s = models.FloatField(null=True, help_text="Bytes per second that it sends to followers.")
     replicas_on_disk = models.PositiveIntegerField(
         null=True,
         verbose_name="replicas reported",
@@ -152,6 +158,15 @@ class ObservedTopic(models.Model):
     )
     records = models.BigIntegerField(null=True)
     records_per_s = models.FloatField(null=True, help_text="Records per second, over all partitions.")
+    bytes_in_per_s = models.FloatField(
+        null=True, help_text="Bytes per second that clients produce, over all partitions."
+    )
+    bytes_out_per_s = models.FloatField(
+        null=True, help_text="Bytes per second that are sent to consumers, over all partitions."
+    )
+    replication_bytes_in_per_s = models.FloatField(
+        null=True, help_text="Bytes per second that followers copy, over all partitions."
+    )
     observed_at = models.DateTimeField()
 
     class Meta:
@@ -203,6 +218,8 @@ class Partition(models.Model):
     start_offset = models.BigIntegerField(null=True)
     end_offset = models.BigIntegerField(null=True)
     size_bytes = models.BigIntegerField(null=True, help_text="Bytes on the leader.")
+    bytes_in_per_s = models.FloatField(null=True, help_text="Bytes per second that clients produce.")
+    bytes_out_per_s = models.FloatField(null=True, help_text="Bytes per second that are sent to consumers.")
     sampled_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField()
 

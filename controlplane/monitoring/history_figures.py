@@ -12,13 +12,19 @@ from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
 from controlplane.domain.throttle import p99
 from controlplane.monitoring.projection import broker_sums
-from controlplane.monitoring.samples import MetricsCache
+from controlplane.monitoring.samples import BROKER_RATES, MetricsCache
 
 GROUP_MS_MAX = 30_000
 """Milliseconds since the last sample of a group, after which its figures are unknown. A sampling round takes up to 13 s."""
 
 PARTITIONS_MAX = 2_000
-"""Partitions of a cluster up to which figures of single partitions are recorded. They need 200 MB at most."""
+"""Partitions of a cluster up to which figures of single partitions are recorded. They need 350 MB at most."""
+
+TOPIC_RATES, CLUSTER_RATES = BROKER_RATES[:2], BROKER_RATES[:3]
+"""Over all brokers, as many bytes are sent for replication as received. Topics have no figure of replication."""
+
+TOPICS_MAX = 5_000
+"""Topics of a cluster up to which rates of bytes of single topics are recorded: two more series for each."""
 
 SeriesKey = tuple[str, str]
 """(subject, figure)."""
@@ -44,6 +50,8 @@ class HistoryFigures:
         yield from self._cluster(image, metrics, stale, now_ms)
         for name, figures in metrics.topics.items():
             yield f"topic:{name}", "records_per_s", None if name in stale else figures.records_per_s
+            for rate in TOPIC_RATES if len(metrics.topics) <= TOPICS_MAX else ():
+                yield f"topic:{name}", rate, None if name in stale else getattr(figures, rate)
             yield f"topic:{name}", "size_bytes", None if figures.size_as_of_ms is not None else figures.size_bytes
         for name, group in metrics.groups.items():
             if now_ms - group.at_ms > GROUP_MS_MAX:
@@ -71,6 +79,9 @@ class HistoryFigures:
             if g.lag_records is not None and now_ms - g.at_ms <= GROUP_MS_MAX
         ]
         yield "cluster", "records_per_s", sum(rates) if rates else None
+        traffic = metrics.traffic.cluster(stale)
+        for figure, rate in zip(CLUSTER_RATES, traffic.values if traffic else (), strict=False):
+            yield "cluster", figure, rate
         yield "cluster", "size_bytes", sum(sizes) if sizes else None
         yield "cluster", "lag_records", sum(lags) if lags else None
         states = [s for _, _, s in image.each_partition()]
@@ -99,6 +110,9 @@ class HistoryFigures:
             before_ms, before = self._ends.get(key, (now_ms, 0))
             if now_ms > before_ms and offsets[1] >= before:
                 yield subject, "records_per_s", (offsets[1] - before) * 1000 / (now_ms - before_ms)
+            if (traffic := metrics.traffic.partitions.get(key)) is not None:
+                yield subject, "bytes_in_per_s", traffic.bytes_in
+                yield subject, "bytes_out_per_s", traffic.bytes_out
             yield subject, "size_bytes", metrics.size_of(key, state.leader)
         self._ends = ends
 
@@ -115,6 +129,9 @@ def _brokers(image: Image, metrics: MetricsCache) -> Iterator[tuple[str, str, in
         yield subject, "replicas_out_of_sync", sums.replicas_out_of_sync
         if not metrics.answered.get(broker_id):
             continue
+        traffic = metrics.traffic.broker(broker_id)
+        for figure, rate in zip(BROKER_RATES, traffic.values if traffic else (), strict=False):
+            yield subject, figure, rate
         nothing = 0 if metrics.replica_counts.get(broker_id) == 0 else None
         yield subject, "size_bytes", sizes.get(broker_id, nothing)
         if broker_id in metrics.space:

@@ -15,13 +15,14 @@ CLUSTER = "cluster"
 """The overview's figures: what `selectors.overview.overview().as_dict()` returns."""
 BROKERS = "brokers"
 """{"brokers": [{"broker_id", "alive", "leaders", "replicas", "replicas_out_of_sync", "size_bytes", "total_bytes", "free_bytes",
-"disk_alert", "answered", "cordoned", "leads", "replicas_on_disk"}]}: all brokers."""
+"disk_alert", "answered", "cordoned", "leads", "replicas_on_disk"}]}: all brokers. Also the four rates of bytes
+(`samples.BROKER_RATES`), where they are known."""
 PARTITIONS = "partitions"
 """{"topic": name, "topic_id": id, "partitions": [{"index", "leader", "leader_epoch", "replicas", "isr", "adding", "removing",
-"down", "min_isr", "start_offset", "end_offset", "size_bytes"}]}: only those that changed. `down`: replicas whose broker is down."""
+"down", "min_isr", "start_offset", "end_offset", "size_bytes", "bytes_in_per_s", "bytes_out_per_s"}]}: only those that changed. `down`: replicas whose broker is down."""
 TOPICS = "topics"
 """{"topics": [{"name", "partitions", "under_replicated", "under_min_isr", "offline", "reassigning", "not_preferred", "internal", "size_bytes",
-"size_as_of_ms", "records", "records_per_s"}], "gone": [name]}."""
+"size_as_of_ms", "records", "records_per_s", "bytes_in_per_s", "bytes_out_per_s", "replication_bytes_in_per_s"}], "gone": [name]}."""
 GROUPS = "groups"
 """{"groups": [{"group_id", "state", "member_count", "lag_records", "lag_ms_max", "lag_at_least", "status", "consumed_per_s",
 "produced_per_s", "lost_records", "retention_partition", "retention_in_s", "retention_limit", "retention_at_most"}], "gone": [group_id]}: those

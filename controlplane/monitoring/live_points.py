@@ -10,12 +10,31 @@ from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
 
 FED = {
-    HistorySubject.CLUSTER: ("records_per_s", "lag_records", "size_bytes", "under_replicated", "offline"),
-    HistorySubject.TOPIC: ("records_per_s", "size_bytes"),
+    HistorySubject.CLUSTER: (
+        "records_per_s",
+        "bytes_in_per_s",
+        "bytes_out_per_s",
+        "replication_bytes_in_per_s",
+        "lag_records",
+        "size_bytes",
+        "under_replicated",
+        "offline",
+    ),
+    HistorySubject.TOPIC: ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes"),
     HistorySubject.GROUP: ("lag_records", "lag_s", "consumed_per_s"),
     HistorySubject.SHARE_GROUP: ("lag_records", "member_count"),
-    HistorySubject.BROKER: ("disk_used_bytes", "size_bytes", "replicas_in_sync", "replicas_out_of_sync", "leaders"),
-    HistorySubject.PARTITION: ("size_bytes", "replicas_in_sync"),
+    HistorySubject.BROKER: (
+        "bytes_in_per_s",
+        "bytes_out_per_s",
+        "replication_bytes_in_per_s",
+        "replication_bytes_out_per_s",
+        "disk_used_bytes",
+        "size_bytes",
+        "replicas_in_sync",
+        "replicas_out_of_sync",
+        "leaders",
+    ),
+    HistorySubject.PARTITION: ("bytes_in_per_s", "bytes_out_per_s", "size_bytes", "replicas_in_sync"),
 }
 """Figures that live updates have. A chart of another one ends with its last recorded value."""
 

@@ -19,7 +19,7 @@ from controlplane.monitoring import live_events
 from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference, broker_sums
-from controlplane.monitoring.samples import Changed, MetricsCache
+from controlplane.monitoring.samples import BROKER_RATES, Changed, MetricsCache
 from controlplane.selectors.topic_configs import min_insync
 
 PARTITIONS_PER_UPDATE = 500
@@ -55,7 +55,7 @@ class LivePublisher:
     def samples(self, changed: Changed, metrics: MetricsCache) -> None:
         """A round of samples was taken."""
         by_topic: dict[str, list[int]] = {}
-        for name, index in changed.offsets | changed.sizes | changed.lagging:
+        for name, index in changed.offsets | changed.sizes | changed.lagging | changed.traffic:
             by_topic.setdefault(name, []).append(index)
         for name, indexes in by_topic.items():
             topic = self._image.topic_named(name)
@@ -156,6 +156,7 @@ class LivePublisher:
             if state is None:
                 continue
             start, end = metrics.offsets.get((name, index), (None, None))
+            rate = metrics.traffic.partitions.get((name, index))
             leader = None if state.leader == NO_LEADER else state.leader
             shapes.append(
                 {
@@ -171,6 +172,8 @@ class LivePublisher:
                     "start_offset": start,
                     "end_offset": end,
                     "size_bytes": metrics.size_of((name, index), state.leader),
+                    "bytes_in_per_s": rate.bytes_in if rate else None,
+                    "bytes_out_per_s": rate.bytes_out if rate else None,
                 }
             )
         for first in range(0, len(shapes), PARTITIONS_PER_UPDATE):
@@ -204,6 +207,9 @@ class LivePublisher:
                     "size_as_of_ms": figures.size_as_of_ms if figures else None,
                     "records": figures.records if figures else None,
                     "records_per_s": figures.records_per_s if figures else None,
+                    "bytes_in_per_s": figures.bytes_in_per_s if figures else None,
+                    "bytes_out_per_s": figures.bytes_out_per_s if figures else None,
+                    "replication_bytes_in_per_s": figures.replication_bytes_in_per_s if figures else None,
                 }
             )
         if shapes or gone:
@@ -225,6 +231,7 @@ class LivePublisher:
                 "total_bytes": metrics.space.get(i, (None, None))[0],
                 "free_bytes": metrics.space.get(i, (None, None))[1],
                 "disk_alert": _disk_alert(metrics, i),
+                **dict(zip(BROKER_RATES, rates.values, strict=True) if (rates := metrics.traffic.broker(i)) else ()),
                 "answered": metrics.answered.get(i),
                 "cordoned": cordoned(s.configs),
                 "leads": not leadership_disabled(s.configs),

@@ -27,11 +27,15 @@ from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partiti
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.monitoring.share_group_samples import ShareGroupSamples
+from controlplane.monitoring.traffic import TrafficCache
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import min_insync
 
 RATE_WINDOW_MS = 10_000
 """Milliseconds over which records per second are averaged."""
+
+BROKER_RATES = ("bytes_in_per_s", "bytes_out_per_s", "replication_bytes_in_per_s", "replication_bytes_out_per_s")
+"""Columns of a broker's row, in the order of `Traffic`."""
 
 
 @dataclass(slots=True)
@@ -42,6 +46,9 @@ class TopicFigures:
     records: int | None = None
     records_per_s: float | None = None
     size_as_of_ms: int | None = None
+    bytes_in_per_s: float | None = None
+    bytes_out_per_s: float | None = None
+    replication_bytes_in_per_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -51,6 +58,7 @@ class Changed:
     offsets: set[Key] = field(default_factory=set)
     sizes: set[Key] = field(default_factory=set)
     lagging: set[Key] = field(default_factory=set)
+    traffic: set[Key] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     groups_gone: set[str] = field(default_factory=set)
@@ -78,6 +86,7 @@ class MetricsCache:
         self.replica_counts_in_rows: dict[int, int] = {}
         """The same number in the rows: a page that reloads because of it must read the new value."""
         self.remote = RemoteSizeCache()
+        self.traffic = TrafficCache()
         self.directories: dict[int, dict[str, Any]] = {}
         """What a broker reports about its log directories, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
@@ -119,6 +128,7 @@ class MetricsCache:
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
         for broker_id in failed:
             self.answered[broker_id] = False
+            self.traffic.forget(broker_id)
         for sample in samples:
             self.answered[sample.broker_id] = True
             for key, value in sample.offsets.items():
@@ -144,6 +154,9 @@ class MetricsCache:
                 self._take_sizes(sample, leaders, changed)
                 self._take_lagging(sample, leaders, changed)
             self.remote.take(sample, leaders)
+            self.traffic.take(sample)
+        if failed or any(s.traffic is not None for s in samples):
+            changed.traffic = self.traffic.sum_up(leaders)
         self._forget_gone(leaders, changed)
         self._take_topics(leaders, changed, now_ms)
         facts = self._facts(image)
@@ -242,6 +255,10 @@ class MetricsCache:
             figures = TopicFigures(
                 sizes.get(name), None if name in unknown else records.get(name), None, as_of.get(name)
             )
+            if (traffic := self.traffic.topics.get(name)) is not None:
+                figures.bytes_in_per_s, figures.bytes_out_per_s, figures.replication_bytes_in_per_s, _ = (
+                    traffic.rounded().values
+                )
             if name not in unknown:
                 figures.records_per_s = self._rate(name, ends[name], now_ms)
             if self.topics.get(name) != figures:
@@ -265,7 +282,7 @@ class MetricsCache:
         ids = {t.name: t.topic_id for t in image.topics.values()}
         pks = {
             key: projection.partition_ids[ids[key[0]], key[1]]
-            for key in changed.offsets | changed.sizes | changed.lagging
+            for key in changed.offsets | changed.sizes | changed.lagging | changed.traffic
             if key[0] in ids and (ids[key[0]], key[1]) in projection.partition_ids
         }
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
@@ -285,6 +302,16 @@ class MetricsCache:
                 ],
             )
             self._write_sizes(changed, pks, leaders, now)
+            rates = self.traffic.partitions
+            update_many(
+                Partition,
+                ["bytes_in_per_s", "bytes_out_per_s"],
+                [
+                    ((rate.bytes_in, rate.bytes_out) if (rate := rates.get(k)) else (None, None)) + (pks[k],)
+                    for k in changed.traffic
+                    if k in pks
+                ],
+            )
             self._write_topics(changed, ids)
             self._write_brokers(now)
             self.lags.write(changed.groups, changed.groups_gone, now, settled=self.settled)
@@ -322,6 +349,9 @@ class MetricsCache:
                     size_bytes=figures.size_bytes,
                     records=figures.records,
                     records_per_s=figures.records_per_s,
+                    bytes_in_per_s=figures.bytes_in_per_s,
+                    bytes_out_per_s=figures.bytes_out_per_s,
+                    replication_bytes_in_per_s=figures.replication_bytes_in_per_s,
                     size_as_of=None
                     if figures.size_as_of_ms is None
                     else datetime.fromtimestamp(figures.size_as_of_ms / 1000, UTC),
@@ -333,7 +363,11 @@ class MetricsCache:
             for broker_id, (size, _) in by_broker.items():
                 totals[broker_id] = totals.get(broker_id, 0) + size
         for broker_id, answered in self.answered.items():
-            values: dict[str, Any] = {"answered": answered}
+            rates = self.traffic.broker(broker_id)
+            values: dict[str, Any] = {
+                "answered": answered,
+                **dict(zip(BROKER_RATES, rates.values if rates else (None,) * len(BROKER_RATES), strict=True)),
+            }
             if answered:
                 nothing = 0 if self.replica_counts.get(broker_id) == 0 else None
                 values |= {"sampled_at": now, "size_bytes": totals.get(broker_id, nothing)}

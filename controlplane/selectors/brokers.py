@@ -47,6 +47,10 @@ class BrokerRow:
     size_bytes: int | None
     total_bytes: int | None
     free_bytes: int | None
+    bytes_in_per_s: float | None
+    bytes_out_per_s: float | None
+    replication_bytes_in_per_s: float | None
+    replication_bytes_out_per_s: float | None
     disk_alert: str
     leaders_skew_pct: float | None
     replicas_skew_pct: float | None
@@ -136,6 +140,10 @@ def broker_list() -> list[BrokerRow]:
             size_bytes=b.size_bytes,
             total_bytes=b.total_bytes,
             free_bytes=b.free_bytes,
+            bytes_in_per_s=b.bytes_in_per_s,
+            bytes_out_per_s=b.bytes_out_per_s,
+            replication_bytes_in_per_s=b.replication_bytes_in_per_s,
+            replication_bytes_out_per_s=b.replication_bytes_out_per_s,
             disk_alert=str(disk_severity(b.total_bytes, b.free_bytes, thresholds) or ""),
             leaders_skew_pct=skew(b.leaders, [x.leaders for x in living]) if b.alive else None,
             replicas_skew_pct=skew(b.replicas, [x.replicas for x in living]) if b.alive else None,

@@ -75,6 +75,9 @@ class Overview:
     brokers_sized: int
     records: int | None
     records_per_s: float | None
+    bytes_in_per_s: float | None
+    bytes_out_per_s: float | None
+    replication_bytes_in_per_s: float | None
     groups: int
     lag_records: int | None
     lag_ms_max: int | None
@@ -108,6 +111,9 @@ def overview() -> Overview:
         size_as_of=Min("size_as_of"),
         records=Sum("records"),
         records_per_s=Sum("records_per_s"),
+        bytes_in_per_s=Sum("bytes_in_per_s"),
+        bytes_out_per_s=Sum("bytes_out_per_s"),
+        replication_bytes_in_per_s=Sum("replication_bytes_in_per_s"),
     )
     groups = ConsumerGroup.objects.aggregate(
         total=Count("pk"),
@@ -151,6 +157,9 @@ def overview() -> Overview:
         brokers_sized=brokers["sized"],
         records=topics["records"],
         records_per_s=topics["records_per_s"],
+        bytes_in_per_s=topics["bytes_in_per_s"],
+        bytes_out_per_s=topics["bytes_out_per_s"],
+        replication_bytes_in_per_s=topics["replication_bytes_in_per_s"],
         groups=groups["total"],
         lag_records=groups["records"],
         lag_ms_max=groups["ms"],

@@ -58,6 +58,8 @@ class PartitionRow:
     end_offset: int | None
     records: int | None
     size_bytes: int | None
+    bytes_in_per_s: float | None
+    bytes_out_per_s: float | None
     replica_rows: list[ReplicaOf]
     down: list[int]
     min_isr: int
@@ -69,6 +71,8 @@ PARTITION_COLUMNS = {
     "index": "index",
     "leader": "leader",
     "size_bytes": "size_bytes",
+    "bytes_in_per_s": "bytes_in_per_s",
+    "bytes_out_per_s": "bytes_out_per_s",
     "end_offset": "end_offset",
     "topic": "topic__name",
 }
@@ -199,6 +203,8 @@ def _partition_row(p: Partition, known: out_of_sync.ReportedReplicas, defaults: 
         end_offset=p.end_offset,
         records=None if p.start_offset is None or p.end_offset is None else p.end_offset - p.start_offset,
         size_bytes=p.size_bytes,
+        bytes_in_per_s=p.bytes_in_per_s,
+        bytes_out_per_s=p.bytes_out_per_s,
         replica_rows=[_replica(p, b, replicas.get(b), known) for b in p.replicas],
         down=[b for b in p.replicas if b in known.down],
         min_isr=_min_isr(p, defaults),

@@ -177,11 +177,17 @@ _BEHIND = ExpressionWrapper(F("produced_per_s") - F("consumed_per_s"), output_fi
 _LAG_S = ExpressionWrapper(F("lag_ms_max") / 1000.0, output_field=FloatField())
 _DISK = ExpressionWrapper(100.0 * (F("total_bytes") - F("free_bytes")) / F("total_bytes"), output_field=FloatField())
 _LIVE = Broker.objects.filter(alive=True)
+_PARTITIONS = Partition.objects.annotate(top_name=F("topic__name"))
+_TRAFFIC = (("bytes_in_per_s", "Bytes in per second"), ("bytes_out_per_s", "Bytes out per second"))
 
 READS: dict[TopFigure, Read] = {
     TopFigure(TopOf.TOPICS, "records_per_s", "Records in per second", TopUnit.RECORDS_PER_S): _column(
         _TOPICS, "topic", "name", "records_per_s"
     ),
+    **{
+        TopFigure(TopOf.TOPICS, by, label, TopUnit.BYTES_PER_S): _column(_TOPICS, "topic", "name", by)
+        for by, label in (*_TRAFFIC, ("replication_bytes_in_per_s", "Replication bytes in per second"))
+    },
     TopFigure(TopOf.TOPICS, "size_bytes", "Size", TopUnit.BYTES): _column(_TOPICS, "topic", "name", "size_bytes"),
     TopFigure(TopOf.TOPICS, "growth_bytes_per_s", "Growth in the last hour", TopUnit.BYTES_PER_S): _growth,
     TopFigure(TopOf.TOPICS, "records", "Records", TopUnit.RECORDS): _column(_TOPICS, "topic", "name", "records"),
@@ -189,8 +195,12 @@ READS: dict[TopFigure, Read] = {
         _TOPICS, "topic", "name", "partition_count"
     ),
     TopFigure(TopOf.PARTITIONS, "size_bytes", "Size", TopUnit.BYTES): _column(
-        Partition.objects.annotate(top_name=F("topic__name")), "partition", "pk", "size_bytes"
+        _PARTITIONS, "partition", "pk", "size_bytes"
     ),
+    **{
+        TopFigure(TopOf.PARTITIONS, by, label, TopUnit.BYTES_PER_S): _column(_PARTITIONS, "partition", "pk", by)
+        for by, label in _TRAFFIC
+    },
     TopFigure(TopOf.PARTITIONS, "skew_pct", "Size, of the mean of the topic", TopUnit.PERCENT): _skew,
     TopFigure(TopOf.GROUPS, "lag_records", "Lag", TopUnit.RECORDS): _column(
         ConsumerGroup.objects.all(), "group", "group_id", "lag_records"
@@ -206,6 +216,14 @@ READS: dict[TopFigure, Read] = {
     ),
     TopFigure(TopOf.BROKERS, "leaders", "Leaders", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "leaders"),
     TopFigure(TopOf.BROKERS, "replicas", "Replicas", TopUnit.COUNT): _column(_LIVE, "broker", "broker_id", "replicas"),
+    **{
+        TopFigure(TopOf.BROKERS, by, label, TopUnit.BYTES_PER_S): _column(_LIVE, "broker", "broker_id", by)
+        for by, label in (
+            *_TRAFFIC,
+            ("replication_bytes_in_per_s", "Replication bytes in per second"),
+            ("replication_bytes_out_per_s", "Replication bytes out per second"),
+        )
+    },
     TopFigure(TopOf.BROKERS, "replicas_out_of_sync", "Replicas out of sync", TopUnit.COUNT): _column(
         Broker.objects.all(), "broker", "broker_id", "replicas_out_of_sync"
     ),
@@ -249,7 +267,7 @@ def top_lists(of: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
 
 def _shape(figure: TopFigure, found: _Found) -> TopList:
     names: dict[str, str] = {}
-    if figure.of is TopOf.PARTITIONS and figure.by == "size_bytes":
+    if figure.of is TopOf.PARTITIONS and figure.by != "skew_pct":
         keys = [int(name) for name, _, _ in found.rows]
         rows = Partition.objects.filter(pk__in=keys).values_list("pk", "topic__name", "index")
         names = {str(pk): f"{topic}:{index}" for pk, topic, index in rows}

@@ -44,6 +44,9 @@ class TopicRow:
     size_as_of: datetime | None
     records: int | None
     records_per_s: float | None
+    bytes_in_per_s: float | None
+    bytes_out_per_s: float | None
+    replication_bytes_in_per_s: float | None
     cleanup_policy: str
     generation: int
     applied_generation: int
@@ -96,6 +99,8 @@ TOPIC_COLUMNS = {
     "size_bytes": "size_bytes",
     "records": "records",
     "records_per_s": "records_per_s",
+    "bytes_in_per_s": "bytes_in_per_s",
+    "bytes_out_per_s": "bytes_out_per_s",
 }
 
 
@@ -301,6 +306,9 @@ def _wanted_row(t: Topic) -> TopicRow:
         size_as_of=None,
         records=None,
         records_per_s=None,
+        bytes_in_per_s=None,
+        bytes_out_per_s=None,
+        replication_bytes_in_per_s=None,
         cleanup_policy=t.configs.get("cleanup.policy", "delete"),
         generation=t.generation,
         applied_generation=t.applied_generation,
@@ -345,6 +353,9 @@ def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
                 size_as_of=seen.size_as_of,
                 records=seen.records,
                 records_per_s=seen.records_per_s,
+                bytes_in_per_s=seen.bytes_in_per_s,
+                bytes_out_per_s=seen.bytes_out_per_s,
+                replication_bytes_in_per_s=seen.replication_bytes_in_per_s,
                 cleanup_policy=seen.configs.get("cleanup.policy", "delete"),
                 generation=row.generation if row is not None else seen.generation,
                 applied_generation=seen.generation,

@@ -188,6 +188,8 @@ class DescribeLogDirsRequest(Struct):
     disks: bool = f("bool", "2+", tag=10_005, tagged="2+")
     # A tag of Weir: the response must also contain the remote sizes of the partitions with tiered storage that this broker leads.
     remote: bool = f("bool", "2+", tag=10_006, tagged="2+")
+    # A tag of Weir: the partitions in the response must also contain their counters of bytes.
+    traffic: bool = f("bool", "2+", tag=10_007, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -200,6 +202,11 @@ class DescribeLogDirsResponse(Struct):
         partition_size: int = f("int64")
         offset_lag: int = f("int64")
         is_future_key: bool = f("bool")
+        # Tags of Weir: bytes of record batches since the replica was opened. `brokerd.replication.replica`.
+        bytes_in: int = f("int64", "2+", tag=10_000, tagged="2+")
+        bytes_out: int = f("int64", "2+", tag=10_001, tagged="2+")
+        replication_bytes_in: int = f("int64", "2+", tag=10_002, tagged="2+")
+        replication_bytes_out: int = f("int64", "2+", tag=10_003, tagged="2+")
 
     @dataclass(slots=True)
     class DescribeLogDirsTopic(Struct):

@@ -80,3 +80,21 @@ def test_followers_read_the_whole_log_and_consumers_what_is_replicated_or_commit
     assert limit(scene.body(), None)(replica) == 7
     committed = limit(scene.body(isolation_level=READ_COMMITTED), None)
     assert committed(scene.harness.replica) == scene.harness.replica.last_stable()
+
+
+def test_bytes_are_counted_for_consumers_and_followers_apart() -> None:
+    scene = Scene()
+    scene.harness.append(3)
+    replica = scene.harness.replica
+    size = replica.log.size_bytes
+    requests: Any = {0: scene.partition_request}
+
+    def read(follower: ReplicaIncarnation | None) -> None:
+        scene.reader.read(scene.body(), requests, follower, 13, lambda n: None, 0)
+
+    assert (replica.bytes_in, replica.bytes_out, replica.replication_bytes_out) == (size, 0, 0)
+    read(None)
+    read(None)
+    assert (replica.bytes_in, replica.bytes_out, replica.replication_bytes_out) == (size, 2 * size, 0)
+    read(ReplicaIncarnation(1, 11))
+    assert (replica.bytes_out, replica.replication_bytes_out, replica.replication_bytes_in) == (2 * size, size, 0)

@@ -20,6 +20,8 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import decode_response, encode_response
 from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from tests.simulation.disk import SimDisk
+from tests.unit.replication.test_relocations import Harness
 
 
 def led(index: int, isr: tuple[int, ...], **followers: Follower) -> Any:
@@ -127,5 +129,24 @@ def test_the_use_of_quotas_is_returned_on_request_and_without_idle_buckets() -> 
         api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
     assert [(u.entity, u.quota, u.per_second) for u in answers[0].quota_use] == [('{"user":"alice"}', PRODUCE, 2_000)]
     assert answers[1].quota_use == []
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+
+
+def test_counters_of_bytes_are_returned_on_request_only() -> None:
+    harness = Harness(SimDisk())
+    harness.append(2)
+    replica = harness.replica
+    replica.sent_bytes[:] = [5, 7]
+    api = LogDirsApi(
+        harness.partitions, SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple
+    )  # type: ignore[arg-type]
+    answers: list[DescribeLogDirsResponse] = []
+    for traffic in (True, False):
+        body = DescribeLogDirsRequest(topics=None, traffic=traffic)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    found = [next(p for r in a.results for t in r.topics for p in t.partitions) for a in answers]
+    counters = [(p.bytes_in, p.bytes_out, p.replication_bytes_in, p.replication_bytes_out) for p in found]
+    assert counters == [(replica.log.size_bytes, 5, 0, 7), (0, 0, 0, 0)]
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])

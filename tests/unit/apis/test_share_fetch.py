@@ -117,6 +117,7 @@ def test_records_are_fetched_and_acknowledged_with_the_next_fetch() -> None:
     scene.written(10)
     first = client.fetch(0)
     assert acquired(first) == [(0, 9, 1)] and first.acquisition_lock_timeout_ms == 30_000
+    assert scene.replica.sent_bytes == [len(part_of(first).records), 0] and scene.replica.sent_bytes[0] > 0
     assert client.fetch(1, (0, 9, ACCEPT)) is None, "the acknowledgement is not durable yet"
     scene.writes[0][1](0)
     (answer,) = client.answers[1:]

@@ -65,6 +65,7 @@ class Scene:
             tp=TP,
             leads=True,
             start_offset=0,
+            sent_bytes=[0, 0],
             core=SimpleNamespace(leader_epoch=4),
             log=log,
             hw_key=lambda: "hw",

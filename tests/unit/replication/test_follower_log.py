@@ -55,6 +55,17 @@ def test_fetched_records_are_appended_and_the_high_watermark_follows() -> None:
     assert harness.replica.core.high_watermark == 7, "never above its own end"
 
 
+def test_copied_bytes_are_not_those_of_clients() -> None:
+    harness = Followed()
+    own = harness.replica.log.size_bytes
+    assert (harness.replica.bytes_in, harness.replica.replication_bytes_in) == (own, 0)
+    harness.fetched(5, hw=6)
+    copied = harness.replica.log.size_bytes - own
+    assert (harness.replica.bytes_in, harness.replica.replication_bytes_in) == (own, copied) and copied > 0
+    harness.fetched(6, hw=7, damaged=True)
+    assert harness.replica.replication_bytes_in == copied, "refused"
+
+
 def test_a_damaged_batch_is_fetched_again_and_reported_until_then() -> None:
     harness = Followed()
     assert not harness.fetched(5, hw=6, damaged=True) and harness.ends == (0, 5)

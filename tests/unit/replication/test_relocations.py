@@ -160,6 +160,7 @@ def test_a_replica_moves_between_directories_during_appends() -> None:
     end = harness.replica.log.end_offset
     assert end > 20 and harness.values() == numbers(end) and harness.replica.core.high_watermark == end
     assert region.file.pread(8, 0), "what is under way to a reader stays readable"
+    assert harness.replica.bytes_in == harness.replica.log.size_bytes, "the copies are no traffic"
     harness.append(5)
     assert checkpoints.read_offsets(harness.disk, B / checkpoints.HIGH_WATERMARKS) == {("t", 0): end}
     again = Harness(harness.disk.killed(), configs={"segment.bytes": "400"})

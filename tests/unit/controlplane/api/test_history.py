@@ -50,7 +50,7 @@ def test_points_are_available_as_csv(rows: None, viewer_client: APIClient) -> No
 @pytest.mark.parametrize(
     ("query", "field", "sentence"),
     [
-        ({"figure": "speed"}, "figure", "records_per_s, size_bytes"),
+        ({"figure": "speed"}, "figure", "records_per_s, bytes_in_per_s"),
         ({"subject": "topics:flights"}, "subject", "topic:NAME"),
         ({"since": "yesterday"}, "since", "since"),
         ({"since": "2001-01-01T00:00:00Z"}, "since", "at most 366 days"),

@@ -68,7 +68,9 @@ class Broker:
                 partition_index=index, partition_size=size, offset_lag=lag, is_future_key=future
             )
 
+        assert body.traffic
         replicas = [partition(0, 500, 0), partition(1, 300, -1), partition(1, 9, 0, future=True)]
+        replicas[0].bytes_in, replicas[0].replication_bytes_out = 9_000, 18_000
         topics = [r.DescribeLogDirsTopic(name="flights", partitions=replicas)]
         return r(
             results=[
@@ -103,6 +105,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     assert (sample.space, sample.failed) == ((2000, 400), ("/c", "/d"))
     assert (sample.slow, sample.hung, sample.probe_ms) == (("/b",), ("/d",), {"/b": 1_500, "/d": 61_000})
     assert sample.lagging == {F0: {3: (70, -1)}} and sample.stable == {F0: 60}
+    assert sample.traffic == {F0: (9_000, 0, 0, 18_000)}, "only replicas with traffic"
 
 
 def test_log_start_offsets_are_requested_with_the_sizes_and_for_new_partitions_only() -> None:

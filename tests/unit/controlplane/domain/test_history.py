@@ -56,6 +56,6 @@ def test_an_unknown_subject_is_rejected(subject: str) -> None:
 
 
 def test_an_unknown_figure_is_rejected_with_those_that_there_are() -> None:
-    with pytest.raises(Rejected, match="records_per_s, size_bytes") as e:
+    with pytest.raises(Rejected, match="records_per_s, bytes_in_per_s") as e:
         figure_of("topic:orders", "lag_records")
     assert e.value.field == "figure"

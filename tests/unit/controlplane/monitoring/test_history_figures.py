@@ -6,7 +6,7 @@ import pytest
 
 from brokerd.cluster.latency_buckets import BOUNDS_MS
 from brokerd.cluster.model import NO_LEADER
-from controlplane.clients.broker_samples import BrokerSample
+from controlplane.clients.broker_samples import BrokerSample, TrafficCounters
 from controlplane.clients.group_samples import GroupSample
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.history import figure_of
@@ -125,3 +125,23 @@ def test_a_share_group_without_a_recent_sample_is_unknown(world: World) -> None:
     found = figures.collect(world.image, metrics, 10_000 + GROUP_MS_MAX)
     assert (found["share_group:workers", "lag_records"], found["share_group:workers", "member_count"]) == (3, 0)
     assert ("share_group:workers", "lag_records") not in figures.collect(world.image, metrics, 10_001 + GROUP_MS_MAX)
+
+
+def test_bytes_in_and_out_of_every_subject(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.topic("flights", (1, 2), (2, 1))
+    metrics, figures = MetricsCache(), HistoryFigures()
+    for at_ms in (0, 10_000):
+        counters = TrafficCounters(at_ms, 3 * at_ms, 0, at_ms), TrafficCounters(0, 0, at_ms, 0)
+        samples = [BrokerSample(b, at_ms, {}, {}, traffic={F0: c}) for b, c in zip((1, 2), counters, strict=True)]
+        metrics.take(samples, {}, world.image, at_ms)
+        found = figures.collect(world.image, metrics, at_ms)
+    for subject in ("cluster", "topic:flights", "broker:1"):
+        assert (found[subject, "bytes_in_per_s"], found[subject, "bytes_out_per_s"]) == (1_000, 3_000)
+    assert found["cluster", "replication_bytes_in_per_s"] == found["broker:2", "replication_bytes_in_per_s"] == 1_000
+    assert found["broker:1", "replication_bytes_out_per_s"] == 1_000
+    monkeypatch.setattr(module, "TOPICS_MAX", 0)
+    assert ("topic:flights", "bytes_in_per_s") not in figures.collect(world.image, metrics, 10_000)
+    monkeypatch.undo()
+    metrics.take([], {2: "no answer"}, world.image, 20_000)
+    found = figures.collect(world.image, metrics, 20_000)
+    assert ("topic:flights", "bytes_in_per_s") not in found and ("broker:2", "bytes_in_per_s") not in found

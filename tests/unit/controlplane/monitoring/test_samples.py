@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from brokerd.cluster.model import NO_LEADER
-from controlplane.clients.broker_samples import BrokerSample
+from controlplane.clients.broker_samples import BrokerSample, TrafficCounters
 from controlplane.clients.group_samples import DescribedMember, GroupSample
 from controlplane.models import (
     Broker,
@@ -13,7 +13,7 @@ from controlplane.models import (
     Partition,
     Replica,
 )
-from controlplane.monitoring.samples import MetricsCache
+from controlplane.monitoring.samples import BROKER_RATES, MetricsCache
 from controlplane.selectors.overview import overview
 from controlplane.selectors.topics import topic_list
 from tests.unit.controlplane.world import World
@@ -112,3 +112,30 @@ def test_sizes_of_a_missing_broker_stay_with_their_age(world: World) -> None:
             "active",
             "offline",
         )
+
+
+def test_rates_of_bytes_become_rows(world: World) -> None:
+    world.topic("flights", (1, 2))
+    metrics = MetricsCache()
+
+    def take(at_ms: int, counters: TrafficCounters, failed: dict[int, str]) -> None:
+        samples = [
+            BrokerSample(1, at_ms, {F0: (0, 100)}, {F0: (700, 0)}, traffic={F0: counters}),
+            BrokerSample(2, at_ms, {}, {F0: (700, 0)}, traffic={F0: TrafficCounters(0, 0, counters.bytes_in, 0)}),
+        ]
+        changed = metrics.take([s for s in samples if s.broker_id not in failed], failed, world.image, at_ms)
+        metrics.write(changed, world.projection, world.image)
+
+    take(0, TrafficCounters(), {})
+    take(10_000, TrafficCounters(20_000, 10_000, 0, 20_000), {})
+    topic, partition = ObservedTopic.objects.get(), Partition.objects.get()
+    assert (partition.bytes_in_per_s, partition.bytes_out_per_s) == (2_000, 1_000)
+    assert (topic.bytes_in_per_s, topic.bytes_out_per_s, topic.replication_bytes_in_per_s) == (2_000, 1_000, 2_000)
+    rates = Broker.objects.filter(broker_id__lt=3).order_by("broker_id").values_list(*BROKER_RATES)
+    assert list(rates) == [(2_000, 1_000, 0, 2_000), (0, 0, 2_000, 0)]
+    o, row = overview(), topic_list().rows[0]
+    assert (o.bytes_in_per_s, o.bytes_out_per_s, o.replication_bytes_in_per_s) == (2_000, 1_000, 2_000)
+    assert (row.bytes_in_per_s, row.bytes_out_per_s) == (2_000, 1_000)
+    take(20_000, TrafficCounters(), {1: "timed out"})
+    assert Partition.objects.get().bytes_in_per_s is None and ObservedTopic.objects.get().bytes_in_per_s is None
+    assert list(rates.all()) == [(None,) * 4, (0, 0, 0, 0)], "unknown is not zero"

@@ -60,3 +60,14 @@ def test_figures_of_topics_are_optional(world: World) -> None:
     ObservedTopic.objects.update(size_bytes=7, records_per_s=1.5)
     assert not any(name.startswith("weir_topic_") for name in samples())
     assert samples(topics=True)["weir_topic_size_bytes"] == {("flights",): 7}
+
+
+def test_bytes_in_and_out_are_exposed(world: World) -> None:
+    world.topic("flights", (1, 2))
+    ObservedTopic.objects.update(bytes_in_per_s=1.5, bytes_out_per_s=4, replication_bytes_in_per_s=3)
+    Broker.objects.filter(broker_id=1).update(bytes_in_per_s=1.5, replication_bytes_out_per_s=3)
+    found = samples(topics=True)
+    assert found["weir_bytes_in_per_second"][()] == 1.5 and found["weir_replication_bytes_per_second"][()] == 3
+    assert found["weir_topic_bytes_out_per_second"] == {("flights",): 4}
+    assert found["weir_broker_bytes_in_per_second"] == {("1",): 1.5}
+    assert found["weir_broker_replication_bytes_out_per_second"] == {("1",): 3}

@@ -117,6 +117,21 @@ def test_clients_and_principals_are_summed(world: World, monkeypatch: pytest.Mon
 def test_unknown_kinds_and_figures_name_the_known_ones(world: World) -> None:
     with pytest.raises(Rejected, match="topics, partitions"):
         top_list("nothing")
-    with pytest.raises(Rejected, match="records_per_s, size_bytes"):
+    with pytest.raises(Rejected, match="records_per_s, bytes_in_per_s"):
         top_list("topics", "nothing")
     assert timedelta(hours=1) == top.GROWTH
+
+
+def test_topics_partitions_and_brokers_by_traffic(world: World) -> None:
+    world.topic("a", (1,), (1,))
+    world.topic("b", (1,))
+    Partition.objects.filter(topic__name="a", index=1).update(bytes_in_per_s=30.0, bytes_out_per_s=0.0)
+    Partition.objects.filter(topic__name="b").update(bytes_in_per_s=90.0, bytes_out_per_s=7.0)
+    for name, rate in (("a", 30.0), ("b", 90.0)):
+        ObservedTopic.objects.filter(name=name).update(bytes_in_per_s=rate, replication_bytes_in_per_s=rate / 3)
+    Broker.objects.filter(broker_id=1).update(replication_bytes_out_per_s=40.0)
+    assert top_list("topics", "bytes_in_per_s").rows[0] == TopRow("b", 90.0, 75.0, "topic:b")
+    assert names("topics", "replication_bytes_in_per_s") == [("b", 30.0), ("a", 10.0)]
+    assert top_list("partitions", "bytes_in_per_s").rows[1] == TopRow("a-1", 30.0, 25.0, "partition:a:1")
+    assert names("partitions", "bytes_out_per_s") == [("b-0", 7.0)]
+    assert names("brokers", "replication_bytes_out_per_s") == [("1", 40.0)]
