@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -156,6 +156,9 @@ pipeline: setup  ## the Spark jobs on a real cluster
 
 lake-kills: setup  ## kill -9 of an archive to the lake at random steps of its commits; rows = records: make lake-kills ROUNDS=100 SEED=1 (options: ARGS='--s3 --postgres', ARGS=--rest)
 	$(BIN)/python -m tests.pipeline.lake_kills --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
+cluster-kills: setup  ## kill -9 of executors, driver and worker of an archive on a standalone Spark master with two workers: make cluster-kills ROUNDS=20 SEED=1
+	$(BIN)/python -m tests.pipeline.cluster_kills --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
 	$(BIN)/python -m bench $(ARGS)

@@ -62,6 +62,12 @@ def test_a_failed_maven_download_is_reported_with_its_reason(tmp_path: Path, mon
     assert not (tmp_path / "kafka-4.3.1" / "complete").exists()
 
 
+def test_an_artifact_may_have_a_classifier() -> None:
+    core = "<groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
+    assert fetch.dependency("a:b:1", alone=False).strip() == f"<dependency>{core}</dependency>"
+    assert f"{core}<classifier>tests</classifier><exclusions>" in fetch.dependency("a:b:1:tests", alone=True)
+
+
 def test_percentiles_are_measured_values() -> None:
     ordered = [float(i) for i in range(1, 1001)]
     assert [percentile(ordered, p) for p in (50, 99, 99.9)] == [500.0, 990.0, 999.0]
