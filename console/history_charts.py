@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +17,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.history import FIGURES, HistorySubject
+from controlplane.domain.history import HistorySubject, figure_of
 from controlplane.monitoring.live_points import FED
 from controlplane.selectors import history
 from controlplane.selectors.history import LakePart
@@ -43,7 +44,7 @@ INPUT_FORMAT = "%Y-%m-%dT%H:%M"
 @dataclass(frozen=True, slots=True)
 class Chart:
     """`points`: [[times in s], [averages]] as JSON, with [greatest values] if `peaks`. `peaks`: a step has several recorded values. `fed`: live updates have
-    the figure. `csv`: address of the same points."""
+    the figure. `csv`: address of the same points. `of`: what of the page's object it is about."""
 
     subject: str
     figure: str
@@ -52,6 +53,7 @@ class Chart:
     peaks: bool
     fed: bool
     csv: str
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,10 @@ class PageCharts:
         return self.until.astimezone(UTC).strftime(INPUT_FORMAT)
 
 
-def page_charts(request: HttpRequest, subject: str, *figures: str) -> PageCharts:
+def page_charts(
+    request: HttpRequest, subject: str, *figures: str, also: Sequence[tuple[str, str, str]] = ()
+) -> PageCharts:
+    """`also`: (subject, figure, what the chart is of) of charts of other subjects."""
     choice, problem = request.GET.get("range", ""), ""
     now = timezone.now()
     if choice not in RANGES:
@@ -110,21 +115,21 @@ def page_charts(request: HttpRequest, subject: str, *figures: str) -> PageCharts
             choice = ""
         except Rejected as error:
             problem = error.reason
-    kind = HistorySubject(subject.partition(":")[0])
-    labels = {f.name: f.label for f in FIGURES[kind]}
-    lines = history.lines([(subject, name) for name in figures], since, until)
+    of = {(other, name): what for other, name, what in also}
+    lines = history.lines([*((subject, name) for name in figures), *of], since, until)
     query = {"since": since.isoformat(), "until": until.isoformat(), "format": "csv"}
     charts = [
         Chart(
-            subject,
+            its,
             name,
-            labels[name],
+            figure_of(its, name).label,
             _points(line),
             line.step_s > STEP_S,
-            name in FED[kind],
-            f"{reverse('api:history')}?{urlencode({'subject': subject, 'figure': name, **query})}",
+            name in FED[HistorySubject(its.partition(":")[0])],
+            f"{reverse('api:history')}?{urlencode({'subject': its, 'figure': name, **query})}",
+            of.get((its, name), ""),
         )
-        for (_, name), line in lines.items()
+        for (its, name), line in lines.items()
     ]
     found = marks(subject, since, until)
     drawn = json.dumps([[int(m.at.timestamp()), m.kind, m.text] for m in found.rows])

@@ -15,6 +15,7 @@ from brokerd.authz.quotas import Quotas
 from brokerd.cluster.model import Now
 from brokerd.net.connection import Connection
 from brokerd.net.request import Request
+from brokerd.net.request_metrics import ApiMetrics
 from brokerd.remote.sizes import RemoteSizes
 from brokerd.replication.produce_latency import ProduceLatency
 from brokerd.replication.relocations import Relocations
@@ -64,8 +65,9 @@ class LogDirsApi:
         quotas: Quotas,
         connections: Callable[[], Iterable[tuple[str, Connection]]],
         remote_sizes: Callable[[], Iterable[RemoteSizes]] = tuple,
+        request_metrics: Callable[[], Iterable[ApiMetrics]] = tuple,
     ) -> None:
-        self._remote_sizes = remote_sizes
+        self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
         self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
         self._auth, self._quotas, self._connections = auth, quotas, connections
 
@@ -143,6 +145,18 @@ class LogDirsApi:
                     read=s.read,
                 )
                 for s in islice(self._remote_sizes(), REMOTE_MAX)
+            ]
+        if body.requests:
+            answer.requests = [
+                DescribeLogDirsResponse.ApiRequests(
+                    name=m.name,
+                    counts=list(m.counts),
+                    sum_seconds=m.sum_s,
+                    greatest_seconds=m.greatest_s,
+                    errors=[DescribeLogDirsResponse.ErrorCount(code=c, count=n) for c, n in sorted(m.errors.items())],
+                )
+                for m in self._request_metrics()
+                if any(m.counts)
             ]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(

@@ -6,11 +6,15 @@ Invariant: each request is answered exactly once, in order. A handler answers im
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Hashable
+from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from brokerd.cluster.model import Now
+from brokerd.cluster.request_buckets import BOUNDS_S
 from brokerd.net.connection import Connection, Slot
+from brokerd.net.request_metrics import ApiMetrics
 from brokerd.net.turns import BROKERS
 from brokerd.security.principals import ANONYMOUS
 from brokerd.wire import framing
@@ -49,14 +53,33 @@ class Session:
 class Request:
     """A request in progress. Call `reply(body)` exactly once; `reply(None)` for a request without a response (acks=0)."""
 
-    __slots__ = ("_connection", "_slot", "amends", "authorization_pending", "body", "header", "session")
+    __slots__ = (
+        "_connection",
+        "_slot",
+        "amends",
+        "authorization_pending",
+        "began_s",
+        "body",
+        "header",
+        "metrics",
+        "session",
+    )
 
     from_privileged_listener = False
     """As in Kafka: True for a request of this broker to itself, which needs no authorization."""
 
-    def __init__(self, connection: Connection, slot: Slot, header: Any, body: Any, session: Session) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        slot: Slot,
+        header: Any,
+        body: Any,
+        session: Session,
+        metrics: ApiMetrics | None = None,
+    ) -> None:
         self._connection, self._slot, self.session = connection, slot, session
         self.header, self.body = header, body
+        self.metrics, self.began_s = metrics, perf_counter()
         self.authorization_pending = False
         """The handler must authorize the request before it replies. Otherwise the connection is closed instead."""
         self.amends: list[Callable[[Any], None]] | None = None
@@ -105,6 +128,8 @@ class Request:
                     amend(body)
             if body is None:
                 self._connection.answer(self._slot, None)
+                if self.metrics is not None:
+                    self._measured(self.metrics)
                 return
             parts = framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
         except Exception:
@@ -113,6 +138,16 @@ class Request:
             self._connection.close()
             return
         self._connection.answer(self._slot, parts)
+        if self.metrics is not None:
+            self._measured(self.metrics)
+            self.metrics.count_errors(body, self.metrics.errors)
+
+    def _measured(self, metrics: ApiMetrics) -> None:
+        seconds = perf_counter() - self.began_s
+        metrics.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        metrics.sum_s += seconds
+        if seconds > metrics.max_s:
+            metrics.max_s = seconds
 
     def reply_parts(self, parts: list[Any]) -> None:
         """Send an encoded response, including its length and header."""
@@ -143,6 +178,8 @@ class Request:
     def from_broker(self) -> None:
         """The request is from another broker: its connection does not use the time slices of clients any more."""
         self._connection.owner = BROKERS
+        if self.metrics is not None:
+            self.metrics = self.metrics.of_followers or self.metrics
 
     @property
     def owner(self) -> Hashable:

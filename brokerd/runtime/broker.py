@@ -28,6 +28,7 @@ from brokerd.maintenance.scrub import SCRUB_INTERVAL_MS, Scrub
 from brokerd.membership.controller_outbox import ControllerOutbox, OutboxContents
 from brokerd.membership.identity import Identity
 from brokerd.membership.membership import Membership
+from brokerd.net import request_metrics
 from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.net.loop import READ
 from brokerd.replication.fetcher_manager import FetcherManager
@@ -271,7 +272,7 @@ class BrokerServer:
             send_to_controller=self.membership.request,
             draw_producer_id=environment.draw_producer_id,
         )
-        self.dispatch.handlers.update(build_handler_registry(parts))
+        self.dispatch.serve(build_handler_registry(parts))
         self.identity.write_in_background()
         self._register_with_loop()
 
@@ -296,6 +297,7 @@ class BrokerServer:
         )
         self.loop.every(METADATA_POSITION_INTERVAL_MS, lambda now: self._note_in_directories())
         self.loop.every(disk_probes.TICK_MS, self.disk_probes.tick)
+        self.loop.every(request_metrics.WINDOW_MS, lambda now: self.dispatch.metrics.rotate())
         self.loop.every(REOPEN_INTERVAL_MS, self.partitions.retry_opening)
         self.loop.every(60_000, lambda now: self.listeners.close_idle(config["connections.max.idle.ms"]))
         self.loop.after_turn.append(self._after_turn)

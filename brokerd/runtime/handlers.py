@@ -131,6 +131,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         b.dispatch.quotas,
         lambda: b.listeners.connections(),
         b.remote_logs.sizes,
+        lambda: b.dispatch.metrics.all(),
     )
     share_offsets = ShareOffsetsApi(b.groups, b.coordinators.persister, b.coordinators.share_send, image, b.auth)
     groups = GroupsApi(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from brokerd.authz.authorizer import Authorizer
@@ -20,6 +20,7 @@ from brokerd.config.broker import BrokerConfig
 from brokerd.config.listeners import ListenerConfig
 from brokerd.net.connection import Connection
 from brokerd.net.request import Handler, Request, Session
+from brokerd.net.request_metrics import RequestMetrics
 from brokerd.security.principals import ANONYMOUS, owner_of, user_of
 from brokerd.wire import apis, framing
 from brokerd.wire.errors import ErrorCode
@@ -39,10 +40,16 @@ class Dispatch:
     ) -> None:
         self._config, self.clock, self.authorizer, self.authenticator = config, clock, authorizer, authenticator
         self.handlers: dict[int, Handler] = {}
+        self.metrics = RequestMetrics()
         self.quotas = Quotas()
         self.requests = 0
         self.failures = 0
         self.malformed = 0
+
+    def serve(self, handlers: Mapping[int, Handler]) -> None:
+        """Handle these APIs, by API key, and measure their requests."""
+        self.handlers.update(handlers)
+        self.metrics = RequestMetrics(self.handlers)
 
     def frame_handler(self, listener: ListenerConfig) -> Callable[[Connection, memoryview], None]:
         """The frame handler of a listener's connections."""
@@ -108,7 +115,7 @@ class Dispatch:
             self._refuse(connection, f"unsupported API: api_key={header.api_key}")
             return
         slot = connection.open_slot()
-        request = Request(connection, slot, header, body, session)
+        request = Request(connection, slot, header, body, session, self.metrics.by_key.get(header.api_key))
         try:
             if self.quotas.active:
                 self._within_quotas(request, handler, len(frame))

@@ -21,6 +21,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.domain.history import FIGURES, HistorySubject
 from controlplane.domain.scope import DrainScope
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, forecasts, restarts
@@ -37,6 +38,16 @@ BROKER_CHARTS = (
     "replicas_in_sync",
     "replicas_out_of_sync",
 )
+
+API_NAME_MAX = 100
+"""Characters of the name of an API."""
+
+
+def _api_charts(api: str) -> list[tuple[str, str]]:
+    """(API, figure): all figures of the chosen one, or the p99 of those that clients and followers wait for."""
+    figures = [f.name for f in FIGURES[HistorySubject.BROKER_API]]
+    return [(api, f) for f in figures] if api else [(n, figures[0]) for n in ("Produce", "FetchConsumer", "Metadata")]
+
 
 IMMEDIATE: dict[str, ImmediateAction] = {
     "cordon": ImmediateAction(
@@ -68,7 +79,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
     row = brokers.broker(broker_id)
     if row is None:
         return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
-    query = request.GET.get("q", "").strip()
+    query, api = request.GET.get("q", "").strip(), request.GET.get("api", "").strip()[:API_NAME_MAX]
     found = lazy(brokers.broker_replicas, broker_id, query=query, **list_options(request, "topic"))
     context = {
         "b": row,
@@ -80,7 +91,15 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "demote_label": _("Move leadership off ({leaders})").format(leaders=row.leaders),
         "drain_label": _("Drain ({replicas} replicas)").format(replicas=row.replicas),
         "restart": lazy(restarts.working_restart),
-        "h": lazy(page_charts, request, f"broker:{broker_id}", *BROKER_CHARTS),
+        "api": api,
+        "requests": lazy(brokers.broker_requests, broker_id),
+        "h": lazy(
+            page_charts,
+            request,
+            f"broker:{broker_id}",
+            *BROKER_CHARTS,
+            also=[(f"broker_api:{broker_id}:{name}", figure, name) for name, figure in _api_charts(api)],
+        ),
         "forecast": lazy(forecasts.forecast_of, f"broker:{broker_id}", forecasts.DISK_FIGURE),
         "immediate": ["uncordon" if row.cordoned else "cordon", "demote" if row.leads else "restore_leadership"],
     }

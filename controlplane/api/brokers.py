@@ -25,6 +25,7 @@ from controlplane.services import brokers as services
 from controlplane.services import log_dirs as log_dir_services
 
 BROKER = serializers.shape(selectors.BrokerRow)
+API = serializers.shape(selectors.ApiRow)
 CONFIGS = serializers.shape(configs.BrokerConfigs)
 LOG_DIRS = page_shape(log_dirs.BrokerLogDirs)
 LOG_DIR_MOVE = serializers.shape(log_dir_services.LogDirMovePreview)
@@ -75,6 +76,13 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     def replicas(self, request: Request, broker_id: int) -> Response:
         self.get_object()
         return self.pages(selectors.replicas_on(broker_id))
+
+    @extend_schema(responses=API(many=True))
+    @action(detail=True, url_path="requests", serializer_class=API, pagination_class=None, filterset_class=None)
+    def requests_by_api(self, request: Request, broker_id: int) -> Response:
+        """The requests to this broker by API: rate, latency and errors of the last seconds, as the cluster monitor stored them."""
+        self.get_object()
+        return self.rows(selectors.broker_requests(broker_id))
 
     @action(detail=True, serializer_class=RESTART)
     def restart(self, request: Request, broker_id: int) -> Response:

@@ -44,6 +44,15 @@ class TrafficCounters(NamedTuple):
     replication_bytes_out: int = 0
 
 
+class ApiSample(NamedTuple):
+    """Requests of one API since the start of the broker: by total time (`brokerd.cluster.request_buckets`), the greatest time of the last minutes in
+    seconds, {error code: number}."""
+
+    counts: tuple[int, ...]
+    greatest_s: float
+    errors: Mapping[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
@@ -74,6 +83,8 @@ class BrokerSample:
     """None: not answered in time."""
     traffic: Mapping[Key, TrafficCounters] | None = None
     """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
+    requests: Mapping[str, ApiSample] = field(default_factory=dict)
+    """By Kafka's name of the API, of those with requests; requested with `replicas`. Empty: not reported."""
 
 
 def sample_broker(
@@ -119,6 +130,7 @@ def sample_broker(
         produce_counts=led.produce_counts,
         remote=led.remote,
         traffic=directories.traffic,
+        requests=directories.requests,
     )
 
 
@@ -181,13 +193,14 @@ class _Directories:
     hung: tuple[str, ...] = ()
     probe_ms: Mapping[str, int] = field(default_factory=dict)
     traffic: dict[Key, TrafficCounters] | None = None
+    requests: dict[str, ApiSample] = field(default_factory=dict)
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
     """(size, records behind or None before the first fetch) of each replica, (total, free) bytes of the directory with most free space (a
     replica is in one directory), and the failed, slow and hung directories."""
     answer = connection.call(
-        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True)
+        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True, requests=True)
     )
     sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
@@ -215,4 +228,8 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
         hung=tuple(r.log_dir for r in answer.results if r.health == DiskHealth.HUNG),
         probe_ms={r.log_dir: r.probe_ms for r in answer.results if r.probe_ms >= 0},
         traffic=traffic,
+        requests={
+            r.name: ApiSample(tuple(r.counts), r.greatest_seconds, {e.code: e.count for e in r.errors})
+            for r in answer.requests
+        },
     )

@@ -34,6 +34,7 @@ class HistorySubject(StrEnum):
     SHARE_GROUP = "share_group"
     BROKER = "broker"
     PARTITION = "partition"
+    BROKER_API = "broker_api"
 
 
 class Unit(StrEnum):
@@ -46,6 +47,8 @@ class Unit(StrEnum):
     PARTITIONS = "partitions"
     REPLICAS = "replicas"
     MEMBERS = "members"
+    REQUESTS_PER_S = "requests/s"
+    ERRORS_PER_S = "errors/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,11 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
         HistoryFigure("size_bytes", Unit.BYTES, "Size on the leader, bytes"),
         HistoryFigure("replicas_in_sync", Unit.REPLICAS, "Replicas in sync"),
     ),
+    HistorySubject.BROKER_API: (
+        HistoryFigure("p99_ms", Unit.MILLISECONDS, "Request latency p99, ms"),
+        HistoryFigure("requests_per_s", Unit.REQUESTS_PER_S, "Requests per second"),
+        HistoryFigure("errors_per_s", Unit.ERRORS_PER_S, "Errors per second"),
+    ),
 }
 
 
@@ -108,7 +116,7 @@ def figure_of(subject: str, name: str) -> HistoryFigure:
     kind, separator, rest = subject.partition(":")
     known = {k.value for k in HistorySubject}
     if kind not in known or (kind == HistorySubject.CLUSTER) != (not separator) or (separator and not rest):
-        forms = "cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX"
+        forms = "cluster, topic:NAME, group:ID, share_group:ID, broker:ID, partition:TOPIC:INDEX, broker_api:ID:API"
         raise Rejected(f"There is no subject {subject!r}. A subject has one of these forms: {forms}.", "subject")
     figures = {f.name: f for f in FIGURES[HistorySubject(kind)]}
     if name not in figures:

@@ -113,6 +113,9 @@ class Broker(models.Model):
         null=True, help_text="Bytes per second that it copies as a follower."
     )
     replication_bytes_out_per_s = models.FloatField(null=True, help_text="Bytes per second that it sends to followers.")
+    requests = models.JSONField(
+        default=list, help_text="Figures of its requests by API; empty: not reported, or the broker did not answer."
+    )
     replicas_on_disk = models.PositiveIntegerField(
         null=True,
         verbose_name="replicas reported",

@@ -65,6 +65,11 @@ class HistoryFigures:
                 yield f"share_group:{name}", "member_count", len(shared.members)
         yield from _brokers(image, metrics)
         yield from self._latencies(metrics)
+        for broker_id, by_api in metrics.requests.by_broker.items():
+            for name, api in by_api.items():
+                yield f"broker_api:{broker_id}:{name}", "p99_ms", api.p99_ms
+                yield f"broker_api:{broker_id}:{name}", "requests_per_s", api.requests_per_s
+                yield f"broker_api:{broker_id}:{name}", "errors_per_s", api.errors_per_s
         if sum(t.partition_count for t in image.topics.values()) <= PARTITIONS_MAX:
             yield from self._partitions(image, metrics, silent, now_ms)
 

@@ -35,6 +35,7 @@ FED = {
         "leaders",
     ),
     HistorySubject.PARTITION: ("bytes_in_per_s", "bytes_out_per_s", "size_bytes", "replicas_in_sync"),
+    HistorySubject.BROKER_API: (),
 }
 """Figures that live updates have. A chart of another one ends with its last recorded value."""
 

@@ -26,6 +26,7 @@ from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
+from controlplane.monitoring.request_figures import RequestFigures
 from controlplane.monitoring.share_group_samples import ShareGroupSamples
 from controlplane.monitoring.traffic import TrafficCache
 from controlplane.selectors import alert_thresholds
@@ -87,6 +88,7 @@ class MetricsCache:
         """The same number in the rows: a page that reloads because of it must read the new value."""
         self.remote = RemoteSizeCache()
         self.traffic = TrafficCache()
+        self.requests = RequestFigures()
         self.directories: dict[int, dict[str, Any]] = {}
         """What a broker reports about its log directories, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
@@ -129,6 +131,7 @@ class MetricsCache:
         for broker_id in failed:
             self.answered[broker_id] = False
             self.traffic.forget(broker_id)
+            self.requests.forget(broker_id)
         for sample in samples:
             self.answered[sample.broker_id] = True
             for key, value in sample.offsets.items():
@@ -155,6 +158,7 @@ class MetricsCache:
                 self._take_lagging(sample, leaders, changed)
             self.remote.take(sample, leaders)
             self.traffic.take(sample)
+            self.requests.take(sample)
         if failed or any(s.traffic is not None for s in samples):
             changed.traffic = self.traffic.sum_up(leaders)
         self._forget_gone(leaders, changed)
@@ -368,6 +372,7 @@ class MetricsCache:
                 "answered": answered,
                 **dict(zip(BROKER_RATES, rates.values if rates else (None,) * len(BROKER_RATES), strict=True)),
             }
+            values["requests"] = [f.stored() for f in self.requests.by_broker.get(broker_id, {}).values()]
             if answered:
                 nothing = 0 if self.replica_counts.get(broker_id) == 0 else None
                 values |= {"sampled_at": now, "size_bytes": totals.get(broker_id, nothing)}

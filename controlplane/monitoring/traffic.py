@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from controlplane.clients.broker_samples import BrokerSample, TrafficCounters
 from controlplane.clients.group_samples import Key
+from controlplane.monitoring.sample_window import SampleWindow
 
 WINDOW_MS = 5_000
 """Least milliseconds between the samples that a rate compares with the newest one: a rate covers one to two of these windows."""
@@ -52,10 +53,9 @@ NONE = Traffic()
 
 @dataclass(slots=True)
 class _OfBroker:
-    """`older`, `newer`: (when, counters) of two samples at least WINDOW_MS apart, `newer` the last one that was kept. `rates`: None = not known yet."""
+    """`rates`: None = not known yet."""
 
-    older: tuple[int, Mapping[Key, TrafficCounters]]
-    newer: tuple[int, Mapping[Key, TrafficCounters]]
+    window: SampleWindow[Mapping[Key, TrafficCounters]]
     rates: dict[Key, Traffic] | None = None
 
 
@@ -71,17 +71,14 @@ class TrafficCache:
         """Apply the sample of one broker. A sample without counters changes nothing."""
         if sample.traffic is None:
             return
-        now = sample.at_ms, sample.traffic
         known = self._brokers.get(sample.broker_id)
         if known is None:
-            self._brokers[sample.broker_id] = _OfBroker(now, now)
+            self._brokers[sample.broker_id] = _OfBroker(SampleWindow(WINDOW_MS, sample.at_ms, sample.traffic))
             return
-        if sample.at_ms - known.newer[0] >= WINDOW_MS:
-            known.older, known.newer = known.newer, now
-        at_ms, before = known.older
-        if sample.at_ms <= at_ms:
+        earlier = known.window.take(sample.at_ms, sample.traffic)
+        if earlier is None:
             return
-        seconds = (sample.at_ms - at_ms) / 1000
+        seconds, before = earlier
         known.rates = {
             key: rate for key, c in sample.traffic.items() if (rate := _rate(before.get(key), c, seconds)) != NONE
         }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.broker_lives import explained
 from brokerd.cluster.cordons import cordoned, leadership_disabled
+from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
@@ -68,6 +70,29 @@ class BrokerRow:
     tail_doubt_reason: str
     tail_doubt_action: str
     can: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRate:
+    """`code`: Kafka's name of the error, or its number if it has none."""
+
+    code: str
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRow:
+    """The requests of one API to a broker in the last seconds. `name`: Kafka's name; FetchConsumer and FetchFollower are apart. Times are total times
+    in ms, from the request to its response, with waiting: percentiles are upper bounds of a histogram, null without requests; `greatest_ms` is of the
+    last one to two minutes."""
+
+    name: str
+    requests_per_s: float
+    p50_ms: float | None
+    p99_ms: float | None
+    greatest_ms: float
+    errors_per_s: float
+    errors: list[ErrorRate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,3 +323,30 @@ def drained_by(scope: Scope) -> list[int]:
     if scope.broker is not None:
         return [scope.broker]
     return list(Broker.objects.filter(rack=scope.rack).order_by("broker_id").values_list("broker_id", flat=True))
+
+
+def broker_requests(broker_id: int) -> list[ApiRow]:
+    """The requests of a broker by API, the most frequent first. Empty if it has not reported them."""
+    stored = Broker.objects.filter(broker_id=broker_id).values_list("requests", flat=True).first() or []
+    return sorted((api_row(r) for r in stored), key=lambda r: (-r.requests_per_s, r.name))
+
+
+def api_row(stored: dict[str, Any]) -> ApiRow:
+    """From the stored figures (`ApiFigures.stored`)."""
+    errors = sorted(stored["errors"].items(), key=lambda e: -e[1])
+    return ApiRow(
+        name=stored["name"],
+        requests_per_s=stored["requests_per_s"],
+        p50_ms=stored["p50_ms"],
+        p99_ms=stored["p99_ms"],
+        greatest_ms=stored["greatest_ms"],
+        errors_per_s=round(sum(rate for _, rate in errors), 3),
+        errors=[ErrorRate(error_name(int(code)), rate) for code, rate in errors],
+    )
+
+
+def error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

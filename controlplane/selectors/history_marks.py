@@ -79,6 +79,8 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
     kind, _, name = subject.partition(":")
     if kind == HistorySubject.PARTITION:
         kind, name = HistorySubject.TOPIC, name.rpartition(":")[0]
+    if kind == HistorySubject.BROKER_API:
+        kind, name = HistorySubject.BROKER, name.partition(":")[0]
     changes = Change.objects.filter(at__range=within).exclude(object_kind="records")
     alerts = Alert.objects.filter(since__range=within)
     events = ClusterEvent.objects.filter(at__range=within, kind__in=list(EVENTS))

@@ -15,6 +15,7 @@ from controlplane.domain.history import HistorySubject
 from controlplane.models import Broker, ConsumerGroup, Move, ObservedTopic
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import open_alerts
+from controlplane.selectors.brokers import error_name
 from controlplane.selectors.history import newest
 from controlplane.selectors.overview import overview
 
@@ -42,6 +43,9 @@ def exposition(*, topics: bool = False) -> bytes:
 
     def of_brokers(name: str) -> Series:
         return [({"broker": b.broker_id}, getattr(b, name)) for b in brokers]
+
+    def of_requests(name: str) -> Series:
+        return [({"broker": b.broker_id, "api": r["name"]}, r[name]) for b in brokers for r in b.requests]
 
     def one(value: float | None) -> Series:
         return [({}, value)]
@@ -111,6 +115,26 @@ def exposition(*, topics: bool = False) -> bytes:
             "weir_broker_replication_bytes_out_per_second",
             "Bytes that the broker sends to followers per second.",
             of_brokers("replication_bytes_out_per_s"),
+        ),
+        (
+            "weir_broker_requests_per_second",
+            "Requests to the broker per second, by API.",
+            of_requests("requests_per_s"),
+        ),
+        (
+            "weir_broker_request_p99_milliseconds",
+            "p99 of the total time of requests by API, with waiting: an upper bound of a histogram.",
+            of_requests("p99_ms"),
+        ),
+        (
+            "weir_broker_request_errors_per_second",
+            "Errors in responses of the broker per second, by API and error.",
+            [
+                ({"broker": b.broker_id, "api": r["name"], "error": error_name(int(code))}, rate)
+                for b in brokers
+                for r in b.requests
+                for code, rate in r["errors"].items()
+            ],
         ),
         ("weir_broker_leaders", "Partitions that the broker leads.", of_brokers("leaders")),
         ("weir_broker_replicas", "Replicas assigned to the broker.", of_brokers("replicas")),

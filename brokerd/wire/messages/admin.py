@@ -190,6 +190,8 @@ class DescribeLogDirsRequest(Struct):
     remote: bool = f("bool", "2+", tag=10_006, tagged="2+")
     # A tag of Weir: the partitions in the response must also contain their counters of bytes.
     traffic: bool = f("bool", "2+", tag=10_007, tagged="2+")
+    # A tag of Weir: the response must also contain the metrics of requests.
+    requests: bool = f("bool", "2+", tag=10_008, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -251,6 +253,21 @@ class DescribeLogDirsResponse(Struct):
         read: int = f("int64")
 
     @dataclass(slots=True)
+    class ErrorCount(Struct):
+        code: int = f("int16")
+        count: int = f("int64")
+
+    @dataclass(slots=True)
+    class ApiRequests(Struct):
+        """Requests of one API since the start of the broker: `brokerd.net.request_metrics`. The greatest time is of the last one to two minutes."""
+
+        name: str = f("string")
+        counts: list[int] = f(array("int64"))
+        sum_seconds: float = f("float64")
+        greatest_seconds: float = f("float64")
+        errors: list[DescribeLogDirsResponse.ErrorCount] = f(array("ErrorCount"))
+
+    @dataclass(slots=True)
     class ConnectedClient(Struct):
         """The connections with equal properties. Times in milliseconds: the age of the oldest one, and the time since the last request."""
 
@@ -284,6 +301,8 @@ class DescribeLogDirsResponse(Struct):
     client_count: int = f("int32", "2+", tag=10_004, tagged="2+")
     # Sizes over both tiers. `brokerd.remote.sizes`.
     remote: list[DescribeLogDirsResponse.RemoteSize] = f(array("RemoteSize"), "2+", tag=10_006, tagged="2+")
+    # APIs with requests. `brokerd.net.request_metrics`.
+    requests: list[DescribeLogDirsResponse.ApiRequests] = f(array("ApiRequests"), "2+", tag=10_007, tagged="2+")
 
 
 @dataclass(slots=True)

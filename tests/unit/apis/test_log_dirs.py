@@ -13,6 +13,7 @@ from brokerd.authz.quotas import Quotas
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.quota_entities import PRODUCE
+from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
 from brokerd.storage.log_dirs import LogDir
@@ -148,5 +149,23 @@ def test_counters_of_bytes_are_returned_on_request_only() -> None:
     found = [next(p for r in a.results for t in r.topics for p in t.partitions) for a in answers]
     counters = [(p.bytes_in, p.bytes_out, p.replication_bytes_in, p.replication_bytes_out) for p in found]
     assert counters == [(replica.log.size_bytes, 5, 0, 7), (0, 0, 0, 0)]
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
+
+
+def test_metrics_of_requests_are_returned_on_request_only() -> None:
+    metrics = RequestMetrics((ApiKey.PRODUCE, ApiKey.METADATA))
+    produce = metrics.by_key[ApiKey.PRODUCE]
+    produce.counts[2], produce.sum_s, produce.max_s, produce.errors = 5, 0.25, 0.125, {6: 1}
+    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    others: Any = (SimpleNamespace(under_way={}), lambda: None, ProduceLatency(), ALLOW_ALL, Quotas(), tuple, tuple)
+    api = LogDirsApi(partitions, *others, metrics.all)
+    answers: list[DescribeLogDirsResponse] = []
+    for requests in (True, False):
+        body = DescribeLogDirsRequest(topics=[], requests=requests)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    (found,) = answers[0].requests
+    assert (found.name, found.counts[2], found.sum_seconds, found.greatest_seconds) == ("Produce", 5, 0.25, 0.125)
+    assert [(e.code, e.count) for e in found.errors] == [(6, 1)] and answers[1].requests == []
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from brokerd.cluster.request_buckets import bucket_of
 from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.request import Request, Session
+from brokerd.net.request_metrics import ApiMetrics, RequestMetrics
 from brokerd.net.turns import BROKERS
 from brokerd.wire import framing
 from brokerd.wire import messages as m
@@ -83,3 +85,32 @@ def test_a_request_of_a_broker_does_not_use_the_time_of_clients() -> None:
     assert it.owner == "alice"
     it.from_broker()
     assert it.owner == connection.owner == BROKERS
+
+
+def measured() -> tuple[Request, ApiMetrics]:
+    metrics = RequestMetrics((ApiKey.FETCH, ApiKey.HEARTBEAT)).by_key[ApiKey.HEARTBEAT]
+    arguments: Any = (Connection(), 1, framing.RequestHeader(ApiKey.HEARTBEAT, 3, 7, "c"), None)
+    return Request(*arguments, Session("CLIENTS", "User:alice"), metrics), metrics
+
+
+def test_a_response_is_measured_with_its_errors() -> None:
+    it, metrics = measured()
+    it.began_s -= 2.0
+    it.reply(m.HeartbeatResponse(error_code=27))
+    assert metrics.counts[bucket_of(2.1)] == sum(metrics.counts) == 1
+    assert 2.0 < metrics.sum_s == metrics.max_s < 2.5 and metrics.errors == {27: 1}
+
+
+def test_a_request_without_a_response_is_measured_too() -> None:
+    it, metrics = measured()
+    it.reply(None)
+    assert sum(metrics.counts) == 1 and metrics.errors == {}
+
+
+def test_the_fetch_of_a_broker_is_measured_apart() -> None:
+    it, heartbeats = measured()
+    it.from_broker()
+    assert it.metrics is heartbeats
+    it.metrics = fetches = RequestMetrics((ApiKey.FETCH,)).by_key[ApiKey.FETCH]
+    it.from_broker()
+    assert it.metrics is fetches.of_followers

@@ -51,3 +51,22 @@ def test_the_page_has_the_forecast_of_the_disk(seeded: dict[str, Any], viewer: C
     finished_run()
     text = " ".join(viewer.get("/brokers/1/").content.decode().split())
     assert "Forecast, disk full:" in text and "82.5 % of 40 earlier forecasts" in text and "– after" in text
+
+
+def test_requests_by_api_are_a_table_and_charts(seeded: dict[str, Any], viewer: Client) -> None:
+    assert "The broker has not reported its requests." in viewer.get("/brokers/2/").content.decode()
+    row = {
+        "name": "Produce",
+        "requests_per_s": 12.5,
+        "p50_ms": 1.0,
+        "p99_ms": 25.0,
+        "greatest_ms": 1_234.0,
+        "errors": {"6": 0.5, "31999": 2.0},
+    }
+    Broker.objects.filter(broker_id=1).update(requests=[row])
+    page = viewer.get("/brokers/1/").content.decode()
+    assert "NOT_LEADER_OR_FOLLOWER 0.5" in page and "1,234" in page and "?api=Produce#history" in page
+    assert 'data-chart="broker_api:1:FetchConsumer|p99_ms"' in page
+    chosen = viewer.get("/brokers/1/?api=Produce&range=6h").content.decode()
+    assert 'data-chart="broker_api:1:Produce|errors_per_s"' in chosen and "FetchConsumer|p99_ms" not in chosen
+    assert "Produce · Requests per second" in chosen

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.models import Change
+from controlplane.models import Broker, Change
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -20,3 +20,18 @@ def test_each_act_is_audited_and_returns_the_broker(world: World, operator: APIC
 
 def test_brokers_are_one_list_without_pages(world: World, operator: APIClient) -> None:
     assert [b["broker_id"] for b in operator.get(f"{API}/brokers").json()] == [1, 2, 3]
+
+
+def test_requests_of_a_broker_by_api(world: World, operator: APIClient) -> None:
+    row = {
+        "name": "Produce",
+        "requests_per_s": 12.5,
+        "p50_ms": 1.0,
+        "p99_ms": 25.0,
+        "greatest_ms": 1_234.0,
+        "errors": {"6": 0.5, "31999": 2.0},
+    }
+    Broker.objects.filter(broker_id=1).update(requests=[row])
+    (found,) = operator.get(f"{API}/brokers/1/requests").json()
+    assert (found["name"], found["p99_ms"], found["errors"][0]) == ("Produce", 25.0, {"code": "31999", "per_s": 2.0})
+    assert operator.get(f"{API}/brokers/9/requests").status_code == 404

@@ -68,11 +68,14 @@ class Broker:
                 partition_index=index, partition_size=size, offset_lag=lag, is_future_key=future
             )
 
-        assert body.traffic
+        assert body.traffic and body.requests
         replicas = [partition(0, 500, 0), partition(1, 300, -1), partition(1, 9, 0, future=True)]
         replicas[0].bytes_in, replicas[0].replication_bytes_out = 9_000, 18_000
         topics = [r.DescribeLogDirsTopic(name="flights", partitions=replicas)]
+        failed = r.ErrorCount(code=6, count=2)
+        produce = r.ApiRequests(name="Produce", counts=[3, 1], sum_seconds=0.5, greatest_seconds=0.25, errors=[failed])
         return r(
+            requests=[produce],
             results=[
                 r.DescribeLogDirsResult(log_dir="/a", topics=topics, total_bytes=1000, usable_bytes=90),
                 r.DescribeLogDirsResult(
@@ -86,7 +89,7 @@ class Broker:
                     health=DiskHealth.HUNG,
                     probe_ms=61_000,
                 ),
-            ]
+            ],
         )
 
 
@@ -105,6 +108,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
     assert (sample.space, sample.failed) == ((2000, 400), ("/c", "/d"))
     assert (sample.slow, sample.hung, sample.probe_ms) == (("/b",), ("/d",), {"/b": 1_500, "/d": 61_000})
     assert sample.lagging == {F0: {3: (70, -1)}} and sample.stable == {F0: 60}
+    assert sample.requests == {"Produce": ((3, 1), 0.25, {6: 2})}
     assert sample.traffic == {F0: (9_000, 0, 0, 18_000)}, "only replicas with traffic"
 
 

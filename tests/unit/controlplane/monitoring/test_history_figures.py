@@ -6,7 +6,8 @@ import pytest
 
 from brokerd.cluster.latency_buckets import BOUNDS_MS
 from brokerd.cluster.model import NO_LEADER
-from controlplane.clients.broker_samples import BrokerSample, TrafficCounters
+from brokerd.cluster.request_buckets import BOUNDS_S
+from controlplane.clients.broker_samples import ApiSample, BrokerSample, TrafficCounters
 from controlplane.clients.group_samples import GroupSample
 from controlplane.clients.share_groups import DescribedShareGroup, SharePartitionOffset
 from controlplane.domain.history import figure_of
@@ -145,3 +146,16 @@ def test_bytes_in_and_out_of_every_subject(world: World, monkeypatch: pytest.Mon
     metrics.take([], {2: "no answer"}, world.image, 20_000)
     found = figures.collect(world.image, metrics, 20_000)
     assert ("topic:flights", "bytes_in_per_s") not in found and ("broker:2", "bytes_in_per_s") not in found
+
+
+def test_requests_of_each_api_are_recorded(world: World) -> None:
+    metrics = MetricsCache()
+    for at_ms in (0, 10_000):
+        counts = (0, at_ms // 100, *(0,) * (len(BOUNDS_S) - 1))
+        requests = {"FetchConsumer": ApiSample(counts, 0.5, {1: at_ms // 1_000})}
+        metrics.take([BrokerSample(1, at_ms, requests=requests)], {}, world.image, at_ms)
+    found = HistoryFigures().collect(world.image, metrics, 10_000)
+    of = {figure: value for (subject, figure), value in found.items() if subject == "broker_api:1:FetchConsumer"}
+    assert of == {"p99_ms": BOUNDS_S[1] * 1000, "requests_per_s": 10.0, "errors_per_s": 1.0}
+    for figure in of:
+        figure_of("broker_api:1:FetchConsumer", figure)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from brokerd.cluster.model import NO_LEADER
-from controlplane.clients.broker_samples import BrokerSample, TrafficCounters
+from brokerd.cluster.request_buckets import BOUNDS_S
+from controlplane.clients.broker_samples import ApiSample, BrokerSample, TrafficCounters
 from controlplane.clients.group_samples import DescribedMember, GroupSample
 from controlplane.models import (
     Broker,
@@ -139,3 +140,15 @@ def test_rates_of_bytes_become_rows(world: World) -> None:
     take(20_000, TrafficCounters(), {1: "timed out"})
     assert Partition.objects.get().bytes_in_per_s is None and ObservedTopic.objects.get().bytes_in_per_s is None
     assert list(rates.all()) == [(None,) * 4, (0, 0, 0, 0)], "unknown is not zero"
+
+
+def test_figures_of_requests_become_rows_and_end_with_the_answers(world: World) -> None:
+    metrics = MetricsCache()
+    for at_ms in (0, 10_000):
+        counts = (at_ms // 100, *(0,) * len(BOUNDS_S))
+        reported = BrokerSample(1, at_ms, {}, {}, requests={"Produce": ApiSample(counts, 0.5, {})})
+        metrics.write(metrics.take([reported], {}, world.image, at_ms), world.projection, world.image)
+    (row,) = Broker.objects.get(broker_id=1).requests
+    assert (row["name"], row["requests_per_s"], row["greatest_ms"]) == ("Produce", 10.0, 500.0)
+    metrics.write(metrics.take([], {1: "timed out"}, world.image, 20_000), world.projection, world.image)
+    assert Broker.objects.get(broker_id=1).requests == []

@@ -81,3 +81,20 @@ def test_a_broker_is_empty_when_every_condition_is_met(world: World) -> None:
     Broker.objects.update(sampled_at=timezone.now() - timedelta(minutes=5))
     late = brokers.drain_state(3)
     assert late is not None and not late.empty, "its report about its directories is too old"
+
+
+def test_requests_by_api_have_the_names_of_their_errors(world: World) -> None:
+    produce = {
+        "name": "Produce",
+        "requests_per_s": 12.5,
+        "p50_ms": 1.0,
+        "p99_ms": 25.0,
+        "greatest_ms": 1_234.0,
+        "errors": {"6": 0.5, "31999": 2.0},
+    }
+    fetch = {**produce, "name": "FetchConsumer", "requests_per_s": 90.0, "p99_ms": None, "errors": {}}
+    Broker.objects.filter(broker_id=1).update(requests=[fetch, produce])
+    first, second = brokers.broker_requests(1)
+    assert (first.name, first.p99_ms, first.errors_per_s, first.errors) == ("FetchConsumer", None, 0, [])
+    assert [(e.code, e.per_s) for e in second.errors] == [("31999", 2.0), ("NOT_LEADER_OR_FOLLOWER", 0.5)]
+    assert second.errors_per_s == 2.5 and brokers.broker_requests(2) == brokers.broker_requests(9) == []

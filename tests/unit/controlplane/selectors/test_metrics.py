@@ -71,3 +71,19 @@ def test_bytes_in_and_out_are_exposed(world: World) -> None:
     assert found["weir_topic_bytes_out_per_second"] == {("flights",): 4}
     assert found["weir_broker_bytes_in_per_second"] == {("1",): 1.5}
     assert found["weir_broker_replication_bytes_out_per_second"] == {("1",): 3}
+
+
+def test_requests_by_api_and_error_are_exposed(world: World) -> None:
+    row = {
+        "name": "Produce",
+        "requests_per_s": 12.5,
+        "p50_ms": 1.0,
+        "p99_ms": 25.0,
+        "greatest_ms": 1_234.0,
+        "errors": {"6": 0.5, "31999": 2.0},
+    }
+    Broker.objects.filter(broker_id=1).update(requests=[row])
+    found = samples()
+    assert found["weir_broker_requests_per_second"] == {("Produce", "1"): 12.5}
+    assert found["weir_broker_request_p99_milliseconds"] == {("Produce", "1"): 25}
+    assert found["weir_broker_request_errors_per_second"]["Produce", "1", "NOT_LEADER_OR_FOLLOWER"] == 0.5

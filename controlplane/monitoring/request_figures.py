@@ -1,0 +1,91 @@
+"""Figures of requests by broker and API, from the histograms of the brokers.
+
+Invariants: figures are of the requests between two samples of one broker. A broker that did not answer has none. Counters that became smaller have
+started again at zero. Does not contain rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from brokerd.cluster.request_buckets import percentile
+from controlplane.clients.broker_samples import ApiSample, BrokerSample
+from controlplane.monitoring.sample_window import SampleWindow
+
+WINDOW_MS = 10_000
+"""Least milliseconds between the two samples: figures are of the last 10 to 23 seconds."""
+
+NO_REQUESTS = ApiSample((), 0.0, {})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiFigures:
+    """`p50_ms`, `p99_ms`: of the total time; None without requests. `greatest_ms`: of the last one to two minutes. `errors`: {code: per second}."""
+
+    name: str
+    requests_per_s: float
+    p50_ms: float | None
+    p99_ms: float | None
+    greatest_ms: float
+    errors: dict[int, float]
+
+    @property
+    def errors_per_s(self) -> float:
+        return round(sum(self.errors.values()), 3)
+
+    def stored(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class RequestFigures:
+    """`by_broker`: of each broker that answered twice, the figures of its APIs by name."""
+
+    by_broker: dict[int, dict[str, ApiFigures]] = field(default_factory=dict)
+    _windows: dict[int, SampleWindow[Mapping[str, ApiSample]]] = field(default_factory=dict)
+
+    def take(self, sample: BrokerSample) -> None:
+        """Apply the sample of one broker. A sample without metrics of requests changes nothing."""
+        if not sample.requests:
+            return
+        window = self._windows.get(sample.broker_id)
+        if window is None:
+            self._windows[sample.broker_id] = SampleWindow(WINDOW_MS, sample.at_ms, sample.requests)
+            return
+        earlier = window.take(sample.at_ms, sample.requests)
+        if earlier is not None:
+            seconds, before = earlier
+            self.by_broker[sample.broker_id] = {
+                name: _figures(name, before.get(name, NO_REQUESTS), now, seconds)
+                for name, now in sorted(sample.requests.items())
+            }
+
+    def forget(self, broker_id: int) -> None:
+        """The broker did not answer."""
+        self._windows.pop(broker_id, None)
+        self.by_broker.pop(broker_id, None)
+
+
+def _figures(name: str, before: ApiSample, now: ApiSample, seconds: float) -> ApiFigures:
+    counts = _grown(before.counts, now.counts)
+    p50, p99 = percentile(counts, 0.5), percentile(counts, 0.99)
+    errors = {
+        code: round(grown / seconds, 3)
+        for code, count in now.errors.items()
+        if (grown := count - before.errors.get(code, 0) if count >= before.errors.get(code, 0) else count)
+    }
+    return ApiFigures(
+        name,
+        round(sum(counts) / seconds, 3),
+        None if p50 is None else round(p50 * 1000, 3),
+        None if p99 is None else round(p99 * 1000, 3),
+        round(now.greatest_s * 1000, 3),
+        errors,
+    )
+
+
+def _grown(before: Iterable[int], now: tuple[int, ...]) -> list[int]:
+    grown = [n - b for b, n in zip(before, now, strict=False)]
+    return grown if len(grown) == len(now) and min(grown, default=0) >= 0 else list(now)
