@@ -14,6 +14,8 @@ from brokerd.config.broker import BrokerConfig, ConfigError
 from brokerd.config.zookeeper_client import protection
 from brokerd.membership.identity import IdentityError
 from brokerd.runtime.broker import BrokerServer
+from brokerd.runtime.metrics import BrokerMetrics
+from brokerd.runtime.metrics_server import MetricsServer
 from brokerd.security.certificates import CertificateError
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.wire import record_walks
@@ -38,6 +40,7 @@ def main() -> int:
             config,
             lambda: ZooKeeperStore(config["zookeeper.connect"], config["zookeeper.session.timeout.ms"], protected),
         )
+        metrics = _metrics_server(config, broker)
     except (ConfigError, IdentityError, CertificateError, ValueError) as e:
         print(f"brokerd: {e}", file=sys.stderr)
         return 78
@@ -47,8 +50,23 @@ def main() -> int:
     # Signal handlers run between bytecodes of the loop's thread. The timer moves the call into a turn of the loop.
     signal.signal(signal.SIGTERM, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
     signal.signal(signal.SIGINT, lambda *_: broker.loop.call_later(0, lambda now: broker.stop()) and None)
+    if metrics is not None:
+        metrics.start()
     broker.run()
     return broker.exit_status
+
+
+def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer | None:
+    """The metrics endpoint, if the settings have one. Raises OSError if its address cannot be bound."""
+    address: str | None = config["weir.metrics.listener"]
+    if address is None:
+        return None
+    host, _, port = address.rpartition(":")
+    metrics = BrokerMetrics(config.broker_id, lambda: broker.partitions.hosted, lambda: broker.dispatch.metrics.all())
+    try:
+        return MetricsServer(host.strip("[]"), int(port), metrics.families)
+    except OSError as e:
+        raise OSError(f"weir.metrics.listener={address}: {e}") from e
 
 
 def console_main() -> None:

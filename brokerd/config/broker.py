@@ -45,6 +45,16 @@ def _paths(text: str) -> tuple[Path, ...]:
     return paths
 
 
+def _address(text: str) -> str:
+    """A host and a port, as text. Of an IPv6 address the host is in brackets."""
+    host, _, port = text.strip().rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError("not host:port")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ValueError("an IPv6 address needs brackets: [::1]:9404")
+    return text.strip()
+
+
 def _per_address(text: str) -> dict[str, int]:
     out = {}
     for item in words(text):
@@ -106,6 +116,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("weir.log.dir.probe.interval.ms", int, 5_000, "Interval at which each log directory is probed: a small file is written and flushed. 0: no probes.", 0, live=True),
     Setting("weir.log.dir.slow.ms", int, 1_000, "A log directory is reported as slow after three probes in a row that took this time.", 1, live=True),
     Setting("weir.log.dir.hung.ms", int, 60_000, "A log directory goes offline when a probe has not returned for this time, and its leaders move to other brokers. It is online again after a restart of the broker.", 1_000, live=True),
+    Setting("weir.metrics.listener", _address, None, "Address of the metrics endpoint for Prometheus: host:port, for example 127.0.0.1:9404. Plain HTTP without authentication, so use a loopback or an internal address. Default: no endpoint."),
     Setting("fetch.max.bytes", int, 55 * MIB, "Maximum number of bytes in the response to a consumer fetch.", 1024),
     Setting("max.incremental.fetch.session.cache.slots", int, 1_000, "Maximum number of incremental fetch sessions (KIP-227). 0: no fetch sessions.", 0),
     Setting("controlled.shutdown.timeout.ms", int, 15_000, "Maximum time that a controlled shutdown waits until leadership has moved to other brokers.", 0),

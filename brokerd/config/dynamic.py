@@ -35,6 +35,7 @@ FIXED = {
     "log.dirs": "the directories are locked and read at startup",
     "zookeeper.connect": "it identifies the cluster",
     "listeners": "the sockets are bound at startup",
+    "weir.metrics.listener": "the socket is bound at startup",
     "advertised.listeners": "it is part of the broker registration",
     "broker.rack": "it is part of the broker registration",
     "failure.domain": "it is part of the broker registration",

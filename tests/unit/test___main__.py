@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from brokerd import __main__ as command
+from brokerd.net.request_metrics import RequestMetrics
 from brokerd.storage.disk import DiskFailed
 
 SETTINGS = "broker.id=1\nlog.dirs={folder}\nzookeeper.connect=127.0.0.1:1\n"
@@ -74,3 +77,36 @@ def test_the_exit_status_is_that_of_the_broker_and_sigterm_stops_it(
     monkeypatch.setattr(command, "BrokerServer", Broker)
     monkeypatch.setattr(command.signal, "signal", handlers.__setitem__)
     assert started(monkeypatch, settings) == 3 and calls == ["stop"]
+
+
+def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    settings.write_text(settings.read_text() + f"weir.metrics.listener=127.0.0.1:{port}\n")
+    found: list[str] = []
+
+    class Broker:
+        exit_status = 0
+
+        def __init__(self, config: Any, store: Any) -> None:
+            self.partitions, self.dispatch = SimpleNamespace(hosted={}), SimpleNamespace(metrics=RequestMetrics())
+
+        def run(self) -> None:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+                found.append(answer.read().decode())
+
+    monkeypatch.setattr(command, "BrokerServer", Broker)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    assert started(monkeypatch, settings) == 0
+    assert 'weir_broker_info{broker="1"} 1.0' in found[0]
+    assert "kafka_server_replicamanager_partitioncount 0.0" in found[0]
+
+
+def test_a_taken_address_of_the_metrics_endpoint_prevents_the_start(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "BrokerServer", lambda *_: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings.write_text(settings.read_text() + f"weir.metrics.listener=127.0.0.1:{taken.getsockname()[1]}\n")
+        assert started(monkeypatch, settings) == 78
+    assert "cannot start: weir.metrics.listener=127.0.0.1:" in capsys.readouterr().err

@@ -1,0 +1,191 @@
+"""The figures of a broker as metrics, with the names of Kafka's JMX exporter where Kafka has the figure ([decision 077](docs/decisions)).
+
+Runs on the thread of the metrics server: it copies containers of the event loop by single calls and changes nothing there. Invariant: a counter does not
+decrease while its series exists, although the counters of a replica end with it. Does not contain: the text format, sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.cluster.request_buckets import BOUNDS_S
+from brokerd.net.request_metrics import ApiMetrics
+from brokerd.replication.replica import Replica
+from brokerd.runtime.exposition import Family, Labels, MetricType
+from brokerd.wire.errors import ErrorCode
+
+PARTITIONS_MAX = 5_000
+"""Replicas with series of their own (size, first and last offset), about 300 bytes of text each. Sums are over all replicas."""
+
+CHUNK = 100
+"""Replicas that are read, and lines that are written, before the event loop may have the interpreter: less than a millisecond."""
+
+Counters = tuple[int, int, int, int]
+NOTHING: Counters = (0, 0, 0, 0)
+TRAFFIC = (
+    ("bytesin", "Bytes of record batches that were appended as leader."),
+    ("bytesout", "Bytes of record batches that were sent to consumers."),
+    ("replicationbytesin", "Bytes of record batches that were copied from leaders."),
+    ("replicationbytesout", "Bytes of record batches that were sent to followers."),
+)
+"""Names and descriptions of the counters, in the order of Counters."""
+
+
+T = TypeVar("T")
+
+
+def yielding(items: Iterable[T]) -> Iterator[T]:
+    """The items, with a pause after each CHUNK in which the thread of the event loop can run."""
+    for i, item in enumerate(items, 1):
+        yield item
+        if i % CHUNK == 0:
+            time.sleep(0)
+
+
+class TrafficTotals:
+    """Sums of the counters by topic, and over all topics, that keep the bytes of replicas that are gone."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TopicPartition, tuple[Replica, Counters]] = {}
+        self._gone: dict[str, Counters] = {}
+        self._gone_topics: Counters = NOTHING
+
+    def update(self, hosted: Mapping[TopicPartition, Replica]) -> tuple[dict[str, Counters], Counters]:
+        """(by topic, over all topics). A topic without a replica here has no entry."""
+        now = {tp: (r, counters_of(r)) for tp, r in yielding(hosted.items())}
+        for tp, (replica, counters) in self._seen.items():
+            if tp not in now or now[tp][0] is not replica:
+                self._gone[replica.topic] = _sum(self._gone.get(replica.topic, NOTHING), counters)
+        self._seen = now
+        names = {r.topic for r, _ in now.values()}
+        for name in [n for n in self._gone if n not in names]:
+            self._gone_topics = _sum(self._gone_topics, self._gone.pop(name))
+        by_topic = {name: self._gone.get(name, NOTHING) for name in sorted(names)}
+        for replica, counters in now.values():
+            by_topic[replica.topic] = _sum(by_topic[replica.topic], counters)
+        total = self._gone_topics
+        for counters in by_topic.values():
+            total = _sum(total, counters)
+        return by_topic, total
+
+
+def counters_of(replica: Replica) -> Counters:
+    return replica.bytes_in, replica.bytes_out, replica.replication_bytes_in, replica.replication_bytes_out
+
+
+def _sum(one: Counters, other: Counters) -> Counters:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]
+
+
+class BrokerMetrics:
+    """`hosted`: the replicas of the broker. `requests`: the metrics of all APIs."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        hosted: Callable[[], Mapping[TopicPartition, Replica]],
+        requests: Callable[[], Iterable[ApiMetrics]],
+    ) -> None:
+        self._broker_id, self._hosted, self._requests = broker_id, hosted, requests
+        self._totals = TrafficTotals()
+        self._began_s = time.time()
+
+    def families(self) -> Iterator[Family]:
+        hosted = dict(self._hosted())
+        by_topic, total = self._totals.update(hosted)
+        for i, (name, text) in enumerate(TRAFFIC):
+            samples: list[tuple[str, Labels, float]] = [("", (), float(total[i]))]
+            samples += [("", (("topic", t),), float(c[i])) for t, c in by_topic.items()]
+            yield Family(f"kafka_server_brokertopicmetrics_{name}_total", MetricType.COUNTER, text, samples)
+        yield from _replicas(list(hosted.values()))
+        yield from _requests(list(self._requests()))
+        yield _gauge("weir_broker_info", "1.", 1, ("broker", str(self._broker_id)))
+        yield _gauge("process_start_time_seconds", "Unix time of the start of the process.", self._began_s)
+        used = os.times()
+        cpu = [("", (), used.user + used.system)]
+        yield Family("process_cpu_seconds_total", MetricType.COUNTER, "CPU time of the process in seconds.", cpu)
+        yield _gauge("process_resident_memory_bytes", "Resident memory in bytes.", _resident_bytes())
+
+
+def _gauge(name: str, text: str, value: float, *labels: tuple[str, str]) -> Family:
+    return Family(name, MetricType.GAUGE, text, [("", labels, float(value))])
+
+
+def _replicas(replicas: list[Replica]) -> Iterator[Family]:
+    leaders = [r for r in replicas if r.leads]
+    states = [s for r in leaders if (s := r.core.state) is not None]
+    under_min = sum(1 for r in leaders if r.core.state is not None and r.core.isr_size < r.core.min_insync)
+    for name, text, count in (
+        ("partitioncount", "Replicas on this broker.", len(replicas)),
+        ("leadercount", "Partitions that this broker leads.", len(leaders)),
+        (
+            "underreplicatedpartitions",
+            "Partitions led by this broker with a replica out of sync.",
+            sum(s.under_replicated for s in states),
+        ),
+        ("underminisrpartitioncount", "Partitions led by this broker below min.insync.replicas.", under_min),
+        (
+            "offlinereplicacount",
+            "Replicas on this broker that are offline.",
+            sum(r.offline_reason is not None for r in replicas),
+        ),
+    ):
+        yield _gauge(f"kafka_server_replicamanager_{name}", text, count)
+    shown = list(islice(replicas, PARTITIONS_MAX))
+    for name, text, attribute in (
+        ("size", "Bytes of the log of a replica on this broker.", "size_bytes"),
+        ("logstartoffset", "First offset of the log.", "start_offset"),
+        ("logendoffset", "Offset of the next record of the log.", "end_offset"),
+    ):
+        samples: list[tuple[str, Labels, float]] = [
+            ("", (("topic", r.topic), ("partition", str(r.tp.partition))), float(getattr(r.log, attribute)))
+            for r in yielding(shown)
+        ]
+        yield Family(f"kafka_log_log_{name}", MetricType.GAUGE, text, samples)
+    yield _gauge(
+        "weir_metrics_replicas_left_out",
+        f"Replicas above {PARTITIONS_MAX}, without kafka_log_log_ series.",
+        len(replicas) - len(shown),
+    )
+
+
+def _requests(apis: list[ApiMetrics]) -> Iterator[Family]:
+    measured = [(api.name, counts, api) for api in apis if any(counts := api.counts[:])]
+    requests = [("", (("request", name),), float(sum(counts))) for name, counts, _ in measured]
+    errors = [
+        ("", (("request", name), ("error", _error_name(code))), float(count))
+        for name, _, api in measured
+        for code, count in sorted(dict(api.errors).items())
+    ]
+    prefix = "kafka_network_requestmetrics_"
+    yield Family(f"{prefix}requests_total", MetricType.COUNTER, "Requests that were answered, by API.", requests)
+    yield Family(f"{prefix}errors_total", MetricType.COUNTER, "Errors in responses, by API and error.", errors)
+    text = "Total time of requests in seconds, with waiting, by API."
+    yield Family("weir_request_time_seconds", MetricType.HISTOGRAM, text, _histograms(measured))
+
+
+def _histograms(measured: list[tuple[str, list[int], ApiMetrics]]) -> Iterator[tuple[str, Labels, float]]:
+    for name, counts, api in measured:
+        label, seen = ("request", name), 0
+        for bound, count in zip((*BOUNDS_S, float("inf")), counts, strict=True):
+            seen += count
+            yield "_bucket", (label, ("le", "+Inf" if bound == float("inf") else repr(bound))), float(seen)
+        yield "_sum", (label,), api.sum_s
+        yield "_count", (label,), float(seen)
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
