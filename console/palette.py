@@ -61,6 +61,7 @@ PAGES = (
     (gettext_noop("Permissions of a principal"), "permissions"),
     (gettext_noop("Quotas"), "quotas"),
     (gettext_noop("Masking rules"), "masking"),
+    (gettext_noop("Role bindings"), "role-bindings"),
     (gettext_noop("API tokens"), "tokens"),
     (gettext_noop("Archives"), "pipeline"),
     (gettext_noop("Spark jobs"), "spark-jobs"),
@@ -91,6 +92,7 @@ OPERATIONS = (
     (gettext_noop("Create route"), "route-new"),
     (gettext_noop("Create API token"), "token-new"),
     (gettext_noop("Create masking rule"), "masking-new"),
+    (gettext_noop("Create role binding"), "role-binding-new"),
     (gettext_noop("Create notification channel"), "notification-new"),
     (gettext_noop("Query the lake"), "lake-query"),
 )

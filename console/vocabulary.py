@@ -34,6 +34,7 @@ LISTED = (
     "groups",
     "jobs",
     "masking rules",
+    "role bindings",
     "moves",
     "offset resets",
     "partitions",

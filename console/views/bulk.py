@@ -14,7 +14,8 @@ from django.views.decorators.http import require_POST
 
 from console.bulk_forms import BulkApplyForm, BulkTopicForm
 from console.texts import counted
-from console.views.shell import actor, flash, operator_required, redirect_to, render_page
+from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
+from controlplane.domain.roles import RoleResource
 from controlplane.selectors import topics
 from controlplane.selectors.paging import PER_PAGE_MAX
 from controlplane.services import Rejected, incidents
@@ -30,6 +31,8 @@ ROWS_SHOWN_MAX = 200
 @operator_required
 def topics_of_filter(request: HttpRequest) -> HttpResponse:
     names, problem = _chosen(request)
+    if names:
+        require_role(request, RoleResource.TOPIC, names)
     step = request.POST.get("step", "")
     form = BulkApplyForm(request.POST) if step == "apply" else BulkTopicForm(request.POST or None)
     context: dict[str, Any] = {
@@ -79,6 +82,7 @@ def _preview(
 
 def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, Any]) -> HttpResponse:
     v = form.cleaned_data
+    require_role(request, RoleResource.TOPIC, list(v["topics"]))
     try:
         results = services.execute(v["topics"], v["change"], actor=actor(request), comment=v["comment"])
     except Rejected as error:

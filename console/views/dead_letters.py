@@ -195,7 +195,7 @@ def _lines(request: HttpRequest, name: str) -> list[str]:
             "{name}.retry: only the group in x-retry-group processes it, with its first attempt. {name}: all groups do."
         ).format(name=name),
     ]
-    return [*lines, *filter(None, [produce.denied(request.user)])]
+    return [*lines, *filter(None, [produce.denied(request.user, name)])]
 
 
 def _places(texts: list[str]) -> list[tuple[int, int]]:

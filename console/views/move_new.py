@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 
 from console.forms import MoveForm
 from console.texts import counted, gettext_lazy
-from console.views.shell import actor, flash, operator_required, redirect_to, render_page
+from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
+from controlplane.domain.roles import RoleResource
 from controlplane.domain.scope import (
     DrainScope,
     FillScope,
@@ -30,6 +31,7 @@ from controlplane.selectors import brokers, partitions, topics
 from controlplane.selectors.partitions import PartitionRow
 from controlplane.services import Rejected, plans, proposals, rebalance
 from controlplane.services import moves as services
+from controlplane.services.authorization import topics_in
 
 KINDS = {
     "partitions": gettext_lazy("Partitions of a topic"),
@@ -112,6 +114,7 @@ def _import_plan(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
                 "scope",
             )
         if request.POST.get("act") == "save":
+            require_role(request, RoleResource.TOPIC, ())
             row = plans.save_plan(
                 scope, name=request.POST.get("name", ""), actor=actor(request), comment=comment, override=True
             )
@@ -272,6 +275,9 @@ def _submit(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
             status=400,
         )
     v = form.cleaned_data
+    # A plan and an approval request are for the whole cluster: without names the operator role is needed.
+    of_topics = request.POST.get("act") not in ("propose", "save")
+    require_role(request, RoleResource.TOPIC, topics_in(v["scope"]) if of_topics else ())
     try:
         caps = {
             k: v[k]

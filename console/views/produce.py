@@ -180,7 +180,7 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         "value_format": "json",
         "headers": [{"name": "source", "value": "console"}],
     }
-    context: dict[str, Any] = {"t": row, "form": form, "body": body, "may_not": services.denied(request.user)}
+    context: dict[str, Any] = {"t": row, "form": form, "body": body, "may_not": services.denied(request.user, name)}
     context["has_registry"] = has_registry()
     if request.method == "POST" and request.POST.get("step") == SCHEMA_FORMAT and form.is_valid():
         context["schemas"] = _schemas(form)
@@ -223,12 +223,13 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
     initial = {n: request.GET.get(n, "") for n in ("source_partition", "first_offset", "last_offset", "topic")}
     form = CopyForm(request.POST or None, initial={**initial, "topic": initial["topic"] or name})
     names = ("source_partition", "first_offset", "last_offset", "partition", "timestamp")
+    target = str(form["topic"].value() or name)
     context: dict[str, Any] = {
         "name": name,
         "form": form,
-        "may_not": services.denied(request.user),
+        "may_not": services.denied(request.user, target),
         "body": {"source_topic": name, **{n: form[n].value() or None for n in names}},
-        "target": form["topic"].value() or name,
+        "target": target,
     }
     if request.method == "POST" and form.is_valid():
         v = dict(form.cleaned_data)

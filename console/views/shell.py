@@ -6,13 +6,14 @@ template renders only these (`console.panels`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from django.conf import settings
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -20,13 +21,15 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 
-from console import cells
+from console import access_rules, cells
 from console.panels import RequestedPanels, lazy
 from console.texts import gettext_lazy
+from controlplane.domain.roles import Access, RoleResource
 from controlplane.monitoring import live_selectors
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.overview import overview
-from controlplane.services import Rejected
+from controlplane.services import Rejected, authorization
+from controlplane.services.authorization import Given
 from controlplane.services.common import READ_ONLY
 from controlplane.services.proposal_rows import open_count
 
@@ -92,24 +95,46 @@ def viewer_required(view: View[P]) -> View[P]:
 
 
 def operator_required(view: View[P]) -> View[P]:
-    """Requires the operator role (staff). A viewer gets a 403 page that names the missing permission. While WEIR_READ_ONLY is on, so does each change."""
+    """Requires the operator role (staff), or a role binding for the resource of the page. Others get a 403 page that names the missing role. While
+    WEIR_READ_ONLY is on, so does each change."""
+    view.needs_operator = True  # type: ignore[attr-defined]
 
     @viewer_required  # type: ignore[arg-type]
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-        reason = refusal(request)
-        if reason == DENIED or (reason and request.method == "POST"):
-            return render_page(request, "console/denied.html", {"reason": reason}, status=403)
-        return view(request, *args, **kwargs)
+        reason = lacking_role(request) or (READ_ONLY if settings.WEIR.read_only and request.method == "POST" else "")
+        try:
+            if reason:
+                raise PermissionDenied(reason)
+            return view(request, *args, **kwargs)
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, status=403)
 
     return guarded  # type: ignore[return-value]
 
 
 def refusal(request: HttpRequest) -> str:
-    """Why the user may not change the cluster; empty if the user may."""
-    if not getattr(request.user, "is_staff", False):
-        return DENIED
-    return READ_ONLY if settings.WEIR.read_only else ""
+    """Why the user may not change the resource of this page, or the cluster; empty if the user may."""
+    return lacking_role(request) or (READ_ONLY if settings.WEIR.read_only else "")
+
+
+def lacking_role(request: HttpRequest) -> str:
+    """The role that the user lacks for this page; empty if none. A form that names no resource yet needs any role for its type."""
+    if getattr(request.user, "is_staff", False):
+        return ""
+    match = request.resolver_match
+    rule = access_rules.RULES.get(match.url_name or "") if match else access_rules.CLUSTER
+    if rule is None or not authorization.has_role(request.user, rule.access, rule.resource):
+        return str(DENIED)
+    names = rule.names(Given(match.kwargs if match else {}, request.POST.dict(), request.GET.dict()))
+    return authorization.refusal_of(request.user, rule.access, rule.resource, names) if names else ""
+
+
+def require_role(request: HttpRequest, resource: RoleResource, names: Collection[str]) -> None:
+    """Raises PermissionDenied with the names that the user may not change. For a view whose form knows the resources; nothing is done before. Without
+    names the role for the whole cluster is needed."""
+    if reason := authorization.refusal_of(request.user, Access.OPERATE, resource, names):
+        raise PermissionDenied(reason)
 
 
 def render_page(
@@ -118,7 +143,7 @@ def render_page(
     """A page in its frame, or the panels that the request asks for. A page carries the feed position from before the view read its rows, so the
     socket sends all later changes."""
     run, seq = request.META.get(FEED_POSITION) or live_selectors.latest()
-    panels, now = RequestedPanels(request), lazy(overview)
+    panels, now, reason = RequestedPanels(request), lazy(overview), refusal(request)
     frame = {
         "frame": "console/frame.html" if panels.whole else "console/panels.html",
         "panels": panels,
@@ -130,9 +155,9 @@ def render_page(
         "nav_items": NAV,
         "theme": theme(request),
         "themes": THEMES,
-        "may_act": not refusal(request),
+        "may_act": not reason,
         "read_only": settings.WEIR.read_only,
-        "denied": refusal(request) or DENIED,
+        "denied": reason or DENIED,
         "proposals_open": lazy(open_count),
         "colour": settings.WEIR.cluster_colour,
     }

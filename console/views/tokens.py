@@ -29,6 +29,7 @@ from controlplane.domain.token_scopes import TokenScope, scope_of_role
 from controlplane.selectors import api_tokens
 from controlplane.services import Rejected
 from controlplane.services import api_tokens as services
+from controlplane.services.authorization import may_change_something
 
 
 @viewer_required
@@ -42,7 +43,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
 @viewer_required
 def create(request: HttpRequest) -> HttpResponse:
     user: Any = request.user
-    limit = scope_of_role(is_operator=user.is_staff, is_superuser=user.is_superuser)
+    limit = scope_of_role(is_operator=may_change_something(user), is_superuser=user.is_superuser)
     form = TokenForm(limit, request.POST or None)
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data

@@ -18,6 +18,7 @@ from controlplane.domain.token_scopes import TokenScope, scope_of_role
 from controlplane.models import ApiToken
 from controlplane.selectors import api_tokens as selectors
 from controlplane.services import api_tokens as services
+from controlplane.services.authorization import may_change_something
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class ApiTokenViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         """Create a token for yourself. A token of the scope read or operate cannot create tokens."""
         user: Any = request.user
         body = self.body(ApiTokenCreate)
-        limit = scope_of_role(is_operator=user.is_staff, is_superuser=user.is_superuser)
+        limit = scope_of_role(is_operator=may_change_something(user), is_superuser=user.is_superuser)
         row, text = services.create_token(actor=self.actor, limit=limit, **{**body, "scope": TokenScope(body["scope"])})
         return Response(NEW(NewApiToken(selectors.token_shape(row), text)).data, status=201)
 

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from controlplane.api import access_rules
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
+from controlplane.services import authorization
+from controlplane.services.authorization import Given
 from controlplane.services.common import READ_ONLY
 
 
 class IsOperatorOrReadOnly(BasePermission):
-    """Logged-in users may read. Only operators (staff) may change something, and nobody while WEIR_READ_ONLY is on."""
+    """Logged-in users may read. Operators (staff) may change everything, others the resources of their role bindings, and nobody may change anything
+    while WEIR_READ_ONLY is on."""
 
-    message = "Only operators may change the cluster; ask one for the role."
+    message = authorization.NEEDS_OPERATOR
 
     def has_permission(self, request: Request, view: Any) -> bool:
         user = request.user
         if settings.WEIR.read_only and request.method not in SAFE_METHODS and user and user.is_authenticated:
             self.message = READ_ONLY
             return False
-        return bool(user and user.is_authenticated and (request.method in SAFE_METHODS or user.is_staff))
+        if not user or not user.is_authenticated:
+            return False
+        if request.method in SAFE_METHODS:
+            return True
+        match = request.resolver_match
+        rule = access_rules.RULES.get(f"{request.method} {match.url_name}") if match else access_rules.CLUSTER
+        self.message = authorization.refusal(user, rule, lambda: _given(request))
+        return not self.message
+
+
+def _given(request: Request) -> Given:
+    match, body = request.resolver_match, request.data
+    return Given(match.kwargs if match else {}, body if isinstance(body, Mapping) else {}, {})
 
 
 class MayManageOwnTokens(BasePermission):
@@ -37,4 +54,8 @@ class MayManageOwnTokens(BasePermission):
         if not user or not user.is_authenticated:
             return False
         limited = isinstance(request.auth, ApiToken) and request.auth.scope != TokenScope.ADMIN
-        return request.method in SAFE_METHODS or not limited or (user.is_staff and request.method == "DELETE")
+        return (
+            request.method in SAFE_METHODS
+            or not limited
+            or (request.method == "DELETE" and authorization.may_change_something(user))
+        )

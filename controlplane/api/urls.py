@@ -33,6 +33,7 @@ from controlplane.api import (
     quotas,
     recoveries,
     restarts,
+    role_bindings,
     routes,
     share_groups,
     spark_jobs,
@@ -68,6 +69,7 @@ router.register("proposals", proposals.ProposalViewSet, "proposal")
 router.register("quotas", quotas.QuotaViewSet, "quota")
 router.register("recoveries", recoveries.RecoveryViewSet, "recovery")
 router.register("restarts", restarts.RollingRestartViewSet, "restart")
+router.register("role-bindings", role_bindings.RoleBindingViewSet, "role-binding")
 router.register("routes", routes.RouteViewSet, "route")
 router.register("share-groups", share_groups.ShareGroupViewSet, "share-group")
 router.register("silences", alerts.SilenceViewSet, "silence")
@@ -112,6 +114,7 @@ urlpatterns = [
     path("hanging-transactions", transactions.HangingTransactionView.as_view(), name="hanging-transactions"),
     path("permissions", effective_permissions.EffectivePermissionsView.as_view(), name="permissions"),
     path("permissions/check", effective_permissions.PermissionCheckView.as_view(), name="permission-check"),
+    path("access-check", role_bindings.AccessCheckView.as_view(), name="access-check"),
     path("forecasts", forecasts.ForecastsView.as_view(), name="forecasts"),
     path("top", top.TopView.as_view(), name="top"),
     path("zookeeper", zookeeper.ZooKeeperView.as_view(), name="zookeeper"),

@@ -37,6 +37,7 @@ from controlplane.models.offset_reset import OffsetReset
 from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
 from controlplane.models.restart import RestartStep, RollingRestart
+from controlplane.models.role_binding import RoleBinding
 from controlplane.models.saved_view import HiddenColumns, SavedView
 from controlplane.models.spark import SparkJob, SparkRun
 from controlplane.models.topic import HandledRequest, Topic
@@ -96,6 +97,7 @@ __all__ = [
     "ReplicaDamageReport",
     "ReplicaRecovery",
     "RestartStep",
+    "RoleBinding",
     "RollingRestart",
     "SavedView",
     "SentDeadLetter",

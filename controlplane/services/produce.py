@@ -30,15 +30,20 @@ from controlplane.domain.produce import (
     check_range,
     check_record,
 )
+from controlplane.domain.roles import Access, RoleResource
 from controlplane.models import Partition
 from controlplane.models.change import Outcome
 from controlplane.services import masking, records
+from controlplane.services.authorization import PERMISSION_FOR, permits
 from controlplane.services.common import Rejected, finish_changes, record, record_refusal
 
 User = AbstractBaseUser | AnonymousUser
 
-PERMISSION = "controlplane.produce_records"
-NEEDS_PERMISSION = "Producing records needs the permission produce_records. An administrator grants it: manage.py produce_records USER."
+PERMISSION = PERMISSION_FOR[Access.PRODUCE_RECORDS]
+NEEDS_PERMISSION = (
+    "Producing records needs the permission produce_records, or the role writer on this topic. An administrator grants it: "
+    "manage.py produce_records USER, or Role bindings."
+)
 MASKED_SOURCE = (
     "Masking rules apply to the source topic for this user. Somebody who sees its raw records can copy them."
 )
@@ -79,9 +84,11 @@ class CopyPreview:
     complete: bool
 
 
-def denied(user: User) -> str:
-    """Why this user may not produce; "" = producing is allowed."""
-    return "" if isinstance(user, PermissionsMixin) and user.has_perm(PERMISSION) else NEEDS_PERMISSION
+def denied(user: User, topic: str) -> str:
+    """Why this user may not produce to this topic; "" = producing is allowed."""
+    if isinstance(user, PermissionsMixin) and user.has_perm(PERMISSION):
+        return ""
+    return "" if permits(user, Access.PRODUCE_RECORDS, RoleResource.TOPIC, topic) else NEEDS_PERMISSION
 
 
 def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, comment: str = "") -> ProduceResult:
@@ -177,7 +184,7 @@ def check_target(topic: str, partition: int | None) -> int:
 def permitted(user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str = "") -> Iterator[None]:
     """Checks the permission. A refusal, of the permission or inside the block, is in the audit log."""
     try:
-        if reason := denied(user):
+        if reason := denied(user, topic):
             raise PermissionDenied(reason)
         yield
     except (PermissionDenied, Rejected) as error:

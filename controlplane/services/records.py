@@ -17,16 +17,19 @@ from controlplane.domain.formats import Format
 from controlplane.domain.key_search import ScanCause, scan_cause
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.record_query import RecordQuery, text_of_partitions
+from controlplane.domain.roles import Access, RoleResource
 from controlplane.models.change import Outcome
 from controlplane.selectors import key_lookups, messages
 from controlplane.selectors.key_lookups import MATCHES_MAX, KeyLookup
 from controlplane.selectors.messages import MessageRead
 from controlplane.services import masking
+from controlplane.services.authorization import PERMISSION_FOR, permits
 from controlplane.services.common import Rejected, record, record_refusal
 
-PERMISSION = "controlplane.read_records"
+PERMISSION = PERMISSION_FOR[Access.READ_RECORDS]
 NEEDS_PERMISSION = (
-    "Reading records needs the permission read_records. An administrator grants it: manage.py read_records USER."
+    "Reading records needs the permission read_records, or the role reader on this topic. An administrator grants it: manage.py read_records USER, or "
+    "Role bindings."
 )
 LOOK_UP_MASKED = "A masking rule hides this part of the records from you; a look-up would disclose it."
 KEY_AUDITED_BYTES_MAX = 256
@@ -45,7 +48,9 @@ def denied(user: User, topic: str) -> str:
     may = isinstance(user, PermissionsMixin)
     if topic in INTERNAL_TOPICS:
         return "" if may and user.is_superuser else NEEDS_ADMINISTRATOR  # type: ignore[union-attr]
-    return "" if may and user.has_perm(PERMISSION) else NEEDS_PERMISSION  # type: ignore[union-attr]
+    if may and user.has_perm(PERMISSION):  # type: ignore[union-attr]
+        return ""
+    return "" if permits(user, Access.READ_RECORDS, RoleResource.TOPIC, topic) else NEEDS_PERMISSION
 
 
 def read_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:

@@ -1,0 +1,115 @@
+"""Which resource each page with operations is about. Invariant: every page that only operators may open is listed, with a rule or with CLUSTER
+(tests/unit/console/test_access_rules.py). The other listed pages decide with their rule whether they show buttons.
+Does not contain: the decision (`controlplane.services.authorization`)."""
+
+from __future__ import annotations
+
+from controlplane.domain.roles import Access, RoleResource
+from controlplane.services.authorization import (
+    AccessRule,
+    Given,
+    field_name,
+    group_of_reset,
+    path_name,
+    query_name,
+    topics_of_move,
+)
+
+
+def _asked_in_view(given: Given) -> list[str]:
+    """The view checks each resource (`shell.require_role`), because only its form knows them."""
+    return []
+
+
+CLUSTER = None
+"""Only an operator of the whole cluster may do it."""
+TOPIC = AccessRule(RoleResource.TOPIC, path_name("name"))
+TOPICS = AccessRule(RoleResource.TOPIC, _asked_in_view)
+PRODUCES = AccessRule(RoleResource.TOPIC, path_name("name"), Access.PRODUCE_RECORDS)
+GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"))
+GROUP_OF_QUERY = AccessRule(RoleResource.GROUP, query_name("group"))
+GROUPS = AccessRule(RoleResource.GROUP, _asked_in_view)
+RESET = AccessRule(RoleResource.GROUP, group_of_reset)
+MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
+
+ASKED_IN_VIEW = ("bulk-topics", "move-new")
+"""Pages whose views check the resources of their forms."""
+RULES: dict[str, AccessRule | None] = {
+    "topics": TOPICS,
+    "topic": TOPIC,
+    "partition": TOPIC,
+    "topic-new": AccessRule(RoleResource.TOPIC, field_name("name")),
+    "topic-alter": TOPIC,
+    "topic-delete": TOPIC,
+    "recover": TOPIC,
+    "bulk-topics": TOPICS,
+    "dead-letters": PRODUCES,
+    "dead-letters-send": PRODUCES,
+    "dead-letters-send-matching": PRODUCES,
+    "dead-letter-edit": PRODUCES,
+    "delayed-messages": PRODUCES,
+    "delayed-message-cancel": PRODUCES,
+    "produce": PRODUCES,
+    "record-copy": AccessRule(RoleResource.TOPIC, field_name("topic"), Access.PRODUCE_RECORDS),
+    "groups": GROUPS,
+    "group": GROUP,
+    "group-delete": GROUP,
+    "share-group": GROUP,
+    "share-group-delete": GROUP,
+    "offset-reset-new": GROUP_OF_QUERY,
+    "offset-reset": RESET,
+    "offset-reset-act": RESET,
+    "member-remove": GROUP_OF_QUERY,
+    "moves": TOPICS,
+    "move": MOVE,
+    "move-act": MOVE,
+    "move-new": TOPICS,
+    **dict.fromkeys(
+        (
+            "adopt",
+            "acl-delete",
+            "acl-new",
+            "acls-from-template",
+            "alert-act",
+            "alert-threshold",
+            "anomaly-switch",
+            "broker-act",
+            "broker-config-edit",
+            "bulk-acknowledge",
+            "healing-switch",
+            "job-act",
+            "job-new",
+            "lake-query",
+            "log-directory-cancel",
+            "log-directory-move",
+            "masking-delete",
+            "masking-new",
+            "notification-delete",
+            "notification-edit",
+            "notification-new",
+            "notification-test",
+            "plan-act",
+            "process-start",
+            "proposal-new",
+            "quota-delete",
+            "quota-edit",
+            "quota-new",
+            "restart-act",
+            "restart-new",
+            "role-binding-delete",
+            "role-binding-new",
+            "route-delete",
+            "route-edit",
+            "route-new",
+            "silence-end",
+            "spark-job-act",
+            "spark-job-delete",
+            "spark-job-new",
+            "spark-job-schedule",
+            "user-delete",
+            "user-new",
+            "user-password",
+        ),
+        CLUSTER,
+    ),
+}

@@ -1,0 +1,169 @@
+"""Role bindings: list, create, delete, and the check of one access."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from console.forms import WeirForm, WhyForm, comment_field
+from console.texts import gettext_lazy
+from console.views.shell import (
+    actor,
+    flash,
+    list_options,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    viewer_required,
+)
+from controlplane.domain.access import AclPattern
+from controlplane.domain.roles import NAME_CHARS_MAX, Access, AccessRole, RoleResource
+from controlplane.selectors import role_bindings as selectors
+from controlplane.services import Rejected, authorization
+from controlplane.services import role_bindings as services
+from controlplane.services.authorization import AccessReason
+
+ROLES = {
+    AccessRole.OPERATOR: gettext_lazy("operator: change, delete, reset offsets, move"),
+    AccessRole.READER: gettext_lazy("reader: read records"),
+    AccessRole.WRITER: gettext_lazy("writer: produce records"),
+    AccessRole.OWNER: gettext_lazy("owner: all of these"),
+}
+ACCESSES = {
+    Access.OPERATE: gettext_lazy("change the resource"),
+    Access.READ_RECORDS: gettext_lazy("read records"),
+    Access.PRODUCE_RECORDS: gettext_lazy("produce records"),
+}
+TYPES = {RoleResource.TOPIC: gettext_lazy("topic"), RoleResource.GROUP: gettext_lazy("group")}
+REASONS = {
+    AccessReason.SUPERUSER: gettext_lazy("The user is an administrator (superuser)."),
+    AccessReason.CLUSTER_OPERATOR: gettext_lazy("The user is an operator of the whole cluster (staff)."),
+    AccessReason.PERMISSION: gettext_lazy("The user has the permission for all topics."),
+    AccessReason.ROLE_BINDING: gettext_lazy("These role bindings permit it:"),
+    AccessReason.NONE: gettext_lazy("No role binding permits it."),
+}
+EXACT = {"autocomplete": "off", "spellcheck": "false"}
+
+
+class RoleBindingForm(WeirForm):
+    user = forms.CharField(
+        required=False,
+        max_length=150,
+        widget=forms.TextInput(attrs={**EXACT, "autofocus": True}),
+        help_text=gettext_lazy("A user of the console. Empty for a group."),
+    )
+    group = forms.CharField(
+        required=False,
+        max_length=150,
+        widget=forms.TextInput(attrs=EXACT),
+        help_text=gettext_lazy("A group of console users (Django administration), instead of a user."),
+    )
+    role = forms.ChoiceField(choices=[(r.value, label) for r, label in ROLES.items()])
+    resource_type = forms.ChoiceField(choices=[(t.value, label) for t, label in TYPES.items()])
+    pattern_type = forms.ChoiceField(choices=[(p.value, p.value) for p in AclPattern], initial=AclPattern.PREFIXED)
+    resource_name = forms.CharField(
+        max_length=NAME_CHARS_MAX,
+        widget=forms.TextInput(attrs=EXACT),
+        help_text=gettext_lazy("A name, a prefix, or * (literal) for all names."),
+    )
+    comment = comment_field()
+
+
+class AccessCheckForm(WeirForm):
+    """What a user may do with one resource. All input is in the URL."""
+
+    user = forms.CharField(max_length=150, widget=forms.TextInput(attrs=EXACT))
+    access = forms.ChoiceField(choices=[(a.value, label) for a, label in ACCESSES.items()])
+    resource_type = forms.ChoiceField(choices=[(t.value, label) for t, label in TYPES.items()])
+    resource_name = forms.CharField(max_length=NAME_CHARS_MAX, widget=forms.TextInput(attrs=EXACT))
+
+
+@viewer_required
+def binding_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    form = AccessCheckForm(request.GET if "access" in request.GET else None)
+    context: dict[str, Any] = {"q": query, "form": form}
+    if form.is_bound and form.is_valid():
+        try:
+            check = authorization.check_access(**form.cleaned_data)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            context |= {"check": check, "reason": REASONS[AccessReason(check.reason)]}
+    context["page"] = selectors.binding_list(query=query, **list_options(request, "-id"))
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/role_bindings.html", context, nav="permissions", status=status)
+
+
+@operator_required
+def create(request: HttpRequest) -> HttpResponse:
+    form = RoleBindingForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        values: dict[str, Any] = dict(form.cleaned_data)
+        holder = values["user"] or values["group"]
+        try:
+            services.check_administrator(request.user, "role_binding.create", holder)
+            services.create_binding(actor=actor(request), **values)
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="permissions", status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, _("{holder} has the role {role} now.").format(holder=holder, role=values["role"]))
+            return redirect_to("role-bindings")
+    body = {
+        "user": "alice",
+        "role": "operator",
+        "resource_type": "topic",
+        "pattern_type": "prefixed",
+        "resource_name": "payments.",
+    }
+    context = {"form": form, "body": body}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/role_binding_new.html", context, nav="permissions", status=status)
+
+
+@operator_required
+def delete(request: HttpRequest, binding_id: int) -> HttpResponse:
+    row = selectors.binding_row(binding_id)
+    if row is None:
+        what = _("role binding {binding_id}").format(binding_id=binding_id)
+        return not_found(request, what, "role-bindings", nav="permissions")
+    form = WhyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.check_administrator(request.user, "role_binding.delete", str(binding_id))
+            services.delete_binding(binding_id, actor=actor(request), comment=form.cleaned_data["comment"])
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="permissions", status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, _("Role binding {binding_id} deleted.").format(binding_id=binding_id))
+            return redirect_to("role-bindings")
+    context = {
+        "title": _("Delete role binding {binding_id}").format(binding_id=binding_id),
+        "form": form,
+        "lines": [
+            _("{holder} loses the role {role} on {resource_type} {resource_name} ({pattern_type}).").format(
+                holder=row.user or row.group,
+                role=row.role,
+                resource_type=row.resource_type,
+                resource_name=row.resource_name,
+                pattern_type=row.pattern_type,
+            ),
+            _("Created by {created_by}.").format(created_by=row.created_by),
+        ],
+        "button": _("Delete the binding"),
+        "back": reverse("role-bindings"),
+        "method": "DELETE",
+        "path": f"role-bindings/{binding_id}",
+    }
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/confirm.html", context, nav="permissions", status=status)

@@ -1,0 +1,105 @@
+"""Roles for resources: what a role permits, and which resources a binding has. Pure.
+
+A binding gives a role to a user or to a Django group, for the resources of one type whose name matches a pattern. Roles only add rights: nothing is
+denied by a binding. Does not contain: the rights for the whole cluster, which are a flag and two permissions of Django's users
+(`controlplane.services.authorization`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.domain.access import AclPattern
+from controlplane.domain.errors import Rejected
+
+NAME_CHARS_MAX = 249
+"""Characters of a name or prefix, as of a topic's name. Names of groups that are longer need the cluster-wide role."""
+WILDCARD = "*"
+"""A literal name that matches every resource, as in Kafka's ACLs."""
+
+
+class RoleResource(StrEnum):
+    TOPIC = "topic"
+    GROUP = "group"
+
+
+class Access(StrEnum):
+    """What a user wants to do with a resource. `OPERATE`: every change except to write records."""
+
+    OPERATE = "operate"
+    READ_RECORDS = "read_records"
+    PRODUCE_RECORDS = "produce_records"
+
+
+class AccessRole(StrEnum):
+    """`OWNER` has the rights of all others."""
+
+    READER = "reader"
+    WRITER = "writer"
+    OPERATOR = "operator"
+    OWNER = "owner"
+
+
+PERMITS: dict[AccessRole, frozenset[Access]] = {
+    AccessRole.READER: frozenset({Access.READ_RECORDS}),
+    AccessRole.WRITER: frozenset({Access.PRODUCE_RECORDS}),
+    AccessRole.OPERATOR: frozenset({Access.OPERATE}),
+    AccessRole.OWNER: frozenset(Access),
+}
+ROLE_FOR: dict[Access, AccessRole] = {
+    Access.OPERATE: AccessRole.OPERATOR,
+    Access.READ_RECORDS: AccessRole.READER,
+    Access.PRODUCE_RECORDS: AccessRole.WRITER,
+}
+"""The smallest role that permits an access. A refusal names it."""
+ROLES_OF: dict[RoleResource, tuple[AccessRole, ...]] = {
+    RoleResource.TOPIC: tuple(AccessRole),
+    RoleResource.GROUP: (AccessRole.OPERATOR, AccessRole.OWNER),
+}
+"""Roles of a resource type. A group has no records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The role and the resources of a binding."""
+
+    role: AccessRole
+    resource_type: RoleResource
+    pattern_type: AclPattern
+    resource_name: str
+
+    def matches(self, resource_type: RoleResource, name: str) -> bool:
+        if resource_type is not self.resource_type:
+            return False
+        if self.pattern_type is AclPattern.PREFIXED:
+            return name.startswith(self.resource_name)
+        return self.resource_name in (WILDCARD, name)
+
+    def permits(self, access: Access, resource_type: RoleResource, name: str) -> bool:
+        return access in PERMITS[self.role] and self.matches(resource_type, name)
+
+
+def missing(grants: Sequence[Grant], access: Access, resource_type: RoleResource, names: Iterable[str]) -> list[str]:
+    """The names for which none of the grants permits the access, in their order."""
+    return [n for n in names if not any(g.permits(access, resource_type, n) for g in grants)]
+
+
+def check_grant(role: str, resource_type: str, pattern_type: str, resource_name: str) -> Grant:
+    """The grant of these words. Raises Rejected."""
+    if resource_type not in tuple(RoleResource):
+        raise Rejected(f"Unknown resource type {resource_type!r}; use {', '.join(RoleResource)}.", "resource_type")
+    resource = RoleResource(resource_type)
+    if role not in ROLES_OF[resource]:
+        raise Rejected(f"A {resource} has no role {role!r}; use {', '.join(ROLES_OF[resource])}.", "role")
+    if pattern_type not in tuple(AclPattern):
+        raise Rejected(f"Unknown pattern type {pattern_type!r}; use {', '.join(AclPattern)}.", "pattern_type")
+    if not resource_name:
+        raise Rejected("Give a name, a prefix, or * for all names.", "resource_name")
+    if len(resource_name) > NAME_CHARS_MAX:
+        raise Rejected(f"A name has at most {NAME_CHARS_MAX} characters.", "resource_name")
+    pattern = AclPattern(pattern_type)
+    if pattern is AclPattern.PREFIXED and WILDCARD in resource_name:
+        raise Rejected("A prefix has no *: every name that begins with it matches.", "resource_name")
+    return Grant(AccessRole(role), resource, pattern, resource_name)

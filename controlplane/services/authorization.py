@@ -1,0 +1,229 @@
+"""Who may do what with a resource: the only place that decides by roles. Pages, REST and sockets ask here.
+
+Invariants: the flag `is_staff` is the role of an operator for the whole cluster, and the permissions read_records and produce_records hold for all
+topics; bindings add rights for topics and groups that match a pattern. The scope of an API token limits bindings like it limits the flag. An operation
+on several resources is refused as a whole, with the names for which the role is missing, before anything is done.
+Does not contain: which resource a route is about (`controlplane.api.access_rules`, `console.access_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, PermissionsMixin
+
+from controlplane.domain import scope as scopes
+from controlplane.domain.access import AclPattern
+from controlplane.domain.roles import ROLE_FOR, Access, AccessRole, Grant, RoleResource, missing
+from controlplane.domain.scope import PartitionsScope, ReplicationFactorScope, ScopeError, TopicScope
+from controlplane.domain.token_scopes import TokenScope
+from controlplane.models import MovePartition, OffsetReset, RoleBinding
+from controlplane.selectors.role_bindings import RoleBindingRow, binding_shape, bindings_of
+from controlplane.services.common import Rejected
+
+User = AbstractBaseUser | AnonymousUser
+TOKEN_SCOPE = "token_scope"
+"""Attribute of a user whom an API token authenticated."""
+PERMISSION_FOR = {
+    Access.READ_RECORDS: "controlplane.read_records",
+    Access.PRODUCE_RECORDS: "controlplane.produce_records",
+}
+NAMES_SHOWN_MAX = 20
+"""Names in one refusal. A move may have thousands of topics."""
+NEEDS_OPERATOR = "Only operators may change the cluster; ask one for the role."
+HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api/v1/role-bindings."
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a request names: the parameters of its path, the fields of its body or form, and its query. A rule reads a name from where the view reads it,
+    never from another place that the sender also controls."""
+
+    path: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    query: Mapping[str, Any]
+
+
+Names = Callable[[Given], Collection[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """The resources that a route is about. Without names in a request, the role for the whole cluster is needed."""
+
+    resource: RoleResource
+    names: Names
+    access: Access = Access.OPERATE
+
+
+class AccessReason(StrEnum):
+    """Why a user has an access. `CLUSTER_OPERATOR`: the flag `is_staff`. `PERMISSION`: read_records or produce_records, for all topics."""
+
+    SUPERUSER = "superuser"
+    CLUSTER_OPERATOR = "cluster_operator"
+    PERMISSION = "permission"
+    ROLE_BINDING = "role_binding"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessCheck:
+    """What a user may do with one resource. `reason`: superuser, cluster_operator, permission, role_binding, or none: the user may not. `bindings`: those
+    that permit it."""
+
+    user: str
+    access: str
+    resource_type: str
+    resource_name: str
+    allowed: bool
+    reason: str
+    bindings: list[RoleBindingRow]
+
+
+def grants_of(user: User) -> list[Grant]:
+    """The roles of the user and of their groups. Empty for a user that is not active."""
+    if not (isinstance(user, PermissionsMixin) and user.is_authenticated and user.is_active):
+        return []
+    grants = [_grant(row) for row in bindings_of(user.pk)]
+    scope: TokenScope = getattr(user, TOKEN_SCOPE, TokenScope.ADMIN)
+    return grants if scope.permits(TokenScope.OPERATE) else [_read_only(g) for g in grants if _reads(g)]
+
+
+def _grant(row: RoleBinding) -> Grant:
+    return Grant(AccessRole(row.role), RoleResource(row.resource_type), AclPattern(row.pattern_type), row.resource_name)
+
+
+def _reads(grant: Grant) -> bool:
+    return grant.permits(Access.READ_RECORDS, grant.resource_type, grant.resource_name)
+
+
+def _read_only(grant: Grant) -> Grant:
+    return Grant(AccessRole.READER, grant.resource_type, grant.pattern_type, grant.resource_name)
+
+
+def permits(user: User, access: Access, resource: RoleResource, name: str) -> bool:
+    """Whether a binding of the user permits the access."""
+    return not missing(grants_of(user), access, resource, [name])
+
+
+def has_role(user: User, access: Access, resource: RoleResource) -> bool:
+    """Whether the user has the access to any resource of this type."""
+    return any(g.permits(access, resource, g.resource_name) for g in grants_of(user))
+
+
+def may_change_something(user: User) -> bool:
+    """Whether the user is an operator of the cluster, or may change any resource or produce to it."""
+    changes = (Access.OPERATE, Access.PRODUCE_RECORDS)
+    return bool(getattr(user, "is_staff", False)) or any(
+        g.permits(access, g.resource_type, g.resource_name) for g in grants_of(user) for access in changes
+    )
+
+
+def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given]) -> str:
+    """Why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it."""
+    if getattr(user, "is_staff", False) and user.is_active:
+        return ""
+    if rule is None or not has_role(user, rule.access, rule.resource):
+        return NEEDS_OPERATOR
+    return refusal_of(user, rule.access, rule.resource, rule.names(given())) or ""
+
+
+def refusal_of(user: User, access: Access, resource: RoleResource, names: Collection[str]) -> str:
+    """The same for these resources."""
+    if getattr(user, "is_staff", False) and user.is_active:
+        return ""
+    if not names:
+        return NEEDS_OPERATOR
+    lacking = sorted(set(missing(grants_of(user), access, resource, names)))
+    if not lacking:
+        return ""
+    shown = ", ".join(lacking[:NAMES_SHOWN_MAX])
+    more = f" and {len(lacking) - NAMES_SHOWN_MAX} more" if len(lacking) > NAMES_SHOWN_MAX else ""
+    kind = resource.value if len(lacking) == 1 else f"{resource.value}s"
+    return f"You need the role {ROLE_FOR[access]} on {kind} {shown}{more}. Nothing was changed. {HOW_TO_GET}"
+
+
+def check_access(*, user: str, access: str, resource_type: str, resource_name: str) -> AccessCheck:
+    """Whether the user may do this in the console, and why. Raises Rejected for an unknown user."""
+    person = get_user_model().objects.filter(username=user).first()
+    if person is None:
+        raise Rejected(f"There is no user {user!r} of the console.", "user")
+    wanted, resource = Access(access), RoleResource(resource_type)
+    rows = bindings_of(person.pk) if person.is_active else []
+    permitting = [r for r in rows if _grant(r).permits(wanted, resource, resource_name)]
+    reason = (
+        _reason(person, wanted) if resource is RoleResource.TOPIC or wanted is Access.OPERATE else AccessReason.NONE
+    )
+    if reason is AccessReason.NONE and permitting:
+        reason = AccessReason.ROLE_BINDING
+    shown = [binding_shape(r) for r in permitting]
+    return AccessCheck(user, access, resource_type, resource_name, reason is not AccessReason.NONE, reason.value, shown)
+
+
+def _reason(person: AbstractUser, access: Access) -> AccessReason:
+    """The right for the whole cluster. A user changes something only with the flag `is_staff`, so the permission to produce needs it, too."""
+    if not person.is_active or (access is not Access.READ_RECORDS and not person.is_staff):
+        return AccessReason.NONE
+    if person.is_superuser:
+        return AccessReason.SUPERUSER
+    if access is Access.OPERATE:
+        return AccessReason.CLUSTER_OPERATOR
+    return AccessReason.PERMISSION if person.has_perm(PERMISSION_FOR[access]) else AccessReason.NONE
+
+
+# -- names of the resources of a request ------------------------------------------------------------------------------------
+def path_name(parameter: str) -> Names:
+    """The resource that the path names."""
+    return lambda given: [str(given.path[parameter])] if parameter in given.path else []
+
+
+def field_name(field: str) -> Names:
+    """The resource that a field of the body names."""
+
+    def names(given: Given) -> list[str]:
+        value = given.fields.get(field)
+        return [value] if isinstance(value, str) and value else []
+
+    return names
+
+
+def query_name(parameter: str) -> Names:
+    """The resource that the query names."""
+    return lambda given: [given.query[parameter]] if given.query.get(parameter) else []
+
+
+def group_of_reset(given: Given) -> list[str]:
+    """The group of the offset reset in the path."""
+    return list(OffsetReset.objects.filter(pk=given.path["reset_id"]).values_list("group_id", flat=True))
+
+
+def topics_of_move(given: Given) -> list[str]:
+    """The topics of the move in the path."""
+    rows = MovePartition.objects.filter(move_id=given.path["move_id"])
+    return list(rows.order_by().values_list("topic_name", flat=True).distinct())
+
+
+def topics_of_scope(given: Given) -> list[str]:
+    """The topics of the scope in the body. A scope of brokers needs the role for the whole cluster, and so does a request to override a safety
+    refusal."""
+    if given.fields.get("override"):
+        return []
+    try:
+        return topics_in(scopes.parse(given.fields.get("scope")))
+    except ScopeError:
+        return []
+
+
+def topics_in(scope: scopes.Scope) -> list[str]:
+    """The topics that a scope names; none for a scope of brokers."""
+    match scope:
+        case PartitionsScope():
+            return sorted({p.topic for p in scope.partitions})
+        case TopicScope() | ReplicationFactorScope():
+            return [scope.topic]
+        case _:
+            return []

@@ -1,0 +1,107 @@
+"""Role bindings: create and delete. Invariant: only administrators change them, because a binding decides what others may do. A user or a group
+must exist: a name alone would give the rights to a later user of this name."""
+
+from __future__ import annotations
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, PermissionsMixin
+from django.core.exceptions import PermissionDenied
+from django.db import IntegrityError, transaction
+
+from controlplane.domain.roles import check_grant
+from controlplane.models import RoleBinding
+from controlplane.models.change import Outcome
+from controlplane.services.authorization import User
+from controlplane.services.common import AlreadyExists, Rejected, audited, record, record_refusal
+
+NEEDS_ADMINISTRATOR = "Role bindings are changed by administrators (superusers)."
+BINDINGS_MAX = 10_000
+"""Bindings of all users and groups. Those of one user are read for each change that this user requests."""
+
+
+def check_administrator(user: User, verb: str, name: str) -> None:
+    """Raises PermissionDenied, after the refusal is in the audit log."""
+    if not (isinstance(user, PermissionsMixin) and user.is_superuser):
+        record_refusal(user.get_username(), verb, "role_binding", name[:255], Rejected(NEEDS_ADMINISTRATOR))
+        raise PermissionDenied(NEEDS_ADMINISTRATOR)
+
+
+@audited(
+    "role_binding.create",
+    lambda a: a["user"] or a["group"],
+    after=lambda a: {f: a[f] for f in ("user", "group", "role", "resource_type", "pattern_type", "resource_name")},
+)
+def create_binding(
+    *,
+    user: str = "",
+    group: str = "",
+    role: str,
+    resource_type: str,
+    pattern_type: str,
+    resource_name: str,
+    actor: str,
+    comment: str = "",
+) -> RoleBinding:
+    """Give a role to the user or to the members of the Django group. It applies to the next request. Raises Rejected."""
+    grant = check_grant(role, resource_type, pattern_type, resource_name.strip())
+    if bool(user) == bool(group):
+        raise Rejected("Name a user or a group, and not both.", "user")
+    holder: dict[str, int] = {}
+    if user:
+        found = get_user_model().objects.filter(username=user).values_list("pk", flat=True).first()
+        if found is None:
+            raise Rejected(f"There is no user {user!r} of the console.", "user")
+        holder["user_id"] = found
+    else:
+        row = Group.objects.filter(name=group).first()
+        if row is None:
+            raise Rejected(
+                f"There is no group {group!r} of console users. Django's administration creates it.", "group"
+            )
+        holder["group_id"] = row.pk
+    if RoleBinding.objects.count() >= BINDINGS_MAX:
+        raise Rejected(f"There are {BINDINGS_MAX:,} role bindings already. Use prefixes and groups.")
+    values = {
+        "role": grant.role.value,
+        "resource_type": grant.resource_type.value,
+        "pattern_type": grant.pattern_type.value,
+        "resource_name": grant.resource_name,
+    }
+    try:
+        with transaction.atomic():
+            binding = RoleBinding.objects.create(created_by=actor, **holder, **values)
+            record(
+                actor,
+                "role_binding.create",
+                "role_binding",
+                user or group,
+                comment=comment,
+                after={"user": user, "group": group, **values},
+                object_id=f"role-binding-{binding.pk}",
+                outcome=Outcome.CONFIRMED,
+            )
+            return binding
+    except IntegrityError:
+        raise AlreadyExists("This role binding exists already.", "resource_name") from None
+
+
+@audited("role_binding.delete", "{binding_id}")
+def delete_binding(binding_id: int, *, actor: str, comment: str = "") -> None:
+    """Withdraw a role: the next request of its users is refused. Raises Rejected for a binding that does not exist (any more)."""
+    with transaction.atomic():
+        row = RoleBinding.objects.select_related("user", "group").filter(pk=binding_id).first()
+        if row is None or not RoleBinding.objects.filter(pk=binding_id).delete()[0]:
+            raise Rejected(f"Role binding {binding_id} does not exist; it may have been deleted already.")
+        user = row.user.get_username() if row.user is not None else ""
+        group = row.group.name if row.group is not None else ""
+        before = {f: getattr(row, f) for f in ("role", "resource_type", "pattern_type", "resource_name")}
+        record(
+            actor,
+            "role_binding.delete",
+            "role_binding",
+            user or group,
+            comment=comment,
+            before={"user": user, "group": group, **before},
+            object_id=f"role-binding-{binding_id}",
+            outcome=Outcome.CONFIRMED,
+        )

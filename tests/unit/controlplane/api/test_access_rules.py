@@ -1,0 +1,156 @@
+"""The table of changing routes and roles, generated from the URLs: a new route without a rule fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.urls import reverse
+from django.utils import timezone
+from rest_framework.authtoken.models import Token
+from rest_framework.response import Response
+from rest_framework.test import APIClient
+
+from controlplane.api import access_rules, urls
+from controlplane.domain.move_types import PlacementBefore
+from controlplane.domain.offset_reset import ResetSpec, ResetTarget
+from controlplane.domain.roles import ROLE_FOR, AccessRole, RoleResource
+from controlplane.models import Move, MovePartition, OffsetReset
+from controlplane.services import role_bindings
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+OWN = {"POST token-list", "DELETE token-detail"}
+"""Routes about the user's own objects, with a permission class of their own."""
+UUID = "00000000-0000-0000-0000-000000000001"
+
+
+def changing_routes() -> Iterator[tuple[str, str, list[str]]]:
+    """(method, URL name, parameters of the path) of each route that changes something."""
+    for pattern in urls.urlpatterns:
+        view: Any = pattern.callback
+        methods = getattr(view, "actions", None) or {
+            m: m for m in ("get", "post", "put", "patch", "delete") if hasattr(getattr(view, "cls", None), m)
+        }
+        for method in methods:
+            if method not in ("get", "head", "options"):
+                yield method.upper(), str(pattern.name), list(pattern.pattern.converters)
+
+
+ROUTES = sorted(changing_routes())
+
+
+def test_each_changing_route_has_a_rule_and_each_rule_a_route() -> None:
+    routes = {f"{method} {name}" for method, name, _ in ROUTES}
+    assert routes - OWN == set(access_rules.RULES)
+
+
+def client(name: str, **flags: bool) -> APIClient:
+    user = get_user_model().objects.create_user(name, **flags)
+    made = APIClient()
+    made.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
+    return made
+
+
+def bind(user: str, role: AccessRole, kind: RoleResource, pattern: str = "prefixed", name: str = "team.") -> None:
+    role_bindings.create_binding(
+        user=user, role=role, resource_type=kind, pattern_type=pattern, resource_name=name, actor="root"
+    )
+
+
+def path_of(name: str, parameters: list[str], resource: str) -> str:
+    """A path about `resource`. The reset 1 and the move 1 are of the team, 2 of others."""
+    number = 1 if resource.startswith("team.") else 2
+    values = dict.fromkeys(parameters, number)
+    values |= {p: resource for p in parameters if p in ("name", "group_id", "template", "action", "verb")}
+    values |= {p: UUID for p in parameters if p == "topic_id"}
+    return reverse(f"api:{name}", kwargs=values)
+
+
+def body_of(resource: str) -> dict[str, Any]:
+    scope = {"kind": "topic", "topic": resource, "brokers": [1]}
+    return {"name": resource, "topic": resource, "group_id": resource, "scope": scope}
+
+
+@pytest.fixture
+def objects(world: World) -> None:
+    for number, name in ((1, "team.a"), (2, "other")):
+        world.topic(name, (1, 2))
+        OffsetReset.objects.create(
+            pk=number, group_id=name, actor="root", spec=ResetSpec(ResetTarget.EARLIEST), computed_at=timezone.now()
+        )
+        move = Move.objects.create(pk=number, actor="root")
+        MovePartition.objects.create(
+            move=move,
+            topic_id=UUID,
+            topic_name=name,
+            partition=number,
+            replicas_from=[1],
+            replicas_to=[2],
+            read_generation=1,
+            wanted=[2],
+            before=PlacementBefore((1,), 1, (1,)),
+        )
+
+
+def test_who_may_use_each_route(objects: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the refusal counts: the views are replaced, so that nothing is changed or asked of a broker."""
+    reached: list[str] = []
+
+    def reach(*_: Any, **__: Any) -> Response:
+        reached.append("")
+        return Response({})
+
+    for pattern in urls.urlpatterns:
+        view: Any = pattern.callback
+        for method, handler in (getattr(view, "actions", None) or {m: m for m in ("post", "patch", "delete")}).items():
+            if method != "get" and hasattr(view.cls, handler):
+                monkeypatch.setattr(view.cls, handler, reach)
+    users = {name: client(name, is_staff=name == "operator") for name in ("viewer", "operator", "team")}
+    for kind in RoleResource:
+        bind("team", AccessRole.OWNER, kind)
+    for kind in RoleResource:
+        users[f"owner of every {kind}"] = client(kind.value)
+        bind(kind.value, AccessRole.OWNER, kind, "literal", "*")
+    for role in (AccessRole.READER, AccessRole.WRITER, AccessRole.OPERATOR):
+        users[f"{role} of every topic"] = client(f"{role}-of-all")
+        bind(f"{role}-of-all", role, RoleResource.TOPIC, "literal", "*")
+    for method, name, parameters in ROUTES:
+        key = f"{method} {name}"
+        if key in OWN:
+            continue
+        rule = access_rules.RULES[key]
+
+        def allowed(user: str, resource: str, method: str = method, name: str = name, at: Any = parameters) -> bool:
+            reached.clear()
+            send = getattr(users[user], method.lower())
+            code = send(path_of(name, at, resource), body_of(resource), format="json").status_code
+            assert (code == 403) is not bool(reached), (method, name, code)
+            return bool(reached)
+
+        expected = {"viewer": False, "operator": True, "team": rule is not None}
+        for kind in RoleResource:
+            expected[f"owner of every {kind}"] = rule is not None and rule.resource is kind
+        for role in (AccessRole.READER, AccessRole.WRITER, AccessRole.OPERATOR):
+            fits = rule is not None and rule.resource is RoleResource.TOPIC and ROLE_FOR[rule.access] is role
+            expected[f"{role} of every topic"] = fits
+        assert {user: allowed(user, "team.a") for user in users} == expected, key
+        assert not allowed("team", "other") and allowed("operator", "other"), key
+
+
+def test_a_move_needs_the_role_on_every_topic_of_it(objects: None) -> None:
+    team = client("team")
+    bind("team", AccessRole.OPERATOR, RoleResource.TOPIC)
+    scope = {
+        "version": 1,
+        "partitions": [{"topic": t, "partition": 0, "replicas": [2, 1]} for t in ("team.a", "other", "third")],
+    }
+    answer = team.post("/api/v1/moves", {"scope": scope}, format="json")
+    assert answer.status_code == 403 and "role operator on topics other, third." in answer.json()["detail"]
+    assert Move.objects.count() == 2
+    MovePartition.objects.filter(move=2).update(move=1)
+    assert team.post("/api/v1/moves/1/pause", {}, format="json").status_code == 403
+    drain = {"scope": {"kind": "drain", "broker": 1}}
+    assert team.post("/api/v1/moves", drain, format="json").status_code == 403
