@@ -5,10 +5,13 @@ The checker compares the counters with the sizes of the logs. It fails if copied
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.replication.replica import Replica
+from brokerd.runtime.metrics import BrokerMetrics
 from tests.simulation.checkers import History, Violation
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster
@@ -69,7 +72,21 @@ def traffic_adds_up(replicas: list[Replica], produced_before: int, size_before: 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_counters_of_all_brokers_add_up_to_the_log(seed: int) -> None:
-    Scene(seed).run()
+    scene = Scene(seed)
+    scene.run()
+    for broker_id in (2, 3):
+        broker = scene.cluster.brokers[broker_id].broker
+        partitions, requests = broker.partitions, broker.dispatch.metrics
+        metrics = BrokerMetrics(broker_id, partial(getattr, partitions, "hosted"), requests.all)
+        found = {
+            (f.name + suffix, dict(labels).get("topic", dict(labels).get("request", ""))): value
+            for f in metrics.families()
+            for suffix, labels, value in f.samples
+        }
+        produced = sum(scene.replica(broker_id, i).bytes_in for i in range(PARTITIONS))
+        assert found["kafka_server_brokertopicmetrics_bytesin_total", "t"] == produced > 0
+        for request in ("Produce", "FetchFollower", "Metadata"):
+            assert found["kafka_network_requestmetrics_requests_total", request] > 0
 
 
 def test_the_checker_finds_copied_bytes_that_count_as_produced(monkeypatch: pytest.MonkeyPatch) -> None:
