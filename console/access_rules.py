@@ -101,6 +101,8 @@ RULES: dict[str, AccessRule | None] = {
             "route-delete",
             "route-edit",
             "route-new",
+            "schema-delete",
+            "schema-register",
             "silence-end",
             "spark-job-act",
             "spark-job-delete",

@@ -47,6 +47,7 @@ PAGES = (
     (gettext_noop("Rolling restarts"), "restarts"),
     (gettext_noop("Topics"), "topics"),
     (gettext_noop("Routes"), "routes"),
+    (gettext_noop("Schema registry"), "schema-subjects"),
     (gettext_noop("Consumer groups"), "groups"),
     (gettext_noop("Share groups"), "share-groups"),
     (gettext_noop("Offset resets"), "offset-resets"),

@@ -51,6 +51,7 @@ LISTED = (
     "runs",
     "share groups",
     "silences",
+    "subjects",
     "tokens",
     "topics",
     "transactional IDs",

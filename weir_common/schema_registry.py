@@ -38,6 +38,14 @@ UNREACHABLE_SECONDS = 10.0
 """After a failed request no other is sent for this time."""
 
 NOT_FOUND = 404
+REFUSALS = (400, 409, 422)
+"""Statuses of a request that the registry does not accept."""
+
+REFUSAL_BYTES_MAX = 64 * 1024
+REFUSAL_CHARS_MAX = 2_000
+"""Of the registry's reason, which names each incompatible field."""
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -120,26 +128,51 @@ class SchemaRegistryClient:
             found[name] = str(inner.get("schema", ""))
 
     def _get(self, path: str, what: str) -> dict[str, Any]:
+        body = self.request("GET", path, what)
+        if not isinstance(body, dict):
+            raise SchemaUnavailable(f"The response for {what} is not a JSON object.")
+        return body
+
+    def request(self, method: str, path: str, what: str, given: Any = None) -> Any:
+        """The body of a response. `what`: the object in errors. Raises SchemaUnavailable, RegistryRefused for a request that the registry does not accept."""
         if self._is_unreachable():
             raise RegistryUnreachable(self._unreachable[1])
-        request = Request(self._base + path, headers=self._headers)  # noqa: S310 - the setting allows http and https only.
+        headers = self._headers | ({} if given is None else {"Content-Type": CONTENT_TYPE})
+        data = None if given is None else json.dumps(given).encode()
+        request = Request(self._base + path, data, headers, method=method)  # noqa: S310 - the setting allows http and https only.
         try:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
-                data = response.read(RESPONSE_BYTES_MAX + 1)
-            if len(data) > RESPONSE_BYTES_MAX:
+                received = response.read(RESPONSE_BYTES_MAX + 1)
+            if len(received) > RESPONSE_BYTES_MAX:
                 raise SchemaUnavailable(f"The response for {what} is larger than {RESPONSE_BYTES_MAX} bytes.")
-            body = json.loads(data)
+            return json.loads(received)
         except HTTPError as error:
             if error.code == NOT_FOUND:
-                raise SchemaUnavailable(f"The schema registry has no {what}.") from None
+                raise SchemaUnknown(f"The schema registry has no {what}.") from None
+            if error.code in REFUSALS:
+                raise RegistryRefused(_message(error)) from None
             raise RegistryUnreachable(f"The schema registry answered with status {error.code} for {what}.") from None
         except (OSError, ValueError, RecursionError) as error:
             reason = f"The schema registry did not answer ({type(error).__name__})."
             self._unreachable = (self._clock() + UNREACHABLE_SECONDS, reason)
             raise RegistryUnreachable(reason) from None
-        if not isinstance(body, dict):
-            raise SchemaUnavailable(f"The response for {what} is not a JSON object.")
-        return body
+
+
+class SchemaUnknown(SchemaUnavailable):
+    """The registry does not have this subject, version or ID."""
+
+
+class RegistryRefused(SchemaUnavailable):
+    """The registry does not accept the request, for example a schema that is not compatible. The text is the registry's."""
+
+
+def _message(error: HTTPError) -> str:
+    """The reason in the body of an error of the registry."""
+    try:
+        body = json.loads(error.read(REFUSAL_BYTES_MAX))
+        return str(body["message"])[:REFUSAL_CHARS_MAX]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return f"The schema registry refused the request with status {error.code}."
 
 
 def subject_path(subject: str) -> str:

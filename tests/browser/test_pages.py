@@ -24,6 +24,8 @@ PAGES = {
     "transactions": "/transactions/",
     "hanging-transactions": "/hanging-transactions/?topic=orders",
     "zookeeper": "/zookeeper/",
+    "schemas": "/schemas/",
+    "schema-register": "/schemas/register/",
     "health": "/health/",
     "health-check": "/health/checks/replication/",
     "health-scores": "/health/scores/topic/",

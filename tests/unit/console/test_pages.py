@@ -30,6 +30,8 @@ PAGES = [
     "/hanging-transactions/",
     "/hanging-transactions/?topic=orders",
     "/zookeeper/",
+    "/schemas/",
+    "/schemas/register/",
     "/clients/",
     "/clients/?broker=1&with=brokers&q=shop&sort=client_id",
     "/brokers/restarts/",

@@ -24,8 +24,9 @@ READS_BROKERS = (
     "/hanging-transactions/?topic=",
     "/zookeeper/",
     "/clients/",
+    "/schemas/",
 )
-"""Only the brokers have their settings, log directories, share groups, transactions and clients, and only ZooKeeper has its state. These pages wait a few seconds at most."""
+"""Only the brokers have their settings, log directories, share groups, transactions and clients, only ZooKeeper has its state, and only the registry its subjects. These pages wait a few seconds at most."""
 
 READINGS = [
     "alerts",

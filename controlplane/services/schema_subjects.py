@@ -1,0 +1,135 @@
+"""Changes of the schema registry by an operator: check, register, soft deletion.
+
+Invariants: an audit row is written before the request and gets its outcome afterwards: the registry may carry out a request whose response is lost. A
+refusal of the registry has its own words. Does not contain: reading (`controlplane.selectors.schema_subjects`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from controlplane.clients import schema_subjects as subjects
+from controlplane.clients.schema_subjects import NewSchema as NewSchema
+from controlplane.clients.schema_subjects import SchemaReference as SchemaReference
+from controlplane.domain.errors import Rejected
+from controlplane.models.change import Outcome
+from controlplane.selectors.schema_subjects import required_registry
+from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
+from weir_common.schema_formats import RegistryUnreachable, SchemaUnavailable
+from weir_common.schema_formats import SchemaType as SchemaType
+from weir_common.schema_registry import RegistryRefused, SchemaUnknown
+
+SUBJECT_CHARS_MAX = 1_000
+"""Characters of a subject: a topic has at most 249, and strategies put a name of a record behind it."""
+
+DEFINITION_CHARS_MAX = 1_000_000
+"""Characters of a definition. Registries have a limit of the same order."""
+
+VERSION_DIGITS_MAX = 9
+"""Of a number of a version, which has 32 bits."""
+
+T = TypeVar("T")
+UNKNOWN_OUTCOME = "The registry may have carried it out. Look at the subject before you try again."
+
+
+@dataclass(frozen=True, slots=True)
+class CompatibilityCheck:
+    """`reasons`: what is not compatible, in the words of the registry."""
+
+    subject: str
+    compatible: bool
+    reasons: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    subject: str
+    version: int
+    id: int
+
+
+def new_schema(kind: str, definition: str, references: str) -> NewSchema:
+    """A schema of typed text. `references`: a line each, with name, subject and version. Raises Rejected."""
+    found = []
+    for line in filter(str.strip, references.splitlines()):
+        parts = line.split()
+        if len(parts) != 3 or not parts[2].isdecimal() or len(parts[2]) > VERSION_DIGITS_MAX:
+            raise Rejected(f"{line.strip()[:100]!r} is not a reference. Give name, subject and version.", "references")
+        found.append(SchemaReference(parts[0], parts[1], int(parts[2])))
+    return NewSchema(SchemaType(kind), definition, tuple(found))
+
+
+def check_schema(subject: str, schema: NewSchema) -> CompatibilityCheck:
+    """Whether the subject would accept the schema, by its compatibility level and its latest version. Changes nothing. Raises Rejected."""
+    _check_input(subject, schema)
+    client = required_registry()
+    try:
+        compatible, reasons = subjects.incompatibilities(client, subject, schema)
+    except RegistryRefused as error:
+        raise Rejected(str(error), "definition") from None
+    except SchemaUnavailable as error:
+        raise Rejected(str(error)) from None
+    return CompatibilityCheck(subject, compatible, reasons)
+
+
+def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str) -> RegisteredSchema:
+    """Register a schema as the next version of the subject, or find it among its versions. Raises Rejected."""
+    asked = {"type": schema.type.value, "references": len(schema.references), "characters": len(schema.definition)}
+    with recorded_refusals(actor, "schema.register", "schema", subject, comment=comment, after=asked):
+        needs_reason(comment)
+        _check_input(subject, schema)
+        client = required_registry()
+
+    def send() -> RegisteredSchema:
+        schema_id = subjects.register(client, subject, schema)
+        latest = subjects.version(client, subject)
+        return RegisteredSchema(subject, latest.version, schema_id)
+
+    return _audited("schema.register", subject, asked, actor, comment, send, "definition")
+
+
+def delete_subject(subject: str, *, actor: str, comment: str) -> None:
+    """Soft: consumers still read records by the IDs of its schemas. Raises Rejected."""
+    with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment):
+        needs_reason(comment)
+        client = required_registry()
+    _audited("schema.delete", subject, None, actor, comment, lambda: subjects.delete_subject(client, subject))
+
+
+def delete_version(subject: str, version: int, *, actor: str, comment: str) -> None:
+    """Soft, as `delete_subject`. Raises Rejected."""
+    asked = {"version": version}
+    with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment, after=asked):
+        needs_reason(comment)
+        client = required_registry()
+    _audited("schema.delete", subject, asked, actor, comment, lambda: subjects.delete_version(client, subject, version))
+
+
+def _check_input(subject: str, schema: NewSchema) -> None:
+    if not subject.strip() or len(subject) > SUBJECT_CHARS_MAX:
+        raise Rejected(f"A subject has 1 to {SUBJECT_CHARS_MAX:,} characters.", "subject")
+    if not schema.definition.strip() or len(schema.definition) > DEFINITION_CHARS_MAX:
+        raise Rejected(f"A definition has 1 to {DEFINITION_CHARS_MAX:,} characters.", "definition")
+
+
+def _audited(
+    verb: str, subject: str, asked: Any, actor: str, comment: str, send: Callable[[], T], field: str = ""
+) -> T:
+    object_id = f"schema-{uuid.uuid4().hex}"
+    record(actor, verb, "schema", subject[:255], comment=comment, after=asked, object_id=object_id)
+    try:
+        result = send()
+    except (RegistryRefused, SchemaUnknown) as error:
+        finish_changes(object_id, None, Outcome.REFUSED, str(error))
+        raise Rejected(str(error), field) from None
+    except RegistryUnreachable as error:
+        finish_changes(object_id, None, Outcome.UNKNOWN, f"{error} {UNKNOWN_OUTCOME}")
+        raise Rejected(f"{error} {UNKNOWN_OUTCOME}") from None
+    except SchemaUnavailable as error:
+        finish_changes(object_id, None, Outcome.UNKNOWN, str(error))
+        raise Rejected(str(error)) from None
+    finish_changes(object_id, None, Outcome.CONFIRMED, "")
+    return result
