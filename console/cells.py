@@ -1,7 +1,7 @@
 """Changes that a live update makes to a page: cells, chart points, panels to reload. Pure functions.
 
-A subject is the object of a row: `cluster`, `broker:1`, `topic:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `share-group:G`, `move:7`, `archive:3`. Only the
-subjects that the page shows are rendered, so a cluster of 10,000 topics costs a page no more than its own rows.
+A subject is the object of a row: `cluster`, `broker:1`, `topic:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `share-group:G`, `messages:T`, `move:7`,
+`archive:3`. Only the subjects that the page shows are rendered, so a cluster of 10,000 topics costs a page no more than its own rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console import fragments as f
+from console import message_cells
 from console.states import TONES
 from console.texts import counted, gettext_lazy
 from console.vocabulary import alert_title, translated
@@ -354,6 +355,13 @@ def _share_groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> 
     out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects
 
 
+def _messages(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+    for t in data["topics"]:
+        out.marks |= message_cells.marks(t)
+        if f"messages:{t['name']}" in subjects:
+            out.put(f"messages:{t['name']}", **message_cells.cells(t))
+
+
 NO_PRODUCE_LATENCY = gettext_lazy("No produce requests on the brokers of this move, or no sample yet.")
 
 
@@ -424,6 +432,7 @@ _KINDS: dict[str, Callable[[dict[str, Any], Set[str], PageUpdate], None]] = {
     live_events.GROUPS: _groups,
     live_events.LAG: _lag,
     live_events.SHARE_GROUPS: _share_groups,
+    live_events.MESSAGES: _messages,
     live_events.MOVES: _moves,
     live_events.CHANGES: _changes,
     live_events.ARCHIVES: _archives,

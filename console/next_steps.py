@@ -49,6 +49,11 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.PROPOSE_ABORT: lambda t: _page("proposal-new", [], kind="transaction.abort", target=t[0]),
     StepKind.SEARCH_HANGING: lambda t: _page("hanging-transactions", [], all="1"),
     StepKind.OPEN_CHANGE: lambda t: _page("change", t),
+    StepKind.OPEN_HALF_MESSAGES: lambda t: _page("half-messages", t),
+    StepKind.READ_EXPIRED: lambda t: _page("messages", [], topic=t[0]),
+    StepKind.OPEN_DELAYED_MESSAGES: lambda t: _page("delayed-messages", t),
+    StepKind.OPEN_DEAD_LETTERS: lambda t: _page("dead-letters", t),
+    StepKind.OPEN_SHARE_GROUP: lambda t: _page("share-group", t),
 }
 POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER}
 
@@ -71,6 +76,11 @@ LABELS: dict[str, str] = {
     StepKind.PROPOSE_ABORT: gettext_lazy("Request abort in {0}"),
     StepKind.SEARCH_HANGING: gettext_lazy("Search all topics"),
     StepKind.OPEN_CHANGE: gettext_lazy("Open change {0}"),
+    StepKind.OPEN_HALF_MESSAGES: gettext_lazy("Open half messages of {0}"),
+    StepKind.READ_EXPIRED: gettext_lazy("Read {0}"),
+    StepKind.OPEN_DELAYED_MESSAGES: gettext_lazy("Open delayed messages of {0}"),
+    StepKind.OPEN_DEAD_LETTERS: gettext_lazy("Open dead letters of {0}"),
+    StepKind.OPEN_SHARE_GROUP: gettext_lazy("Open share group {0}"),
 }
 """Labels in other languages than English; {0} and the like are the target. The others have the English label of the step."""
 

@@ -83,7 +83,7 @@ def _query(question: DelayedMessagesQuestion) -> PendingQuery:
 
 
 def described(front: DelayedFront, question: DelayedMessagesQuestion, page: PendingPage) -> DelayedMessagesAnswer:
-    earliest, following = front.earliest_ms, page.following or (-1, -1)
+    earliest, following, sent = front.earliest_ms, page.following or (-1, -1), front.last_sent or (-1, -1)
     return DelayedMessagesAnswer(
         pending=front.pending,
         earliest_ms=-1 if earliest is None else earliest,
@@ -100,4 +100,7 @@ def described(front: DelayedFront, question: DelayedMessagesQuestion, page: Pend
         ],
         next_ms=following[0],
         next_offset=following[1],
+        due=front.due,
+        last_due_ms=sent[0],
+        last_sent_ms=sent[1],
     )

@@ -5,7 +5,7 @@ Invariants: every directory of log.dirs is in the response, a failed one with it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from brokerd.apis.connected_clients import connected_clients
@@ -20,6 +20,7 @@ from brokerd.remote.sizes import RemoteSizes
 from brokerd.replication.produce_latency import ProduceLatency
 from brokerd.replication.relocations import Relocations
 from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.sharing.dead_letters import LetterCounts
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.errors import ErrorCode
@@ -66,8 +67,10 @@ class LogDirsApi:
         connections: Callable[[], Iterable[tuple[str, Connection]]],
         remote_sizes: Callable[[], Iterable[RemoteSizes]] = tuple,
         request_metrics: Callable[[], Iterable[ApiMetrics]] = tuple,
+        share_letters: Mapping[tuple[str, str], LetterCounts] | None = None,
     ) -> None:
         self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
+        self._share_letters = {} if share_letters is None else share_letters
         self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
         self._auth, self._quotas, self._connections = auth, quotas, connections
 
@@ -157,6 +160,17 @@ class LogDirsApi:
                 )
                 for m in self._request_metrics()
                 if any(m.counts)
+            ]
+        if body.share_letters:
+            answer.share_letters = [
+                DescribeLogDirsResponse.ShareLetters(
+                    group_id=group,
+                    topic=topic,
+                    written=counts.written,
+                    unwritten=counts.unwritten,
+                    reason=counts.reason or "",
+                )
+                for (group, topic), counts in self._share_letters.items()
             ]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(

@@ -19,7 +19,14 @@ from brokerd.cluster.model import Now, TopicPartition, TopicState
 from brokerd.config.share_groups import ShareGroupConfig, dead_letter_name_problem
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch, route_producer_id
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.sharing.dead_letters import BATCH_RECORDS_MAX, Sending, Unwritable, dead_letters, shortened
+from brokerd.sharing.dead_letters import (
+    BATCH_RECORDS_MAX,
+    LetterCounts,
+    Sending,
+    Unwritable,
+    dead_letters,
+    shortened,
+)
 from brokerd.sharing.delivery import FailedRun
 from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
 from brokerd.storage.disk import DiskFailed
@@ -46,6 +53,8 @@ REFUSALS = frozenset(
     }
 )
 """Errors that a retry does not resolve."""
+COUNTED_MAX = 1_000
+"""Pairs of group and topic that are counted each, about 200 bytes of memory and 80 bytes of a response."""
 
 
 class SendDeadLetters(Protocol):
@@ -61,6 +70,9 @@ class SendDeadLetters(Protocol):
 class ShareDeadLetters:
     """`prefix`: of the names of permitted topics."""
 
+    counts: dict[tuple[str, str], LetterCounts]
+    """By (group, topic) of the records, since the start of the broker. At most COUNTED_MAX."""
+
     def __init__(
         self,
         partitions: ReplicaManager,
@@ -75,6 +87,7 @@ class ShareDeadLetters:
         self._clock, self._warming, self._send, self._prefix = clock, warming, send, prefix
         self.written = self.unwritten = 0
         """Dead letters that are replicated, and records that were archived without one, since the start of the broker."""
+        self.counts = {}
 
     def advance(self, shared: Shared, current: Callable[[Shared], bool], changed: Callable[[Shared], None]) -> None:
         """Write the next dead letters, unless some are on their way. `changed` is called when records were archived."""
@@ -176,7 +189,7 @@ class ShareDeadLetters:
                 letters.last, letters.failures, letters.retry_ms = last, 0, now.mono_ms
             elif not error:
                 letters.last, letters.sending, letters.failures, letters.problem = number, None, 0, None
-                self.written += run.last - run.first + 1
+                self._counted(shared, written=run.last - run.first + 1)
                 shared.core.archive(run.first, run.last)
                 changed(shared)
             elif error in TOO_LARGE and run.last > run.first:
@@ -202,6 +215,19 @@ class ShareDeadLetters:
         letters.retry_ms = now.mono_ms + min(RETRY_MS << min(letters.failures, 10), RETRY_MS_MAX)
         letters.failures += 1
 
+    def _counted(self, shared: Shared, written: int = 0, unwritten: int = 0, why: Unwritable | None = None) -> None:
+        self.written += written
+        self.unwritten += unwritten
+        key = shared.place.group_id, shared.replica.topic
+        counts = self.counts.get(key)
+        if counts is None:
+            if len(self.counts) >= COUNTED_MAX:
+                return
+            counts = self.counts[key] = LetterCounts()
+        counts.written += written
+        counts.unwritten += unwritten
+        counts.reason = why or counts.reason
+
     def _give_up(self, shared: Shared, run: FailedRun, why: Unwritable) -> None:
         assert shared.core is not None
         letters = shared.letters
@@ -210,5 +236,5 @@ class ShareDeadLetters:
                 "records archived without dead letters: place=%s reason=%s first=%d", shared.place, why, run.first
             )
         letters.problem, letters.sending = why, None
-        self.unwritten += run.last - run.first + 1
+        self._counted(shared, unwritten=run.last - run.first + 1, why=why)
         shared.core.archive(run.first, run.last)

@@ -23,6 +23,8 @@ from brokerd.wire.steps import Steps
 class DelayedFront(FrontPartition):
     cancelled = 0
     """Records since this broker leads."""
+    last_sent: tuple[int, int] | None = None
+    """(delivery time of the first record of the batch that was sent last, time of the sending), in Unix ms."""
 
     def _reset(self) -> None:
         self._schedule = DelaySchedule()
@@ -36,6 +38,11 @@ class DelayedFront(FrontPartition):
     def pending(self) -> int:
         """Records that are not due yet. Cancelled ones count until their time."""
         return self._schedule.pending
+
+    @property
+    def due(self) -> int:
+        """Records whose time has come and whose delivery is not acknowledged."""
+        return max(0, self.waiting - self.pending)
 
     @property
     def earliest_ms(self) -> int | None:
@@ -104,6 +111,10 @@ class DelayedFront(FrontPartition):
                 return
 
     def _written(self, record: Record, position: int, now: Now) -> Record:
+        if position == 0:
+            at = delivery_time(record, record.timestamp)
+            if isinstance(at, int):
+                self.last_sent = at, now.wall_ms
         return delivered(record, position)
 
     def _deleted(self) -> None:

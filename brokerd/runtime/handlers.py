@@ -132,6 +132,7 @@ def build_handler_registry(b: Parts) -> dict[int, Handler]:
         lambda: b.listeners.connections(),
         b.remote_logs.sizes,
         lambda: b.dispatch.metrics.all(),
+        b.coordinators.share_dead_letters.counts,
     )
     share_offsets = ShareOffsetsApi(b.groups, b.coordinators.persister, b.coordinators.share_send, image, b.auth)
     groups = GroupsApi(

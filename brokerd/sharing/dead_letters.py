@@ -61,6 +61,15 @@ class Letters:
     """The last one that was logged."""
 
 
+@dataclass(slots=True)
+class LetterCounts:
+    """Dead letters that are replicated, records that were archived without one, and the reason of the last of those."""
+
+    written: int = 0
+    unwritten: int = 0
+    reason: Unwritable | None = None
+
+
 def shortened(run: FailedRun, records: Mapping[int, Record]) -> FailedRun:
     """The first part of `run`, so that the copied records fit into a batch."""
     size = 0

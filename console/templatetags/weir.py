@@ -284,6 +284,11 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "disk_filling": ("broker", "", gettext_lazy("broker")),
     "disk_slow": ("log-directories", "", gettext_lazy("log directories of broker")),
     "transaction_hanging": ("hanging-transactions", "?all=1", gettext_lazy("hanging transactions")),
+    "half_undecided": ("half-messages", "", gettext_lazy("half messages of")),
+    "half_expired": ("half-messages", "", gettext_lazy("half messages of")),
+    "delayed_overdue": ("delayed-messages", "", gettext_lazy("delayed messages of")),
+    "dead_letters_growing": ("dead-letters", "", gettext_lazy("dead letters of")),
+    "dead_letters_missing": ("share-groups", "", gettext_lazy("share groups")),
     "move_failed": ("move", "", gettext_lazy("move")),
     "move_stuck": ("move", "", gettext_lazy("move")),
     "move_will_not_finish": ("move", "", gettext_lazy("move")),
@@ -307,7 +312,7 @@ def alert_link(alert: Any) -> SafeString:
         if not alert.subject:
             return format_html('<a class="go" href="{}{}">{}</a>', reverse("groups"), query, _("groups"))
         return format_html('<a class="go" href="{}">{}</a>', reverse("group", args=[alert.subject]), alert.subject)
-    own = name in ("broker", "log-directories", "move", "job")
+    own = name in ("broker", "log-directories", "move", "job", "half-messages", "delayed-messages", "dead-letters")
     address = reverse(name, args=[alert.subject] if own else []) + query
     return format_html('<a class="go" href="{}">{}</a>', address, f"{label} {alert.subject}" if own else label)
 

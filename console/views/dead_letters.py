@@ -11,10 +11,13 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from console.dead_letter_forms import MATCHING_MAX, DeadLetterForm, EditForm, SendForm
+from console.history_charts import page_charts
+from console.panels import lazy
 from console.texts import counted
 from console.views.shell import flash, not_found, operator_required, redirect_to, rejected, render_page, viewer_required
 from controlplane.domain.dead_letters import ResendTarget
 from controlplane.selectors import dead_letters as selectors
+from controlplane.selectors.message_figures import figures_of
 from controlplane.services import Rejected, produce
 from controlplane.services import dead_letters as services
 from controlplane.services.dead_letters import ResendResult
@@ -30,7 +33,14 @@ def dead_letters(request: HttpRequest, name: str) -> HttpResponse:
         return _no_topic(request, name)
     form = DeadLetterForm(request.GET)
     filters = {n: str(v) for n, v in request.GET.items() if n in form.fields and v}
-    context: dict[str, Any] = {"of": of, "form": form, "query": urlencode(filters), "filtered": bool(filters)}
+    context: dict[str, Any] = {
+        "of": of,
+        "form": form,
+        "query": urlencode(filters),
+        "filtered": bool(filters),
+        "figures": figures_of(name),
+        "h": lazy(page_charts, request, f"topic:{name}", "dead_letters"),
+    }
     if form.is_valid():
         try:
             context["found"] = services.dead_letters(

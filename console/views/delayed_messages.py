@@ -13,6 +13,8 @@ from django.utils.translation import gettext as _
 
 from console.delayed_forms import PendingForm
 from console.forms import WhyForm
+from console.history_charts import page_charts
+from console.panels import lazy
 from console.views.shell import (
     flash,
     not_found,
@@ -43,6 +45,7 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
         "found": found,
         "form": form,
         "bars": [(bar, _due_range(bar)) for bar in found.histogram],
+        "h": lazy(page_charts, request, f"topic:{name}", "delayed_pending", "delayed_overdue_s"),
     }
     if form.is_valid():
         try:

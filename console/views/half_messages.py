@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
+from console.forms import WeirForm
+from console.history_charts import page_charts
+from console.message_forms import text_field
+from console.panels import lazy
+from console.texts import gettext_lazy
 from console.views.shell import not_found, render_page, viewer_required
 from controlplane.selectors import half_messages as selectors
+from controlplane.selectors.half_messages import HalfFilter
+from controlplane.selectors.message_figures import figures_of
+
+
+class HalfFilterForm(WeirForm):
+    id_contains = text_field(gettext_lazy("ID contains"), "order-4711")
+    age_s_min = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Age at least, s"))
+    checks_min = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Checks at least"))
+    partition = forms.IntegerField(required=False, min_value=0, label=gettext_lazy("Partition"))
+
+    def filter(self) -> HalfFilter:
+        v = self.cleaned_data
+        return HalfFilter(v["id_contains"], (v["age_s_min"] or 0) * 1000, v["checks_min"] or 0)
 
 
 @viewer_required
 def half_messages(request: HttpRequest, name: str) -> HttpResponse:
-    found = selectors.undecided(name)
+    form = HalfFilterForm(request.GET)
+    valid = form.is_valid()
+    asked = (form.cleaned_data["partition"], 0, form.filter()) if valid else (None, 0)
+    found = selectors.undecided(name, *asked)
     if found is None:
         return not_found(request, _("topic with half messages “{name}”").format(name=name), "topics", nav="topics")
     rows = [(r, _propose("half.commit", r.target), _propose("half.rollback", r.target)) for r in found.rows]
-    return render_page(request, "console/half_messages.html", {"found": found, "rows": rows}, nav="topics")
+    context = {
+        "found": found,
+        "rows": rows,
+        "form": form,
+        "filtered": valid and any(request.GET.get(n) for n in form.fields),
+        "figures": figures_of(name),
+        "h": lazy(page_charts, request, f"topic:{name}", "half_undecided", "half_oldest_s", "half_expired"),
+    }
+    return render_page(request, "console/half_messages.html", context, nav="topics", status=200 if valid else 400)
 
 
 def _propose(kind: str, target: str) -> str:

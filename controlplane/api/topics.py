@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.dead_letters import DeadLetterViews
 from controlplane.api.delayed_messages import NO_LIST, DelayedMessageViews
+from controlplane.api.half_messages import HalfMessageViews
 from controlplane.api.produce import CopyBody, CopyRange, ProduceBody
 from controlplane.api.viewsets import RowViewSet
 from controlplane.domain.formats import Format
@@ -23,7 +24,7 @@ from controlplane.domain.produce import CopyTimestamp
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
 from controlplane.models import ObservedTopic, Partition
-from controlplane.selectors import half_messages, key_lookups, messages, partitions
+from controlplane.selectors import key_lookups, messages, partitions
 from controlplane.selectors import topics as selectors
 from controlplane.selectors.entity_tags import topic_tag
 from controlplane.selectors.paging import Page
@@ -35,7 +36,6 @@ from controlplane.services.records import look_up_records, read_records
 CONFIG = serializers.shape(selectors.ConfigRow)
 COPY_PREVIEW = serializers.shape(produce.CopyPreview)
 DETAIL = serializers.shape(selectors.TopicDetail)
-HALF_MESSAGES = serializers.shape(half_messages.HalfMessageList)
 KEY_LOOKUP = serializers.shape(key_lookups.KeyLookup)
 MESSAGES = serializers.shape(messages.MessageRead)
 PARTITION = serializers.shape(partitions.PartitionRow)
@@ -55,7 +55,7 @@ def _placed(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | N
         raise Rejected("The assignment's keys are partition numbers.", "assignment") from None
 
 
-class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedMessageViews):
+class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedMessageViews, HalfMessageViews):
     queryset = ObservedTopic.objects.all()
     serializer_class: type[serializers.RowSerializer] = TOPIC
     filterset_class = selectors.TopicFilter
@@ -153,16 +153,6 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         if found is None:
             raise Http404
         return Response(PARTITION_STORAGE(found).data)
-
-    @extend_schema(responses={200: HALF_MESSAGES})
-    @action(detail=True, url_path="half-messages", tag_of=None, **NO_LIST)
-    def half_messages(self, request: Request, name: str) -> Response:
-        """The oldest 500 undecided half messages of a topic with `weir.half.enable`, with their age and the number of checks. `missing` names the
-        partitions whose leader did not answer. They are decided by proposals (kinds half.commit and half.rollback)."""
-        found = half_messages.undecided(name)
-        if found is None:
-            raise Http404(f"Topic {name!r} has no half messages.")
-        return Response(HALF_MESSAGES(found).data)
 
     @extend_schema(parameters=[serializers.TopicMessageQuery], responses=MESSAGES)
     @action(detail=True, serializer_class=MESSAGES, url_path="messages", pagination_class=None, filterset_class=None)

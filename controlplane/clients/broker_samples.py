@@ -54,6 +54,18 @@ class ApiSample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ShareLetters:
+    """Of the records of one topic in one share group, since the start of the broker: dead letters that were written, and records that were archived
+    without one although the group has a topic of dead letters. `reason`: of the last of those (`brokerd.sharing.dead_letters.Unwritable`)."""
+
+    group_id: str
+    topic: str
+    written: int
+    unwritten: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
@@ -85,6 +97,8 @@ class BrokerSample:
     """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
     """By Kafka's name of the API, of those with requests; requested with `replicas`. Empty: not reported."""
+    share_letters: tuple[ShareLetters, ...] | None = None
+    """None: not requested."""
 
 
 def sample_broker(
@@ -131,6 +145,7 @@ def sample_broker(
         remote=led.remote,
         traffic=directories.traffic,
         requests=directories.requests,
+        share_letters=led.share_letters,
     )
 
 
@@ -142,12 +157,14 @@ class _Led:
     lagging: Mapping[Key, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     produce_counts: tuple[int, ...] = ()
     remote: Mapping[Key, RemoteSample] | None = None
+    share_letters: tuple[ShareLetters, ...] | None = None
 
 
 def _of_leader(connection: KafkaConnection) -> _Led:
-    """Out-of-sync replicas, the histogram of produce latencies, and remote sizes. Empty for a broker of a version that does not report them."""
+    """Out-of-sync replicas, the histogram of produce latencies, remote sizes, and numbers of dead letters. Empty for a broker of a version that does not
+    report them."""
     answer = connection.call(
-        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True, remote=True)
+        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=[], lagging=True, remote=True, share_letters=True)
     )
     lagging: dict[Key, dict[int, tuple[int, int]]] = {}
     for copy in answer.lagging:
@@ -155,7 +172,8 @@ def _of_leader(connection: KafkaConnection) -> _Led:
     remote = {
         (r.topic, r.partition_index): RemoteSample(r.remote, r.local_only, r.copying, r.read) for r in answer.remote
     }
-    return _Led(lagging, tuple(answer.produce_times or ()), remote)
+    letters = tuple(ShareLetters(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in answer.share_letters)
+    return _Led(lagging, tuple(answer.produce_times or ()), remote, letters)
 
 
 def list_offsets(

@@ -269,3 +269,61 @@ def moves_outrun(facts: Facts) -> list[Case]:
 
 def archives_failed(facts: Facts) -> list[Case]:
     return [Case(str(job), {"id": str(job), "note": note or "see the job page."}) for job, note in facts.archives]
+
+
+MESSAGE_ALERTS_MAX = 20
+"""Topics with an alert of one kind. The metrics have all of them."""
+
+
+def half_undecided(facts: Facts) -> list[Case]:
+    """The oldest first."""
+    found = sorted(
+        ((f.half_oldest_s, f) for f in facts.messages if f.half_oldest_s is not None), key=lambda x: (-x[0], x[1].topic)
+    )
+    return [
+        Case(
+            f.topic,
+            {
+                "topic": f.topic,
+                "age": coarse_duration(age),
+                "messages": f"about {coarse_count(f.half_undecided)} undecided half messages"
+                if f.half_undecided > 1
+                else "an undecided half message",
+            },
+        )
+        for age, f in found[:MESSAGE_ALERTS_MAX]
+    ]
+
+
+def half_expired(facts: Facts) -> list[Case]:
+    found = sorted(((f.half_expired, f.topic) for f in facts.messages if f.half_expired is not None), reverse=True)
+    return [
+        Case(topic, {"topic": topic, "messages": some(count, "half message"), "has": "has" if count == 1 else "have"})
+        for count, topic in found[:MESSAGE_ALERTS_MAX]
+    ]
+
+
+def delayed_overdue(facts: Facts) -> list[Case]:
+    found = sorted(
+        ((f.delayed_overdue_s, f.topic) for f in facts.messages if f.delayed_overdue_s is not None), reverse=True
+    )
+    return [Case(topic, {"topic": topic, "late": coarse_duration(late)}) for late, topic in found[:MESSAGE_ALERTS_MAX]]
+
+
+def dead_letters_growing(facts: Facts) -> list[Case]:
+    found = sorted(
+        ((f.dead_letters_grown, f.topic) for f in facts.messages if f.dead_letters_grown is not None), reverse=True
+    )
+    return [
+        Case(topic, {"topic": topic, "letters": coarse_count(count)}) for count, topic in found[:MESSAGE_ALERTS_MAX]
+    ]
+
+
+def dead_letters_missing(facts: Facts) -> list[Case]:
+    return [
+        Case(
+            f"{x.group_id}: {x.topic}",
+            {"group": x.group_id, "topic": x.topic, "records": coarse_count(x.records), "reason": x.reason},
+        )
+        for x in facts.letters_missing
+    ]

@@ -33,6 +33,10 @@ class ThresholdName(StrEnum):
     GROUP_STOPPED = "group_stopped"
     GROUP_ALERTS_MAX = "group_alerts_max"
     TRANSACTION_HANGING = "transaction_hanging"
+    HALF_UNDECIDED = "half_undecided"
+    HALF_EXPIRED = "half_expired"
+    DELAYED_OVERDUE = "delayed_overdue"
+    DEAD_LETTERS_GROWN = "dead_letters_grown"
     FAILURES_KEPT = "failures_kept"
     HEALTH_REPLICATION = "health_replication"
     HEALTH_LEADER_SKEW = "health_leader_skew"
@@ -127,12 +131,40 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         DAY_S,
         "Time since a transaction was first found to hang in a partition. From then on there is an alert.",
     ),
+    ThresholdName.HALF_UNDECIDED: ThresholdRule(
+        _SECONDS,
+        180,
+        6,
+        DAY_S,
+        "Age of the oldest undecided half message of a topic. From then on there is an alert. Producers are asked after 6 s, then every 30 s.",
+    ),
+    ThresholdName.HALF_EXPIRED: ThresholdRule(
+        ThresholdUnit.COUNT,
+        1,
+        1,
+        1_000_000,
+        "Records in the topic of expired half messages, from which on there is an alert.",
+    ),
+    ThresholdName.DELAYED_OVERDUE: ThresholdRule(
+        _SECONDS,
+        30,
+        2,
+        DAY_S,
+        "How late the delivery of a delayed message of a topic is. From then on there is an alert.",
+    ),
+    ThresholdName.DEAD_LETTERS_GROWN: ThresholdRule(
+        ThresholdUnit.COUNT,
+        10,
+        1,
+        1_000_000,
+        "New dead letters of a topic in ten minutes, from which on there is an alert.",
+    ),
     ThresholdName.FAILURES_KEPT: ThresholdRule(
         _SECONDS,
         DAY_S,
         3_600,
         7 * DAY_S,
-        "How long failed moves, failed archive jobs and changes with an unknown outcome are reported. Nothing else ends these alerts.",
+        "How long failed moves, failed archive jobs, changes with an unknown outcome and records without dead letters are reported. Nothing else ends these alerts.",
     ),
     ThresholdName.HEALTH_REPLICATION: ThresholdRule(
         ThresholdUnit.COUNT, 2, 1, 10, "Health check: fewest replicas that each partition of a topic should have."

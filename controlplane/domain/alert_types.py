@@ -66,6 +66,11 @@ class AlertKind(StrEnum):
     DRIFT = "drift"
     CHANGES_UNKNOWN = "changes_unknown"
     ANOMALY = "anomaly"
+    HALF_UNDECIDED = "half_undecided"
+    HALF_EXPIRED = "half_expired"
+    DELAYED_OVERDUE = "delayed_overdue"
+    DEAD_LETTERS_GROWING = "dead_letters_growing"
+    DEAD_LETTERS_MISSING = "dead_letters_missing"
     MONITOR_SILENT = "monitor_silent"
     """Computed by `selectors.alerts`: a monitor that does not write rows cannot store it."""
 
@@ -141,6 +146,29 @@ class AnomalyFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicMessageFacts:
+    """Figures of a topic that exceed a threshold; None: they do not. `half_oldest_s`, `delayed_overdue_s`: seconds. `dead_letters_grown`: in the last ten
+    minutes."""
+
+    topic: str
+    half_undecided: int = 0
+    half_oldest_s: float | None = None
+    half_expired: int | None = None
+    delayed_overdue_s: float | None = None
+    dead_letters_grown: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingLetterFacts:
+    """Records of a topic that a share group has archived without a dead letter. `reason`: `brokerd.sharing.dead_letters.Unwritable`."""
+
+    group_id: str
+    topic: str
+    records: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Counts, each with the first names of the counted objects. `under_replicated` excludes offline partitions. `zookeeper` None = unknown.
     `archives`: jobs that failed recently, with their notes."""
@@ -165,6 +193,8 @@ class Facts:
     moves: tuple[MoveFacts, ...] = ()
     changes_unknown: int = 0
     archives: tuple[tuple[int, str], ...] = ()
+    messages: tuple[TopicMessageFacts, ...] = ()
+    letters_missing: tuple[MissingLetterFacts, ...] = ()
     thresholds: AlertThresholds = field(default_factory=AlertThresholds)
 
 

@@ -74,6 +74,12 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
         HistoryFigure("bytes_in_per_s", Unit.BYTES_PER_S, "Bytes in per second"),
         HistoryFigure("bytes_out_per_s", Unit.BYTES_PER_S, "Bytes out per second"),
         HistoryFigure("size_bytes", Unit.BYTES, "Size, bytes"),
+        HistoryFigure("half_undecided", Unit.RECORDS, "Undecided half messages"),
+        HistoryFigure("half_oldest_s", Unit.SECONDS, "Oldest undecided half message, seconds"),
+        HistoryFigure("half_expired", Unit.RECORDS, "Expired half messages"),
+        HistoryFigure("delayed_pending", Unit.RECORDS, "Pending delayed messages"),
+        HistoryFigure("delayed_overdue_s", Unit.SECONDS, "Overdue delayed messages, seconds"),
+        HistoryFigure("dead_letters", Unit.RECORDS, "Dead letters"),
     ),
     HistorySubject.GROUP: (
         HistoryFigure("lag_records", Unit.RECORDS, "Lag, records"),

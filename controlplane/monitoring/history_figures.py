@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
+from controlplane.domain.message_figures import values
 from controlplane.domain.throttle import p99
 from controlplane.monitoring.projection import broker_sums
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache
@@ -63,6 +64,9 @@ class HistoryFigures:
             if now_ms - metrics.share_groups.at_ms[name] <= GROUP_MS_MAX:
                 yield f"share_group:{name}", "lag_records", shared.lag_records
                 yield f"share_group:{name}", "member_count", len(shared.members)
+        for name, figures_of_messages in metrics.messages.items():
+            for figure, value in values(figures_of_messages, now_ms).items():
+                yield f"topic:{name}", figure, value
         yield from _brokers(image, metrics)
         yield from self._latencies(metrics)
         for broker_id, by_api in metrics.requests.by_broker.items():

@@ -33,6 +33,10 @@ LAG = "lag"
 SHARE_GROUPS = "share_groups"
 """{"groups": [{"group_id", "state", "member_count", "lag_records", "partitions_unknown", "partitions": [{"topic", "index", "start_offset",
 "lag_records"}]}], "gone": [group_id], "total": n}: those that changed, and the number of all."""
+MESSAGES = "messages"
+"""{"topics": [{"name", "half_undecided", "half_oldest_s", "half_expired", "half_checks", "delayed_pending", "delayed_overdue_s", "delayed_next_at",
+"dead_letters"}]}: those that changed. A figure is null or
+absent if the topic does not have it, and if it is unknown."""
 MOVES = "moves"
 """{"moves": [{MOVE_KEYS}]}: those that changed."""
 MOVE_KEYS = (
@@ -59,7 +63,7 @@ CHANGES = "changes"
 ARCHIVES = "archives"
 """{"jobs": [{"id", "state", "rows", "batches", "restarts", "pid", "heartbeat_at", "note"}]}: those that changed."""
 
-KINDS = (CLUSTER, BROKERS, PARTITIONS, TOPICS, GROUPS, LAG, SHARE_GROUPS, MOVES, CHANGES, ARCHIVES)
+KINDS = (CLUSTER, BROKERS, PARTITIONS, TOPICS, GROUPS, LAG, SHARE_GROUPS, MESSAGES, MOVES, CHANGES, ARCHIVES)
 
 
 class LiveUpdate(TypedDict):

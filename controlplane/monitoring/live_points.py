@@ -20,7 +20,18 @@ FED = {
         "under_replicated",
         "offline",
     ),
-    HistorySubject.TOPIC: ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes"),
+    HistorySubject.TOPIC: (
+        "records_per_s",
+        "bytes_in_per_s",
+        "bytes_out_per_s",
+        "size_bytes",
+        "half_undecided",
+        "half_oldest_s",
+        "half_expired",
+        "delayed_pending",
+        "delayed_overdue_s",
+        "dead_letters",
+    ),
     HistorySubject.GROUP: ("lag_records", "lag_s", "consumed_per_s"),
     HistorySubject.SHARE_GROUP: ("lag_records", "member_count"),
     HistorySubject.BROKER: (
@@ -53,7 +64,7 @@ def figures(update: LiveUpdate) -> list[tuple[str, str, float]]:
 def _values(kind: str, data: dict[str, Any]) -> Iterator[tuple[HistorySubject, str, dict[str, Any]]]:
     if kind == live_events.CLUSTER:
         yield HistorySubject.CLUSTER, "cluster", data
-    elif kind == live_events.TOPICS:
+    elif kind in (live_events.TOPICS, live_events.MESSAGES):
         for t in data["topics"]:
             yield HistorySubject.TOPIC, f"topic:{t['name']}", t
     elif kind == live_events.GROUPS:

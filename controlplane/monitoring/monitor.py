@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import DatabaseError, connection
@@ -31,10 +32,11 @@ from controlplane.clients.connection import KafkaConnection, NoAnswer
 from controlplane.clients.group_samples import Key
 from controlplane.clients.settings import address_of, client_settings, zookeeper_store
 from controlplane.db.sqlite import drop_if_replaced
-from controlplane.monitoring import damage, publisher
+from controlplane.monitoring import damage, publisher, share_letter_rows
 from controlplane.monitoring.hanging_transactions import HangingTransactionMonitor
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.message_figures import COLLECT_MS, MessageFigureCollector
 from controlplane.monitoring.metadata_history import MetadataHistoryRecorder
 from controlplane.monitoring.periodic import PeriodicJob
 from controlplane.monitoring.projection import MetadataProjection
@@ -124,7 +126,9 @@ class ClusterMonitor:
         self._hanging = HangingTransactionMonitor(self._began_ms)
         self._history = HistoryRecorder()
         self._metadata_history = MetadataHistoryRecorder()
+        self._messages = MessageFigureCollector()
         self._jobs = (
+            PeriodicJob("message figures", self._messages.collect, COLLECT_MS, self._began_ms + ALERTS_FIRST_MS),
             PeriodicJob("health", health.evaluate, HEALTH_MS, self._began_ms + SETTLED_MS),
             PeriodicJob("anomalies", anomalies.evaluate, ANOMALIES_MS, self._began_ms + ANOMALIES_MS),
         )
@@ -216,6 +220,7 @@ class ClusterMonitor:
             for job in self._jobs:
                 job.poll(self._pool, now.mono_ms)
             self._feed.periodic()
+            self._feed.messages(self._messages.latest, now.wall_ms)
         if self._database_failing:
             self._database_failing = False
             log.info("database available again")
@@ -373,6 +378,7 @@ class ClusterMonitor:
         self._round, self._round_asked = {}, set()
         self.metrics.settled = now.mono_ms - self._began_ms > SETTLED_MS and not failed
         self.metrics.restore()
+        self.metrics.messages = self._messages.latest
         changed = self.metrics.take(samples, failed, image, now.wall_ms)
         self._sampled = bool(samples)
         self._sample_note = f"{len(samples)} of {asked} brokers answered" if failed else ""
@@ -384,6 +390,7 @@ class ClusterMonitor:
             return  # rows of new partitions are written first, the figures with the next round
         self.metrics.write(self._changed, self.projection, image)
         self._changed = Changed()
+        share_letter_rows.write(samples, datetime.fromtimestamp(now.wall_ms / 1000, UTC))
 
 
 def _merge(into: Changed, more: Changed) -> None:

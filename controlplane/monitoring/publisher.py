@@ -5,6 +5,7 @@ Invariant: an update is sent only if it contains a change. Figures come from mem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Q
@@ -15,6 +16,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
 from controlplane.domain.alert_cases import disk_severity
+from controlplane.domain.message_figures import MessageFigures, values
 from controlplane.monitoring import live_events
 from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
@@ -84,6 +86,27 @@ class LivePublisher:
         self._once(live_events.CHANGES, "changes", {"id": newest, "pending": pending})
         self._moves()
         self._jobs()
+
+    def messages(self, latest: Mapping[str, MessageFigures], now_ms: int) -> None:
+        """Half messages, delayed messages and dead letters, once for each round of their collection."""
+        if self._published.get("messages") is latest:
+            return
+        self._published["messages"] = latest
+        shapes = []
+        for name, figures in latest.items():
+            shape = {
+                "name": name,
+                "half_checks": figures.half_checks,
+                "delayed_next_at": None if figures.delayed_next_at is None else figures.delayed_next_at.isoformat(),
+                **values(figures, now_ms),
+            }
+            if self._published.get(("messages", name)) != shape:
+                self._published["messages", name] = shape
+                shapes.append(shape)
+        for key in [k for k in self._published if isinstance(k, tuple) and k[0] == "messages" and k[1] not in latest]:
+            del self._published[key]
+        for first in range(0, len(shapes), PARTITIONS_PER_UPDATE):
+            self._hub.publish(live_events.MESSAGES, {"topics": shapes[first : first + PARTITIONS_PER_UPDATE]})
 
     def _moves(self) -> None:
         """Moves in progress, all moves with a changed state, and other changes of the newest moves (such as a planned throttle).

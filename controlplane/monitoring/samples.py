@@ -21,6 +21,7 @@ from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import Key
 from controlplane.db.bulk import update_many
 from controlplane.domain.alert_thresholds import AlertThresholds
+from controlplane.domain.message_figures import MessageFigures
 from controlplane.models import Broker, ObservedTopic, Partition, Replica
 from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
@@ -78,6 +79,8 @@ class MetricsCache:
         self.topics: dict[str, TopicFigures] = {}
         self.lags = GroupLags()
         self.share_groups = ShareGroupSamples()
+        self.messages: Mapping[str, MessageFigures] = {}
+        """Half messages, delayed messages and dead letters by topic, from their own rounds."""
         self.answered: dict[int, bool] = {}
         self.space: dict[int, tuple[int, int]] = {}
         self.produce_counts: dict[int, tuple[int, ...]] = {}

@@ -47,6 +47,10 @@ class DelayedPartition:
     cancelled: int
     discarded: int
     blocked: str = ""
+    due: int = 0
+    """Records whose time has come and that are not delivered yet."""
+    overdue_ms: int = 0
+    """Time since the delivery time of the first record that is not delivered; 0 before that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class DelayedMessages:
     histogram: list[HistogramBar] = field(default_factory=list)
     partitions: list[DelayedPartition] = field(default_factory=list)
     missing: list[MissingPartition] = field(default_factory=list)
+    overdue_ms: int = 0
+    """The greatest of the partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,8 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
                 cancelled=answer.cancelled,
                 discarded=answer.discarded,
                 blocked=ErrorCode(answer.blocked).name if answer.blocked else "",
+                due=answer.due,
+                overdue_ms=_overdue_ms(answer),
             )
         )
     return DelayedMessages(
@@ -129,7 +137,15 @@ def delayed_messages(topic: str) -> DelayedMessages | None:
         histogram=domain.histogram(bounds, counts),
         partitions=parts,
         missing=missing,
+        overdue_ms=max((p.overdue_ms for p in parts), default=0),
     )
+
+
+def _overdue_ms(answer: DelayedMessagesAnswer) -> int:
+    times = [answer.earliest_ms] if answer.earliest_ms >= 0 else []
+    if answer.due and answer.last_due_ms >= 0:
+        times.append(answer.last_due_ms)
+    return max(0, _now_ms() - min(times)) if times else 0
 
 
 def look_up(

@@ -12,6 +12,8 @@ from controlplane.clients.connection import Declined, KafkaConnection
 from controlplane.models import Broker, Partition, Topic
 
 T = TypeVar("T")
+K = TypeVar("K", int, tuple[str, int])
+"""A partition: its index, or (topic, index)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,16 @@ def leaders_of(front: str, partition: int | None = None) -> dict[int, int | None
     return dict(rows.values_list("index", "leader"))
 
 
-def leader_answers(
-    leaders: Mapping[int, int | None], ask: Callable[[KafkaConnection, int], T]
-) -> dict[int, T | Unanswered]:
-    """The answer of each partition's leader. `ask` gets a connection to the leader and the partition, and must not use the database."""
-    answers: dict[int, T | Unanswered] = dict.fromkeys(sorted(leaders), Unanswered("The partition has no leader."))
+def leader_answers(leaders: Mapping[K, int | None], ask: Callable[[KafkaConnection, K], T]) -> dict[K, T | Unanswered]:
+    """The answer of each partition's leader. `leaders`: {partition: broker, or None without a leader}. `ask` gets a connection to the leader and the
+    partition, and must not use the database."""
+    answers: dict[K, T | Unanswered] = dict.fromkeys(sorted(leaders), Unanswered("The partition has no leader."))
     brokers = Broker.objects.filter(broker_id__in={b for b in leaders.values() if b is not None})
     addresses = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers]
     own = {(a.host, a.port): [i for i, leader in leaders.items() if leader == a.broker_id] for a in addresses}
 
-    def ask_each(connection: KafkaConnection) -> dict[int, T | Unanswered]:
-        found: dict[int, T | Unanswered] = {}
+    def ask_each(connection: KafkaConnection) -> dict[K, T | Unanswered]:
+        found: dict[K, T | Unanswered] = {}
         for index in own[connection.host, connection.port]:
             try:
                 found[index] = ask(connection, index)

@@ -36,8 +36,23 @@ class HalfMessageRow:
 
 
 @dataclass(frozen=True, slots=True)
+class HalfFilter:
+    """`id_contains`: part of the id as text. `age_ms_min`, `checks_min`: from these values on. It selects from the oldest messages that were read."""
+
+    id_contains: str = ""
+    age_ms_min: int = 0
+    checks_min: int = 0
+
+    def matches(self, row: HalfMessageRow) -> bool:
+        return self.id_contains in row.half_id and row.age_ms >= self.age_ms_min and row.checks >= self.checks_min
+
+
+EVERY = HalfFilter()
+
+
+@dataclass(frozen=True, slots=True)
 class HalfMessageList:
-    """`undecided`: the number in the partitions that answered. `delivered`, `expired`, `checks_sent`: by the present leaders, since they lead.
+    """`undecided`: the number in the partitions that answered. `searched`: the number of messages to which the filter was applied, the oldest ones. `delivered`, `expired`, `checks_sent`: by the present leaders, since they lead.
     `blocked`: partitions whose delivery is not accepted, with the error."""
 
     topic: str
@@ -46,9 +61,15 @@ class HalfMessageList:
     delivered: int = 0
     expired: int = 0
     checks_sent: int = 0
+    searched: int = 0
     rows: list[HalfMessageRow] = field(default_factory=list)
     blocked: list[MissingPartition] = field(default_factory=list)
     missing: list[MissingPartition] = field(default_factory=list)
+
+    @property
+    def oldest_ms(self) -> int:
+        """Age of the oldest row, 0 without one."""
+        return self.rows[0].age_ms if self.rows else 0
 
 
 def front_topic(topic: str) -> str | None:
@@ -56,8 +77,10 @@ def front_topic(topic: str) -> str | None:
     return front_of(topic, half_topic_name(topic), HALF_TOPIC)
 
 
-def undecided(topic: str, partition: int | None = None, from_offset: int = 0) -> HalfMessageList | None:
-    """The oldest undecided half messages. None: the topic has no front topic of half messages."""
+def undecided(
+    topic: str, partition: int | None = None, from_offset: int = 0, chosen: HalfFilter = EVERY
+) -> HalfMessageList | None:
+    """The oldest undecided half messages that match; the filter searches the oldest ROWS_MAX of each partition. None: the topic has no front topic of half messages."""
     front = front_topic(topic)
     if front is None:
         return None
@@ -77,8 +100,18 @@ def undecided(topic: str, partition: int | None = None, from_offset: int = 0) ->
         if answer.blocked:
             found.blocked.append(MissingPartition(index, ErrorCode(answer.blocked).name))
         found.rows.extend(_row(topic, index, m, now) for m in answer.messages)
-    oldest = sorted(found.rows, key=lambda r: (r.written_at, r.partition, r.offset))[:ROWS_MAX]
-    return HalfMessageList(topic, front, rows=oldest, blocked=found.blocked, missing=found.missing, **totals)
+    oldest = sorted((r for r in found.rows if chosen.matches(r)), key=lambda r: (r.written_at, r.partition, r.offset))[
+        :ROWS_MAX
+    ]
+    return HalfMessageList(
+        topic,
+        front,
+        searched=len(found.rows),
+        rows=oldest,
+        blocked=found.blocked,
+        missing=found.missing,
+        **totals,
+    )
 
 
 def _row(topic: str, index: int, message: HalfMessagesAnswer.Message, now: datetime) -> HalfMessageRow:

@@ -5,19 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db.models import Sum
+from django.utils import timezone
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from controlplane.domain.history import HistorySubject
-from controlplane.models import Broker, ConsumerGroup, Move, ObservedTopic
+from controlplane.domain.message_figures import STALE_MS, age_s
+from controlplane.models import Broker, ConsumerGroup, Move, ObservedTopic, ShareGroupLetters, TopicMessages
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.brokers import error_name
 from controlplane.selectors.history import newest
 from controlplane.selectors.overview import overview
+
+COUNTERS = (
+    "weir_half_messages_checks_total",
+    "weir_share_group_dead_letters_total",
+    "weir_share_group_archived_without_dead_letter_total",
+)
+"""The others are gauges, `weir_move_bytes_total` too: it is a size."""
 
 Labels = Mapping[str, str | int]
 Series = Iterable[tuple[Labels, float | int | None]]
@@ -184,6 +194,7 @@ def exposition(*, topics: bool = False) -> bytes:
             of_share_groups("lag_records"),
         ),
         ("weir_share_group_members", "Members of a share group.", of_share_groups("member_count")),
+        *_of_messages(),
         (
             "weir_group_lag_seconds",
             "Age of the oldest unread record of a group.",
@@ -269,15 +280,73 @@ def exposition(*, topics: bool = False) -> bytes:
     return generate_latest(registry)
 
 
+def _of_messages() -> list[tuple[str, str, Series]]:
+    """Half messages, delayed messages and dead letters. Topics whose leaders did not answer for a minute are left out."""
+    now = timezone.now()
+    since = now - timedelta(milliseconds=STALE_MS)
+    rows = list(TopicMessages.objects.filter(sampled_at__gt=since).order_by("topic"))
+    letters = list(ShareGroupLetters.objects.order_by("group_id", "topic", "broker_id"))
+
+    def of_topics(name: str) -> Series:
+        return [({"topic": r.topic}, getattr(r, name)) for r in rows]
+
+    def ages(at: str, figure: str) -> Series:
+        return [
+            ({"topic": r.topic}, None if getattr(r, figure) is None else age_s(getattr(r, at), now.timestamp()))
+            for r in rows
+        ]
+
+    def of_letters(name: str) -> Series:
+        return [({"group": x.group_id, "topic": x.topic, "broker": x.broker_id}, getattr(x, name)) for x in letters]
+
+    return [
+        ("weir_half_messages_undecided", "Half messages without a decision.", of_topics("half_undecided")),
+        (
+            "weir_half_messages_oldest_seconds",
+            "Age of the oldest undecided half message; 0 without one.",
+            ages("half_oldest_at", "half_undecided"),
+        ),
+        (
+            "weir_half_messages_checks_total",
+            "Questions to producers about half messages, since the present leaders lead.",
+            of_topics("half_checks"),
+        ),
+        ("weir_half_messages_expired", "Records in the topic of expired half messages.", of_topics("half_expired")),
+        ("weir_delayed_messages_pending", "Delayed messages that are not delivered.", of_topics("delayed_pending")),
+        (
+            "weir_delayed_messages_overdue_seconds",
+            "Time since the delivery time of the first delayed message that is not delivered; 0 before that time.",
+            ages("delayed_next_at", "delayed_pending"),
+        ),
+        (
+            "weir_delayed_messages_late_seconds",
+            "How late the last batch of delayed messages was sent.",
+            [({"topic": r.topic}, None if r.delayed_late_ms is None else r.delayed_late_ms / 1000) for r in rows],
+        ),
+        ("weir_dead_letters", "Records in the topic of dead letters, by its offsets.", of_topics("dead_letters")),
+        (
+            "weir_share_group_dead_letters_total",
+            "Dead letters of a share group by the topic of the records, since the start of the broker.",
+            of_letters("written"),
+        ),
+        (
+            "weir_share_group_archived_without_dead_letter_total",
+            "Records that a share group with a topic of dead letters has archived without one, since the start of the broker.",
+            of_letters("unwritten"),
+        ),
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class _Read(Collector):
     """The metrics in the form that the Prometheus library collects."""
 
     families: Sequence[tuple[str, str, Series]]
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         for name, text, series in self.families:
-            family = GaugeMetricFamily(name, text)
+            counter = name in COUNTERS
+            family = Metric(name.removesuffix("_total") if counter else name, text, "counter" if counter else "gauge")
             for labels, value in series:
                 if value is not None:
                     family.add_sample(name, {k: str(v) for k, v in labels.items()}, float(value))

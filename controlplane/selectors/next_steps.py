@@ -8,6 +8,7 @@ from enum import StrEnum
 from django.conf import settings
 from django.db.models import F
 
+from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
@@ -35,6 +36,11 @@ class StepKind(StrEnum):
     RESUME_ARCHIVE = "resume_archive"
     OPEN_TOPIC = "open_topic"
     OPEN_CHANGE = "open_change"
+    OPEN_HALF_MESSAGES = "open_half_messages"
+    READ_EXPIRED = "read_expired"
+    OPEN_DELAYED_MESSAGES = "open_delayed_messages"
+    OPEN_DEAD_LETTERS = "open_dead_letters"
+    OPEN_SHARE_GROUP = "open_share_group"
     PROPOSE_ABORT = "propose_abort"
     SEARCH_HANGING = "search_hanging"
 
@@ -167,7 +173,34 @@ def _unknown(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.OPEN_CHANGE, f"Open change {newest.pk}", [str(newest.pk)])]
 
 
+def _half(a: AlertRow) -> list[NextStep]:
+    page = NextStep(StepKind.OPEN_HALF_MESSAGES, f"Open half messages of {a.subject}", [a.subject])
+    if a.kind == AlertKind.HALF_UNDECIDED:
+        return [page]
+    expired = expired_topic_name(half_topic_name(a.subject))
+    return [NextStep(StepKind.READ_EXPIRED, f"Read {expired}", [expired]), page]
+
+
+def _delayed(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.OPEN_DELAYED_MESSAGES, f"Open delayed messages of {a.subject}", [a.subject])]
+
+
+def _dead_letters(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.OPEN_DEAD_LETTERS, f"Open dead letters of {a.subject}", [a.subject])]
+
+
+def _letters_missing(a: AlertRow) -> list[NextStep]:
+    # A topic has no colon in its name; a group may have one.
+    group = a.subject.rpartition(": ")[0]
+    return [NextStep(StepKind.OPEN_SHARE_GROUP, f"Open share group {group}", [group])]
+
+
 _STEPS = {
+    AlertKind.HALF_UNDECIDED: _half,
+    AlertKind.HALF_EXPIRED: _half,
+    AlertKind.DELAYED_OVERDUE: _delayed,
+    AlertKind.DEAD_LETTERS_GROWING: _dead_letters,
+    AlertKind.DEAD_LETTERS_MISSING: _letters_missing,
     AlertKind.PARTITIONS_OFFLINE: _partition,
     AlertKind.PARTITIONS_UNDER_MIN_ISR: _partition,
     AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,

@@ -5,7 +5,7 @@ Invariants: no request to a broker. The cost is some sums and a few names, whate
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
@@ -14,6 +14,7 @@ from django.utils import timezone
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
+from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.lag import Block, LagStatus
@@ -34,6 +35,8 @@ from controlplane.models import (
     ObservedTopic,
     Partition,
     ReplicaDamageReport,
+    ShareGroupLetters,
+    TopicMessages,
 )
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
@@ -158,6 +161,13 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
                 : types.NAMES_MAX
             ]
         ),
+        messages=_messages(thresholds),
+        letters_missing=tuple(
+            types.MissingLetterFacts(x.group_id, x.topic, x.unwritten, x.reason)
+            for x in ShareGroupLetters.objects.filter(unwritten_at__gt=since).order_by("-unwritten_at", "pk")[
+                :MESSAGE_ALERTS_MAX
+            ]
+        ),
         thresholds=thresholds,
     )
 
@@ -187,6 +197,50 @@ def _disk_forecasts() -> tuple[types.DiskForecastFacts, ...]:
             )
         )
     return tuple(out)
+
+
+def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...]:
+    """The topics with a figure beyond its threshold, at most MESSAGE_ALERTS_MAX for each figure, the worst ones."""
+    now = timezone.now()
+
+    def before(name: ThresholdName) -> datetime:
+        return now - timedelta(seconds=thresholds[name])
+
+    late = {
+        "half_oldest_at": before(ThresholdName.HALF_UNDECIDED),
+        "delayed_next_at": before(ThresholdName.DELAYED_OVERDUE),
+    }
+    many = {
+        "half_expired": thresholds[ThresholdName.HALF_EXPIRED],
+        "dead_letters_grown": thresholds[ThresholdName.DEAD_LETTERS_GROWN],
+    }
+    rows: dict[str, TopicMessages] = {}
+    for name, at in late.items():
+        found = TopicMessages.objects.filter(**{f"{name}__lte": at}).order_by(name)
+        rows |= {r.topic: r for r in found[:MESSAGE_ALERTS_MAX]}
+    for name, least in many.items():
+        found = TopicMessages.objects.filter(**{f"{name}__gte": least}).order_by(f"-{name}")
+        rows |= {r.topic: r for r in found[:MESSAGE_ALERTS_MAX]}
+
+    def age_s(r: TopicMessages, name: str) -> float | None:
+        at: datetime | None = getattr(r, name)
+        return (now - at).total_seconds() if at is not None and at <= late[name] else None
+
+    def count(r: TopicMessages, name: str) -> int | None:
+        value: int | None = getattr(r, name)
+        return value if value is not None and value >= many[name] else None
+
+    return tuple(
+        types.TopicMessageFacts(
+            r.topic,
+            half_undecided=r.half_undecided or 0,
+            half_oldest_s=age_s(r, "half_oldest_at"),
+            half_expired=count(r, "half_expired"),
+            delayed_overdue_s=age_s(r, "delayed_next_at"),
+            dead_letters_grown=count(r, "dead_letters_grown"),
+        )
+        for r in rows.values()
+    )
 
 
 def anomaly_text(a: AnomalyRow) -> str:

@@ -192,6 +192,8 @@ class DescribeLogDirsRequest(Struct):
     traffic: bool = f("bool", "2+", tag=10_007, tagged="2+")
     # A tag of Weir: the response must also contain the metrics of requests.
     requests: bool = f("bool", "2+", tag=10_008, tagged="2+")
+    # A tag of Weir: the response must also contain the numbers of dead letters of the share groups.
+    share_letters: bool = f("bool", "2+", tag=10_009, tagged="2+")
 
 
 @dataclass(slots=True)
@@ -268,6 +270,16 @@ class DescribeLogDirsResponse(Struct):
         errors: list[DescribeLogDirsResponse.ErrorCount] = f(array("ErrorCount"))
 
     @dataclass(slots=True)
+    class ShareLetters(Struct):
+        """Of the records of one topic, since the start of the broker: `brokerd.sharing.dead_letters`. `reason`: of the last record without one."""
+
+        group_id: str = f("string")
+        topic: str = f("string")
+        written: int = f("int64")
+        unwritten: int = f("int64")
+        reason: str = f("string")
+
+    @dataclass(slots=True)
     class ConnectedClient(Struct):
         """The connections with equal properties. Times in milliseconds: the age of the oldest one, and the time since the last request."""
 
@@ -303,6 +315,8 @@ class DescribeLogDirsResponse(Struct):
     remote: list[DescribeLogDirsResponse.RemoteSize] = f(array("RemoteSize"), "2+", tag=10_006, tagged="2+")
     # APIs with requests. `brokerd.net.request_metrics`.
     requests: list[DescribeLogDirsResponse.ApiRequests] = f(array("ApiRequests"), "2+", tag=10_007, tagged="2+")
+    # Dead letters of share groups. `brokerd.apis.share_dead_letters`.
+    share_letters: list[DescribeLogDirsResponse.ShareLetters] = f(array("ShareLetters"), "2+", tag=10_008, tagged="2+")
 
 
 @dataclass(slots=True)

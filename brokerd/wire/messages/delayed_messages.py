@@ -35,7 +35,8 @@ class DelayedMessagesAnswer(Struct):
     """`pending`: the number of records that are not due yet; cancelled ones count until their time. `earliest_ms`: -1 without one. `counts`: pending
     records before the first bound, between each two, from the last on. `delivered`, `cancelled`, `discarded`: since this broker leads. `blocked`: the
     error code of the last delivery that was not accepted, 0 if the last one was. `next_ms`, `next_offset`: the place that continues the look-up,
-    -1 at its end. Times are in Unix milliseconds."""
+    -1 at its end. `due`: records whose time has come and that are not delivered yet. `last_due_ms`: the delivery time of the first record in the batch
+    that was sent last, `last_sent_ms`: when it was sent, -1 before the first one. Times are in Unix milliseconds."""
 
     FLEXIBLE = 0
 
@@ -55,3 +56,6 @@ class DelayedMessagesAnswer(Struct):
     records: list[DelayedMessagesAnswer.Pending] = f(array("Pending"))
     next_ms: int = f("int64", default=-1)
     next_offset: int = f("int64", default=-1)
+    due: int = f("int64", tag=0, tagged="0+")
+    last_due_ms: int = f("int64", default=-1, tag=1, tagged="0+")
+    last_sent_ms: int = f("int64", default=-1, tag=2, tagged="0+")

@@ -16,6 +16,7 @@ from brokerd.cluster.quota_entities import PRODUCE
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
+from brokerd.sharing.dead_letters import LetterCounts, Unwritable
 from brokerd.storage.log_dirs import LogDir
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -167,5 +168,27 @@ def test_metrics_of_requests_are_returned_on_request_only() -> None:
     (found,) = answers[0].requests
     assert (found.name, found.counts[2], found.sum_seconds, found.greatest_seconds) == ("Produce", 5, 0.25, 0.125)
     assert [(e.code, e.count) for e in found.errors] == [(6, 1)] and answers[1].requests == []
+
+
+def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:
+    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    counts = {("workers", "tasks"): LetterCounts(5, 2, Unwritable.MISSING), ("idle", "tasks"): LetterCounts(1)}
+    api = LogDirsApi(
+        partitions,
+        SimpleNamespace(under_way={}),  # type: ignore[arg-type]
+        lambda: Now(0, 0),
+        ProduceLatency(),
+        ALLOW_ALL,
+        Quotas(),
+        tuple,
+        share_letters=counts,
+    )
+    answers: list[DescribeLogDirsResponse] = []
+    for asked in (True, False):
+        body = DescribeLogDirsRequest(topics=[], share_letters=asked)
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    found = [(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in answers[0].share_letters]
+    assert found == [("workers", "tasks", 5, 2, "topic-missing"), ("idle", "tasks", 1, 0, "")]
+    assert not answers[1].share_letters
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])

@@ -176,3 +176,21 @@ def test_an_answer_to_a_deposed_leader_changes_nothing() -> None:
     w.led = False
     w.answer()
     assert w.core.start == 0 and not w.sent
+
+
+def test_dead_letters_are_counted_by_group_and_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = Writer(failed(0, 1), failed(2, 2, 5))
+    w.go()
+    w.answer(CONFLICT, 6)
+    w.answer()
+    w.stored()
+    w.takes = False
+    w.go()
+    (counts,) = w.writer.counts.values()
+    assert list(w.writer.counts) == [("workers", "tasks")]
+    assert (counts.written, counts.unwritten, counts.reason) == (2, 1, Unwritable.NOT_ENABLED)
+    monkeypatch.setattr("brokerd.apis.share_dead_letters.COUNTED_MAX", 0)
+    full = Writer(failed(0, 0))
+    full.takes = False
+    full.go()
+    assert full.writer.unwritten == 1 and not full.writer.counts

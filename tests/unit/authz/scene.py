@@ -108,6 +108,7 @@ class Broker:
             "delayed_fronts": Unused("delayed_fronts"),
             "groups": groups or Unused("groups"),
             "coordinators": SimpleNamespace(
+                share_dead_letters=SimpleNamespace(counts={}),
                 **{
                     name: Unused(name)
                     for name in (
@@ -118,7 +119,7 @@ class Broker:
                         "share_send",
                         "share_states",
                     )
-                }
+                },
             ),
             "coordinator": lambda topic, key, listener: (1, "here", 9092),
             "authorizer": self.authorizer,

@@ -338,3 +338,17 @@ def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_t
     with translation.override("zh-hans"):
         assert "3" in cells.health_reason(data)
         assert "4" not in cells.health_reason(data)
+
+
+def test_figures_of_messages_update_their_cells_and_lists() -> None:
+    shape = {"name": "t", "half_checks": 4, "delayed_next_at": None, "half_undecided": 2, "half_oldest_s": 75.0}
+    data = {
+        "topics": [{**shape, "half_expired": 1, "delayed_pending": None, "delayed_overdue_s": None, "dead_letters": 3}]
+    }
+    shown = {"messages:t", "half-messages:t", "topic:t"}
+    found = cells.page_update(Hub().publish(live_events.MESSAGES, data), shown)
+    assert found.cells["messages:t", "undecided"] == "2" and "1 min" in found.cells["messages:t", "oldest"]
+    assert found.marks == {("half-messages:t", ""): (2, 4)}
+    assert found.points["topic:t", "half_undecided"] == 2 and ("topic:t", "delayed_pending") not in found.points
+    stale = {"topics": [{"name": "t", "half_checks": None, "delayed_next_at": None}]}
+    assert cells.page_update(Hub().publish(live_events.MESSAGES, stale), shown).cells

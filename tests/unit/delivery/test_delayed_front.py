@@ -136,3 +136,17 @@ def test_records_deleted_by_a_client_are_not_delivered() -> None:
     bench.start_offset = 1
     bench.pass_ms(front, 2_000)
     assert bench.values == ["kept"] and front.waiting == 0
+
+
+def test_a_record_that_is_due_counts_until_it_is_acknowledged() -> None:
+    bench = DelayBench()
+    front = bench.lead()
+    bench.write("a", 500)
+    bench.pass_ms(front, 400)
+    assert (front.pending, front.due, front.last_sent) == (1, 0, None)
+    bench.pass_ms(front, 2_000, answers=False)
+    assert (front.pending, front.due) == (0, 1) and front.last_sent is not None
+    due, sent = front.last_sent
+    assert due == START_MS + 500 and due <= sent <= bench.now.wall_ms
+    bench.pass_ms(front, 100)
+    assert front.due == 0 and front.delivered == 1

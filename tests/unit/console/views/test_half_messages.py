@@ -43,3 +43,10 @@ def test_the_rest_resource_has_the_same_rows(viewer: Client) -> None:
     found = viewer.get("/api/v1/topics/orders/half-messages").json()
     assert [r["target"] for r in found["rows"]] == ["orders-0@3", "orders-1@5", "orders-0@9"]
     assert viewer.get("/api/v1/topics/orders.half/half-messages").status_code == 404
+
+
+def test_a_filter_selects_from_the_oldest(viewer: Client) -> None:
+    page = text(viewer, "/topics/orders/half-messages/?checks_min=4")
+    assert "2 of the oldest 3 match" in page and "orders-1" not in page
+    assert "No undecided half messages match" in text(viewer, "/topics/orders/half-messages/?id_contains=zz")
+    assert "3 undecided" in text(viewer, "/topics/orders/half-messages/?checks_min=many", 400)

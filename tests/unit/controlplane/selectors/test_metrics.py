@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from controlplane.models import Broker, ObservedTopic
+from controlplane.models import Broker, ObservedTopic, ShareGroupLetters, TopicMessages
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.selectors import metrics
 from tests.unit.console.seed import group
@@ -87,3 +89,29 @@ def test_requests_by_api_and_error_are_exposed(world: World) -> None:
     assert found["weir_broker_requests_per_second"] == {("Produce", "1"): 12.5}
     assert found["weir_broker_request_p99_milliseconds"] == {("Produce", "1"): 25}
     assert found["weir_broker_request_errors_per_second"]["Produce", "1", "NOT_LEADER_OR_FOLLOWER"] == 0.5
+
+
+def test_messages_have_their_figures_unless_they_are_old(world: World) -> None:
+    now = timezone.now()
+    TopicMessages.objects.create(
+        topic="orders",
+        half_undecided=3,
+        half_oldest_at=now - timedelta(seconds=100),
+        half_checks=7,
+        delayed_pending=0,
+        sampled_at=now,
+    )
+    TopicMessages.objects.create(topic="silent", half_undecided=3, sampled_at=now - timedelta(minutes=2))
+    ShareGroupLetters.objects.create(
+        group_id="workers", topic="tasks", broker_id=1, written=5, unwritten=2, changed_at=now
+    )
+    found = samples()
+    assert found["weir_half_messages_undecided"] == {("orders",): 3}
+    assert found["weir_half_messages_oldest_seconds"]["orders",] == pytest.approx(100, abs=60)
+    assert found["weir_half_messages_checks_total"] == {("orders",): 7}
+    assert found["weir_delayed_messages_overdue_seconds"] == {("orders",): 0}
+    assert "weir_dead_letters" not in found and "weir_delayed_messages_late_seconds" not in found
+    assert found["weir_share_group_archived_without_dead_letter_total"] == {("1", "workers", "tasks"): 2}
+    text = metrics.exposition().decode()
+    assert "# TYPE weir_share_group_dead_letters_total counter" in text
+    assert "# TYPE weir_half_messages_undecided gauge" in text

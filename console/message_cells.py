@@ -1,0 +1,38 @@
+"""Cells of the figures of half messages, delayed messages and dead letters in a live update, and the marks of the lists that it reloads. Pure.
+
+Does not contain: the update of a page (`cells`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.html import format_html
+
+from console import fragments as f
+from controlplane.domain.text import duration_text
+
+
+def cells(t: dict[str, Any]) -> dict[str, str]:
+    """`t`: a topic of `live_events.MESSAGES`."""
+    return {
+        "undecided": f.number(t.get("half_undecided")),
+        "oldest": _duration(t.get("half_oldest_s")),
+        "expired": f.count(t.get("half_expired"), "amber"),
+        "pending": f.number(t.get("delayed_pending")),
+        "overdue": _duration(t.get("delayed_overdue_s")),
+        "dead": f.count(t.get("dead_letters"), "amber"),
+    }
+
+
+def marks(t: dict[str, Any]) -> dict[tuple[str, str], object]:
+    """(panel, key) -> value."""
+    name = t["name"]
+    return {
+        (f"half-messages:{name}", ""): (t.get("half_undecided"), t["half_checks"]),
+        (f"delayed-messages:{name}", ""): (t.get("delayed_pending"), t["delayed_next_at"]),
+    }
+
+
+def _duration(value_s: float | None) -> str:
+    return f.unknown() if value_s is None else format_html("{}", duration_text(value_s))

@@ -1,0 +1,52 @@
+"""Figures of half messages, delayed messages and dead letters of one topic. Pure.
+
+Invariant: figures that are too old are unknown, never zero. Does not contain: their collection (`monitoring.message_figures`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFigures:
+    """The columns of `TopicMessages`; None: the topic does not have the feature, or it is not known yet."""
+
+    half_undecided: int | None = None
+    half_oldest_at: datetime | None = None
+    half_oldest_checks: int | None = None
+    half_checks: int | None = None
+    half_expired: int | None = None
+    delayed_pending: int | None = None
+    delayed_next_at: datetime | None = None
+    delayed_late_ms: int | None = None
+    dead_letters: int | None = None
+    dead_letters_grown: int | None = None
+    sampled_at: datetime | None = None
+
+
+COLUMNS = tuple(f.name for f in fields(MessageFigures))
+
+STALE_MS = 60_000
+"""Milliseconds since the oldest answer, after which the figures count as unknown. A round that follows a broker failure takes some seconds."""
+
+
+def values(f: MessageFigures, now_ms: int) -> dict[str, int | float | None]:
+    """The figures of a topic by the names of its history; empty if they are too old. Ages are at `now_ms` (Unix)."""
+    if f.sampled_at is None or now_ms - f.sampled_at.timestamp() * 1000 > STALE_MS:
+        return {}
+    oldest, due = f.half_oldest_at, f.delayed_next_at
+    return {
+        "half_undecided": f.half_undecided,
+        "half_oldest_s": None if f.half_undecided is None else age_s(oldest, now_ms / 1000),
+        "half_expired": f.half_expired,
+        "delayed_pending": f.delayed_pending,
+        "delayed_overdue_s": None if f.delayed_pending is None else age_s(due, now_ms / 1000),
+        "dead_letters": f.dead_letters,
+    }
+
+
+def age_s(at: datetime | None, now_s: float) -> float:
+    """0 without a time, and for one that is to come."""
+    return 0.0 if at is None else max(0.0, now_s - at.timestamp())

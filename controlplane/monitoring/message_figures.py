@@ -1,0 +1,196 @@
+"""Figures of half messages, delayed messages and dead letters, collected for rows, charts and alerts.
+
+A round asks the leaders of front partitions, at most PARTITIONS_MAX of them; the next one continues where it ended. Numbers of dead letters come from
+offsets that are in rows. Invariants: a topic has figures only after each of its front partitions has answered, and a silent partition keeps its last
+answer, with its time. Runs on a thread that may wait for brokers. Does not contain: the messages (`selectors.half_messages`), alerts (`domain.alert`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q, Sum
+
+from brokerd.cluster.configs import (
+    DELAY_TOPIC,
+    GROUP_DEAD_LETTERS,
+    HALF_TOPIC,
+    RETRY_SOURCE,
+    dead_topic_name,
+    delay_topic_name,
+    expired_topic_name,
+    half_topic_name,
+)
+from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer, DelayedMessagesQuestion
+from brokerd.wire.messages.half_messages import HalfMessagesAnswer
+from controlplane.clients import delayed_messages, half_messages
+from controlplane.clients.connection import KafkaConnection
+from controlplane.domain.message_figures import COLUMNS, MessageFigures
+from controlplane.models import ObservedTopic, Partition, TopicMessages
+from controlplane.selectors.front_leaders import Unanswered, leader_answers
+
+COLLECT_MS = 10_000
+"""Milliseconds between the starts of two rounds: the step of the history."""
+PARTITIONS_MAX = 500
+"""Front partitions of a round, a small request each. With 3,000 of them an answer is at most a minute old."""
+GROWTH_S = 600
+"""Seconds over which new dead letters are counted."""
+
+Spot = tuple[str, int]
+"""(front topic, partition)."""
+Answer = HalfMessagesAnswer | DelayedMessagesAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """The topics that have figures, from the configs in rows. `half`, `delay`: {front topic: its topic}. `dead`: {topic of dead letters: the topic whose
+    page shows them}."""
+
+    half: Mapping[str, str]
+    delay: Mapping[str, str]
+    dead: Mapping[str, str]
+
+
+class MessageFigureCollector:
+    def __init__(self) -> None:
+        self.latest: Mapping[str, MessageFigures] = {}
+        """By topic. Replaced as a whole, so that other threads may read it."""
+        self._answers: dict[Spot, tuple[datetime, Answer]] = {}
+        self._position: Spot | None = None
+        """The last partition of the previous round, if there are more."""
+        self._ends: dict[str, deque[tuple[float, int]]] = {}
+        """(time, end offsets of all partitions) of the topics of dead letters, of the last GROWTH_S."""
+
+    def collect(self) -> None:
+        """One round. Raises DatabaseError."""
+        special = special_topics()
+        leaders: dict[Spot, int | None] = {
+            (name, index): leader
+            for name, index, leader in Partition.objects.filter(topic__name__in=[*special.half, *special.delay])
+            .order_by("topic__name", "index")
+            .values_list("topic__name", "index", "leader")
+        }
+        chosen = self._choose(leaders)
+
+        def ask(connection: KafkaConnection, spot: Spot) -> Answer:
+            if spot[0] in special.half:
+                return half_messages.undecided(connection, *spot, 0, 1)
+            return delayed_messages.pending(connection, *spot, DelayedMessagesQuestion(bounds_ms=[]))
+
+        answers = leader_answers(chosen, ask)
+        now = datetime.now(UTC)
+        self._answers |= {spot: (now, a) for spot, a in answers.items() if not isinstance(a, Unanswered)}
+        self._answers = {spot: a for spot, a in self._answers.items() if spot in leaders}
+        found = self._figures(special, leaders, now)
+        with transaction.atomic():
+            TopicMessages.objects.exclude(topic__in=found).delete()
+            rows = [TopicMessages(topic=t, **{c: getattr(f, c) for c in COLUMNS}) for t, f in found.items()]
+            TopicMessages.objects.bulk_create(
+                rows, update_conflicts=True, unique_fields=["topic"], update_fields=list(COLUMNS)
+            )
+        self.latest = found
+
+    def _choose(self, leaders: Mapping[Spot, int | None]) -> dict[Spot, int | None]:
+        after = [s for s in leaders if self._position is None or s > self._position]
+        chosen = list(islice(after, PARTITIONS_MAX))
+        self._position = chosen[-1] if len(after) > PARTITIONS_MAX else None
+        return {s: leaders[s] for s in chosen}
+
+    def _figures(self, special: Special, leaders: Iterable[Spot], now: datetime) -> dict[str, MessageFigures]:
+        spots: dict[str, list[Spot]] = {}
+        for spot in leaders:
+            spots.setdefault(spot[0], []).append(spot)
+        offsets = _offsets([*(expired_topic_name(f) for f in special.half), *special.dead])
+        values: dict[str, dict[str, Any]] = {}
+        times: dict[str, list[datetime]] = {}
+        for front, own in spots.items():
+            known = [self._answers[s] for s in own if s in self._answers]
+            if len(known) < len(own):
+                continue
+            topic = special.half.get(front) or special.delay[front]
+            times.setdefault(topic, []).append(min(at for at, _ in known))
+            half = [a for _, a in known if isinstance(a, HalfMessagesAnswer)]
+            delayed = [a for _, a in known if isinstance(a, DelayedMessagesAnswer)]
+            expired = offsets.get(expired_topic_name(front), (None, None))[0]
+            values.setdefault(topic, {}).update(_half(half, expired) if half else _delayed(delayed))
+        for dead, topic in special.dead.items():
+            count, end = offsets.get(dead, (None, None))
+            if count is not None and end is not None:
+                grown = self._grown(dead, end, now.timestamp())
+                values.setdefault(topic, {}).update(dead_letters=count, dead_letters_grown=grown)
+        self._ends = {name: ends for name, ends in self._ends.items() if name in special.dead}
+        return {
+            topic: MessageFigures(**own, sampled_at=min(times.get(topic, [now])))
+            for topic, own in sorted(values.items())
+        }
+
+    def _grown(self, name: str, end: int, now_s: float) -> int:
+        ends = self._ends.setdefault(name, deque())
+        if ends and end < ends[-1][1]:
+            ends.clear()  # the topic was deleted and created again
+        ends.append((now_s, end))
+        while len(ends) > 2 and ends[1][0] <= now_s - GROWTH_S:
+            ends.popleft()
+        return end - ends[0][1]
+
+
+def special_topics() -> Special:
+    """Raises DatabaseError."""
+    markers = (HALF_TOPIC, DELAY_TOPIC, RETRY_SOURCE, GROUP_DEAD_LETTERS)
+    has_one = Q()
+    for marker in markers:
+        has_one |= Q(configs__has_key=marker)
+    half, delay, dead = dict[str, str](), dict[str, str](), dict[str, str]()
+    for name, configs in ObservedTopic.objects.filter(has_one).order_by("name").values_list("name", "configs"):
+        topic = configs.get(HALF_TOPIC, "")
+        if topic and name == half_topic_name(topic):
+            half[name] = topic
+        topic = configs.get(DELAY_TOPIC, "")
+        if topic and name == delay_topic_name(topic):
+            delay[name] = topic
+        topic = configs.get(RETRY_SOURCE, "")
+        if topic and name == dead_topic_name(topic):
+            dead[name] = topic
+        elif str(configs.get(GROUP_DEAD_LETTERS, "")).lower() == "true":
+            dead[name] = name
+    return Special(half, delay, dead)
+
+
+def _offsets(names: Iterable[str]) -> dict[str, tuple[int | None, int | None]]:
+    """{topic: (records by offsets, sum of the end offsets)}; None: not known."""
+    rows = Partition.objects.filter(topic__name__in=list(names)).order_by().values("topic__name")
+    sums = rows.annotate(n=Sum(F("end_offset") - F("start_offset")), end=Sum("end_offset"))
+    return {r["topic__name"]: (r["n"], r["end"]) for r in sums}
+
+
+def _half(answers: list[HalfMessagesAnswer], expired: int | None) -> dict[str, Any]:
+    oldest = min((m for a in answers for m in a.messages), key=lambda m: m.appended_ms, default=None)
+    return {
+        "half_undecided": sum(a.undecided for a in answers),
+        "half_oldest_at": None if oldest is None else _time(oldest.appended_ms),
+        "half_oldest_checks": None if oldest is None else oldest.checks,
+        "half_checks": sum(a.checks_sent for a in answers),
+        "half_expired": expired,
+    }
+
+
+def _delayed(answers: list[DelayedMessagesAnswer]) -> dict[str, Any]:
+    """A record that is due stays pending until it is delivered: its time is that of the batch that was sent last."""
+    times = [a.earliest_ms for a in answers if a.earliest_ms >= 0]
+    times += [a.last_due_ms for a in answers if a.due and a.last_due_ms >= 0]
+    last = max((a for a in answers if a.last_sent_ms >= 0), key=lambda a: a.last_sent_ms, default=None)
+    return {
+        "delayed_pending": sum(a.pending + a.due for a in answers),
+        "delayed_next_at": _time(min(times)) if times else None,
+        "delayed_late_ms": None if last is None else max(0, last.last_sent_ms - last.last_due_ms),
+    }
+
+
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -1,0 +1,41 @@
+"""Numbers of dead letters of share groups, from the samples of the brokers to rows.
+
+Invariant: a row is deleted only after its broker has answered without it, and one with archived records without dead letters after KEPT. Does not contain: the counting (`brokerd.apis.share_dead_letters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from controlplane.clients.broker_samples import BrokerSample
+from controlplane.models import ShareGroupLetters
+
+KEPT = timedelta(days=7)
+"""As an ended alert."""
+
+
+def write(samples: Iterable[BrokerSample], now: datetime) -> None:
+    """Raises DatabaseError. A repeated call is harmless."""
+    found = {s.broker_id: s.share_letters for s in samples if s.share_letters is not None}
+    if not found:
+        return
+    rows = {(r.broker_id, r.group_id, r.topic): r for r in ShareGroupLetters.objects.filter(broker_id__in=found)}
+    for broker_id, letters in found.items():
+        for x in letters:
+            row = rows.pop((broker_id, x.group_id, x.topic), None)
+            before = row.unwritten if row is not None else 0
+            if row is not None and (row.written, row.unwritten) == (x.written, x.unwritten):
+                continue
+            row = row or ShareGroupLetters(broker_id=broker_id, group_id=x.group_id, topic=x.topic)
+            # A restarted broker begins with 0: what it counts since then is new.
+            if x.unwritten > before or 0 < x.unwritten < before:
+                row.unwritten_at = now
+            row.written, row.unwritten, row.reason, row.changed_at = x.written, x.unwritten, x.reason, now
+            row.save()
+    for row in rows.values():  # the broker has started again
+        if row.unwritten_at is None or row.unwritten_at < now - KEPT:
+            row.delete()
+        elif row.written or row.unwritten:
+            row.written = row.unwritten = 0
+            row.save()

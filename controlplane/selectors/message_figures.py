@@ -1,0 +1,12 @@
+"""Figures of half messages, delayed messages and dead letters of a topic, from the rows of the cluster monitor. Does not contain: the messages."""
+
+from __future__ import annotations
+
+from controlplane.domain.message_figures import COLUMNS, MessageFigures
+from controlplane.models import TopicMessages
+
+
+def figures_of(topic: str) -> MessageFigures:
+    """Each is None before the first round of the monitor."""
+    row = TopicMessages.objects.filter(topic=topic).first()
+    return MessageFigures() if row is None else MessageFigures(**{name: getattr(row, name) for name in COLUMNS})
