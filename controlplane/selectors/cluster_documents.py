@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Unpack
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
@@ -24,7 +24,7 @@ from controlplane.domain.document_plan import DocumentStep, FieldChange, Present
 from controlplane.domain.errors import Rejected
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, Topic
 from controlplane.selectors.common import TimeFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageOptions, PageStart, paged
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
 """Configs that name the topic which a topic follows."""
@@ -93,18 +93,9 @@ def plan_list(*, query: str = "", sort: str = "-id", page: PageStart = 1, per_pa
     return plan_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def plan_page(
-    rows: QuerySet[DocumentPlan], *, sort: str, page: PageStart, per_page: int, query: str = ""
-) -> Page[DocumentPlanRow]:
+def plan_page(rows: QuerySet[DocumentPlan], **options: Unpack[PageOptions]) -> Page[DocumentPlanRow]:
     return paged(
-        rows,
-        lambda found: [DocumentPlanRow(**_values(p)) for p in found],
-        page=page,
-        per_page=per_page,
-        sort=sort,
-        columns=COLUMNS,
-        query=query,
-        tie="-id",
+        rows, lambda found: [DocumentPlanRow(**_values(p)) for p in found], columns=COLUMNS, tie="-id", **options
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NotRequired, TypedDict, TypeVar
 
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.expressions import OrderBy
@@ -74,6 +74,15 @@ class Page(Generic[T]):
     @property
     def last(self) -> int:
         return min(self.page * self.per_page, self.total)
+
+
+class PageOptions(TypedDict):
+    """Which page of a list, in which order; the keywords of `paged` that the caller of a list chooses."""
+
+    sort: str
+    page: PageStart
+    per_page: int
+    query: NotRequired[str]
 
 
 def within(total: int, page: PageStart, per_page: int) -> PageWindow:

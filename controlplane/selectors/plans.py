@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Unpack
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
@@ -15,7 +16,7 @@ from controlplane.domain.scope import Scope
 from controlplane.models import Plan
 from controlplane.selectors.common import StateFilter, TimeFilter
 from controlplane.selectors.moves import title_of
-from controlplane.selectors.paging import Page, PageStart, numbered, paged
+from controlplane.selectors.paging import Page, PageOptions, PageStart, numbered, paged
 from controlplane.selectors.plan_parts import Part, parts_of, placements_now
 
 DIFFERENCES_SHOWN_MAX = 500
@@ -108,17 +109,8 @@ def plan_list(
     return plan_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def plan_page(rows: QuerySet[Plan], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[PlanRow]:
-    return paged(
-        rows,
-        lambda found: [_shape(p) for p in found],
-        page=page,
-        per_page=per_page,
-        sort=sort,
-        columns=COLUMNS,
-        query=query,
-        tie="-id",
-    )
+def plan_page(rows: QuerySet[Plan], **options: Unpack[PageOptions]) -> Page[PlanRow]:
+    return paged(rows, lambda found: [_shape(p) for p in found], columns=COLUMNS, tie="-id", **options)
 
 
 def plan_row(plan_id: int) -> PlanRow | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from django.core.management import call_command
 from django.core.wsgi import get_wsgi_application
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from rest_framework.authtoken.models import Token
@@ -100,3 +101,32 @@ def test_operations_answer_as_the_schema_says(token: str, group: int) -> None:
     assert chosen
     problems = [p for operation in chosen for mode in GenerationMode for p in problems_of(operation, mode, headers)]
     assert not problems, "\n\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "value.",
+        "value.amount >",
+        "nothing == 1",
+        'key + 1 == "a"',
+        "partition",
+        "__import__('os').system('true')",
+        "(" * 500 + "true" + ")" * 500,
+        '"' + "a" * 5_000,
+    ],
+)
+def test_a_filter_expression_that_is_not_understood_is_refused_as_the_schema_says(token: str, expression: str) -> None:
+    call_command("read_records", "alice")
+    headers = {"Authorization": f"Token {token}", "Accept-Encoding": "identity"}
+    paths = {"/api/v1/topics/{name}/messages", "/api/v1/topics/{name}/partitions/{partition}/messages"}
+    readings = [o for o in operations(token) if o.path in paths]
+    assert {o.path for o in readings} == paths
+    for operation in readings:
+        names = {"name": "flights", "partition": 0}
+        chosen = {n: v for n, v in names.items() if f"{{{n}}}" in operation.path}
+        case = operation.Case(path_parameters=chosen, query={"expression": expression})
+        response = case.call(headers=headers)
+        case.validate_response(response, headers=headers, excluded_checks=[positive_data_acceptance])
+        assert response.status_code == 400
+        assert [e["field"] for e in response.json()["errors"]] == ["expression"]
