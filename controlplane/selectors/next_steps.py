@@ -8,11 +8,19 @@ from enum import StrEnum
 from django.conf import settings
 from django.db.models import F
 
-from brokerd.cluster.configs import expired_topic_name, half_topic_name
+from brokerd.cluster.configs import GROUP_DEAD_LETTERS, expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
-from controlplane.models import Broker, Change, GroupPartition, HangingTransaction, Partition, ReplicaDamageReport
+from controlplane.models import (
+    Broker,
+    Change,
+    GroupPartition,
+    HangingTransaction,
+    ObservedTopic,
+    Partition,
+    ReplicaDamageReport,
+)
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.topics import drift_list
@@ -37,7 +45,7 @@ class StepKind(StrEnum):
     OPEN_TOPIC = "open_topic"
     OPEN_CHANGE = "open_change"
     OPEN_HALF_MESSAGES = "open_half_messages"
-    READ_EXPIRED = "read_expired"
+    READ_TOPIC = "read_topic"
     OPEN_DELAYED_MESSAGES = "open_delayed_messages"
     OPEN_DEAD_LETTERS = "open_dead_letters"
     OPEN_SHARE_GROUP = "open_share_group"
@@ -178,7 +186,7 @@ def _half(a: AlertRow) -> list[NextStep]:
     if a.kind == AlertKind.HALF_UNDECIDED:
         return [page]
     expired = expired_topic_name(half_topic_name(a.subject))
-    return [NextStep(StepKind.READ_EXPIRED, f"Read {expired}", [expired]), page]
+    return [NextStep(StepKind.READ_TOPIC, f"Read {expired}", [expired]), page]
 
 
 def _delayed(a: AlertRow) -> list[NextStep]:
@@ -186,6 +194,10 @@ def _delayed(a: AlertRow) -> list[NextStep]:
 
 
 def _dead_letters(a: AlertRow) -> list[NextStep]:
+    row = ObservedTopic.objects.filter(name=a.subject).first()
+    if row is not None and str(row.configs.get(GROUP_DEAD_LETTERS, "")).lower() == "true":
+        # The dead letter topic of share groups has no page of its own.
+        return [NextStep(StepKind.READ_TOPIC, f"Read {a.subject}", [a.subject])]
     return [NextStep(StepKind.OPEN_DEAD_LETTERS, f"Open dead letters of {a.subject}", [a.subject])]
 
 

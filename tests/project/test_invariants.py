@@ -1,4 +1,4 @@
-"""Tests that docs/invariants.md, docs/moves.md and docs/faults.md name exist, and limits have a reason. Does not check that a test covers its invariant."""
+"""Tests that docs/invariants.md, docs/moves.md, docs/faults.md and docs/console-features.md name exist, and limits have a reason. Does not check that a test covers its invariant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_every_invariant_names_a_test_that_exists() -> None:
     ]
     without = [row for row in rows if not re.search(r"`test_\w+`", row)]
     assert {int(n) for n in re.findall(r"^\| (\d+)\. ", text, flags=re.M)} == set(range(1, 11)) and not without
-    others = [(ROOT / "docs" / name).read_text() for name in ("moves.md", "faults.md")]
+    others = [(ROOT / "docs" / name).read_text() for name in ("moves.md", "faults.md", "console-features.md")]
     named = set(re.findall(r"`(test_\w+)`", "".join([text, *others])))
     written = {
         name

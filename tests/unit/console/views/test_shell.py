@@ -136,6 +136,11 @@ def test_every_entry_of_the_navigation_has_a_page_and_a_key_of_its_own() -> None
     assert len({key for _, _, key in shell.NAV}) == len(shell.NAV)
 
 
+def test_the_colour_of_the_cluster_is_in_the_frame(operator: Client, settings: Any) -> None:
+    settings.WEIR = replace(settings.WEIR, cluster_colour="red")
+    assert 'data-colour="red"' in operator.get("/").content.decode()
+
+
 def test_a_read_only_console_offers_and_accepts_no_change(operator: Client, settings: Any) -> None:
     assert 'href="/acls/new/"' in operator.get("/acls/").content.decode()
     settings.WEIR = replace(settings.WEIR, read_only=True)

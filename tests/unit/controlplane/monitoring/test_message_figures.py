@@ -122,6 +122,8 @@ def test_figures_beyond_their_thresholds_are_alerts_with_a_next_step(world: Worl
         dead_letters_grown=40,
         sampled_at=now,
     )
+    world.topic("dlq.tasks", (1,), configs={"errors.deadletterqueue.group.enable": "true"})
+    TopicMessages.objects.create(topic="dlq.tasks", dead_letters=100, dead_letters_grown=40, sampled_at=now)
     quiet = {"half_oldest_at": now, "half_expired": 0, "delayed_next_at": now, "dead_letters_grown": 9}
     TopicMessages.objects.create(topic="quiet", sampled_at=now, **quiet)
     ShareGroupLetters.objects.create(
@@ -135,6 +137,8 @@ def test_figures_beyond_their_thresholds_are_alerts_with_a_next_step(world: Worl
         changed_at=now,
     )
     alerts.evaluate()
+    of_share_groups = next(a for a in open_alerts() if a.subject == "dlq.tasks")
+    assert [(s.kind, s.target) for s in next_steps(of_share_groups)] == [("read_topic", ["dlq.tasks"])]
     found = {a.kind: a for a in open_alerts() if a.subject in ("orders", "quiet", "a: b: tasks")}
     assert {kind: a.subject for kind, a in found.items()} == {
         "dead_letters_missing": "a: b: tasks",
@@ -146,6 +150,6 @@ def test_figures_beyond_their_thresholds_are_alerts_with_a_next_step(world: Worl
     assert found["dead_letters_missing"].severity == "at_risk" and "topic-missing" in found["dead_letters_missing"].text
     steps = {kind: [(s.kind, s.target) for s in next_steps(a)] for kind, a in found.items()}
     assert steps["dead_letters_missing"] == [("open_share_group", ["a: b"])]
-    assert [k for k, _ in steps["half_expired"]] == ["read_expired", "open_half_messages"]
+    assert [k for k, _ in steps["half_expired"]] == ["read_topic", "open_half_messages"]
     assert steps["delayed_overdue"] == [("open_delayed_messages", ["orders"])]
     assert steps["dead_letters_growing"] == [("open_dead_letters", ["orders"])]
