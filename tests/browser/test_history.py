@@ -27,7 +27,7 @@ def test_all_charts_of_a_page_show_the_value_under_the_pointer(session: BrowserS
     session.live()
     chart = page.locator(".history .u-over").first
     shown = page.locator(".history .readout:visible")
-    expect(page.locator(".history .uplot")).to_have_count(2)
+    expect(page.locator(".history .uplot")).to_have_count(4)
     times: list[str] = []
     deadline = time.monotonic() + 240
     # A live update may draw the charts again between a move of the pointer and the look at the readouts.

@@ -122,7 +122,7 @@ PAGES = {
     "bulk-topics": "/bulk/topics/?q=app",
     "topic-clone": "/new/topic/?clone=orders",
     "topic-compare": "/topics/orders/?tab=configs&other=flights",
-    "role-bindings": "/role-bindings/?user=alice&access=operate&resource_type=topic&resource_name=orders",
+    "role-bindings": "/role-bindings/?user=viewer&access=operate&resource_type=topic&resource_name=orders",
     "role-binding-new": "/role-bindings/new/",
     "missing": "/topics/nope/",
 }
