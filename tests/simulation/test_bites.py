@@ -390,7 +390,6 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
         (a_fetch_starts_after_the_requested_offset, 1),
         (no_truncation_by_epoch, 1),
         (the_high_watermark_is_the_leaders_log_end_offset, 1),
-        (a_fatal_error_is_returned_without_a_confirmation, 197),
         (an_earlier_incarnation_stays_leader, 1),
         (every_tail_counts_as_intact, 1),
         (a_controller_writes_unfenced, 16),

@@ -182,7 +182,7 @@ def a_delivery_is_not_counted(patch: pytest.MonkeyPatch) -> None:
         (the_start_offset_goes_back_with_a_late_write, 1),
         (deposed_leaders_write, 3),
         (a_leader_uses_its_state_of_an_earlier_epoch, 2),
-        (a_deposed_leader_delivers, 28),
+        (a_deposed_leader_delivers, 102),
         (the_last_delivery_does_not_end_a_record, 1),
         (a_delivery_is_not_counted, 1),
     ],
