@@ -1,4 +1,4 @@
-"""Packages of the wheel. `templates/`, `static/`, `locale/` and `docs/runbooks/` are installed inside the package `weir`."""
+"""Packages of the wheel. `templates/`, `static/`, `locale/`, `deploy/` and `docs/runbooks/` are installed inside the package `weir`."""
 
 from setuptools import find_packages, setup
 
@@ -6,6 +6,7 @@ PAGES = {
     "weir.templates": "templates",
     "weir.static": "static",
     "weir.locale": "locale",
+    "weir.deploy": "deploy",
     "weir.runbooks": "docs/runbooks",
 }
 

@@ -93,8 +93,8 @@ def deliver_notification(delivery_id: int) -> None:
 
 @shared_task(name="controlplane.advance_all")
 def advance_all() -> None:
-    """The poll of each second: every unfinished row gets its task. Moves come first: a new worker must still import the other services, which takes
-    as long as the rest of its start."""
+    """The poll of each second: every unfinished row gets its task, except Spark jobs (`advance_spark`). Moves come first: a new worker must still import
+    the other services, which takes as long as the rest of its start."""
     global _swept
     from controlplane.services import move_worker
 
@@ -107,7 +107,6 @@ def advance_all() -> None:
         return
     from controlplane.services import (
         adaptive_throttle,
-        archives,
         audit,
         changes,
         healing,
@@ -118,7 +117,6 @@ def advance_all() -> None:
         replica_comparison,
         rolling_restart,
         schedules,
-        spark_runs,
     )
 
     try:
@@ -134,11 +132,6 @@ def advance_all() -> None:
             advance_restart.apply_async((restart_id,), expires=5)
         for reset_id in offset_reset_worker.working_resets():
             advance_reset.apply_async((reset_id,), expires=5)
-        for job_id in archives.working_archives():
-            advance_archive.apply_async((job_id,), expires=5)
-        spark_runs.request_due_runs()
-        for run_id in spark_runs.working_runs():
-            advance_spark_run.apply_async((run_id,), expires=5)
         notifications.plan()
         for delivery_id in notifications.due():
             deliver_notification.apply_async((delivery_id,), expires=5)
@@ -154,4 +147,20 @@ def advance_all() -> None:
         audit.seal()
     except DatabaseError as e:
         log.warning("database unavailable, poll is retried: error=%s", e)
+        close_old_connections()
+
+
+@shared_task(name="controlplane.advance_spark")
+def advance_spark() -> None:
+    """The poll of each second for Spark jobs, in the worker whose machine runs the drivers (`weir.celery`)."""
+    from controlplane.services import archives, spark_runs
+
+    try:
+        spark_runs.request_due_runs()
+        for job_id in archives.working_archives():
+            advance_archive.apply_async((job_id,), expires=5)
+        for run_id in spark_runs.working_runs():
+            advance_spark_run.apply_async((run_id,), expires=5)
+    except DatabaseError as e:
+        log.warning("database unavailable, poll of Spark jobs is retried: error=%s", e)
         close_old_connections()

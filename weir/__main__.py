@@ -1,5 +1,5 @@
-"""The program `weir`: the command line over the REST API (`topics`, `moves`, ...: `weir.cli`), `up`, `down`, `status`, the processes of the control plane, and
-Django's own commands.
+"""The program `weir`: the command line over the REST API (`topics`, `moves`, ...: `weir.cli`), `up`, `down`, `status`, `configure` (the files of a
+production cluster: `weir.deployment`), the processes of the control plane, and Django's own commands.
 
 `weir`, `python -m weir` and `python manage.py` are the same program.
 """
@@ -37,6 +37,10 @@ def runs_rest_command(word: str) -> bool:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["configure"]:
+        from weir.deployment import command
+
+        sys.exit(command.main(sys.argv[2:]))
     if runs_rest_command(first_word(sys.argv[1:])):
         return
     # The settings read the data directory at import: the option that names it must be known before.

@@ -1,4 +1,4 @@
-"""The ASGI application: pages, API, sockets, and the start and stop of the cluster monitor. Composition only.
+"""The ASGI application: pages, API, sockets, health checks, and the start and stop of the cluster monitor. Composition only.
 
 `ProtocolTypeRouter` has no lifespan, so it is wrapped. Served by `uvicorn weir.asgi:application`.
 """
@@ -23,6 +23,7 @@ from django.conf import settings  # noqa: E402
 
 from console.sockets import urlpatterns  # noqa: E402
 from weir.celery import app as celery_app  # noqa: E402
+from weir.health import HealthChecks  # noqa: E402
 
 celery_app.set_default()  # services wake the worker through it
 
@@ -40,11 +41,13 @@ router = ProtocolTypeRouter(
     }
 )
 
+health_checks = HealthChecks()
+
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
-    else:
+    elif scope["type"] != "http" or not await health_checks.answer(scope["path"], send):
         await router(scope, receive, send)
 
 

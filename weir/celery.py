@@ -1,18 +1,21 @@
 """The Celery app. The database rows are the job queue: no result is stored, and a lost task costs seconds, never work.
 
 Started as `celery -A weir.celery worker -P threads -c 2`. Beat is a thread of that worker, because the process that `-B` forks
-outlives a killed worker (WEIR_BEAT=off if beat runs elsewhere). The default transport is a directory in the data directory, without a
-further server; CELERY_BROKER_URL selects Redis or Valkey. Does not contain: the tasks (`controlplane.tasks`).
+outlives a killed worker (WEIR_BEAT=off if beat runs elsewhere). A worker reads all queues, or those of its option `-Q`: a Spark driver is a process of
+the worker's machine, so one worker of a cluster reads SPARK_QUEUE. Beat polls only for the queues that its worker reads, so that no queue without a
+reader grows. The default transport is a directory in the data directory, without a further server; CELERY_BROKER_URL selects Redis or Valkey. Does not contain: the tasks (`controlplane.tasks`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from celery import Celery
 from celery.beat import EmbeddedService
 from celery.signals import worker_ready
+from kombu import Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
 # Skip Django's system checks, because they import every view (two fifths of a worker's start time). `manage.py` runs them.
@@ -28,6 +31,23 @@ SWEEP_SECONDS = 1.0
 POLL_SECONDS = 0.2
 """Seconds between polls of the directory without a message; kombu's default is 1.0. A move that an operator starts waits for one poll."""
 
+QUEUE, SPARK_QUEUE = "weir", "weir-spark"
+POLLS = {QUEUE: "controlplane.advance_all", SPARK_QUEUE: "controlplane.advance_spark"}
+"""The task of each queue that polls the rows."""
+SPARK_TASKS = ("controlplane.advance_spark", "controlplane.advance_archive", "controlplane.advance_spark_run")
+"""Tasks that start or watch a driver, which is a process of the worker's machine."""
+POLL_EXPIRES_S = 5
+"""A restarted worker must not find many identical tasks."""
+
+
+def _schedule(queues: Iterable[str]) -> dict[str, Any]:
+    """Beat's schedule of a worker that reads these queues."""
+    return {
+        task.rpartition(".")[2]: {"task": task, "schedule": SWEEP_SECONDS, "options": {"expires": POLL_EXPIRES_S}}
+        for queue, task in POLLS.items()
+        if queue in queues
+    }
+
 
 def _configure(app: Celery) -> None:
     url = settings.WEIR.celery_broker_url
@@ -41,17 +61,12 @@ def _configure(app: Celery) -> None:
         worker_hijack_root_logger=False,
         worker_prefetch_multiplier=1,
         broker_connection_retry_on_startup=True,
-        task_default_queue="weir",
+        task_default_queue=QUEUE,
+        task_queues=(Queue(QUEUE), Queue(SPARK_QUEUE)),
+        task_routes={task: {"queue": SPARK_QUEUE} for task in SPARK_TASKS},
         # One fixed interval needs no stored schedule. A kill -9 could corrupt the schedule file of the default scheduler.
         beat_scheduler="celery.beat:Scheduler",
-        beat_schedule={
-            "advance": {
-                "task": "controlplane.advance_all",
-                "schedule": SWEEP_SECONDS,
-                # A restarted worker must not find many identical tasks.
-                "options": {"expires": 5},
-            },
-        },
+        beat_schedule=_schedule(POLLS),
     )
     if not url:
         queue = settings.WEIR.data_dir / "celery" / "queue"
@@ -77,9 +92,12 @@ app.autodiscover_tasks(["controlplane"])
 @worker_ready.connect
 def start_beat(sender: Any, **kwargs: Any) -> None:
     if settings.WEIR.beat and getattr(sender.controller, "beat", None) is None:
+        polls = _schedule(app.amqp.queues.consume_from)
+        app.conf.beat_schedule = polls
         beat: Any = EmbeddedService(
             app, thread=True, scheduler_cls=app.conf.beat_scheduler
         )  # the configured scheduler, because Celery's default scheduler writes a file
         beat.start()
-        # Beat sends its first task after a second. A new worker after a crash should start at once.
-        app.send_task("controlplane.advance_all", expires=5)
+        # Beat sends its first tasks after a second. A new worker after a crash should start at once.
+        for poll in polls.values():
+            app.send_task(poll["task"], expires=POLL_EXPIRES_S)

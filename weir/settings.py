@@ -9,7 +9,9 @@ import os
 import secrets
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
 
 from weir.devcluster import read_local_cluster
 from weir.variables import WeirSettings, read, variables
@@ -88,8 +90,21 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 
+DATABASE_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
+"""Parameters of libpq that the query of a database URL may have."""
+DATABASE_WAITS = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""Of libpq, in seconds and (the last) milliseconds. A machine that leaves the network closes no connection, and the kernel would wait for many minutes."""
+
+
 def database(url: str) -> dict[str, Any]:
-    """Django's database settings: SQLite in the data directory, or PostgreSQL by URL (postgres://user:password@host:port/name).
+    """Django's database settings: SQLite in the data directory, or PostgreSQL by URL (postgres://user:password@host:port/name?sslmode=verify-full).
+    Several hosts, separated by commas, are tried in order. Raises ImproperlyConfigured for an unknown parameter.
 
     SQLite: WAL lets pages read while the monitor writes. IMMEDIATE takes the write lock at BEGIN, where the 20 s time-out
     applies (a later upgrade of a read transaction fails at once with "database is locked").
@@ -106,6 +121,11 @@ def database(url: str) -> dict[str, Any]:
             },
         }
     parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    if unknown := sorted(set(options) - set(DATABASE_OPTIONS)):
+        raise ImproperlyConfigured(
+            f"WEIR_DATABASE_URL has the unknown parameter {unknown[0]}; allowed: {', '.join(DATABASE_OPTIONS)}"
+        )
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.path.lstrip("/"),
@@ -114,6 +134,8 @@ def database(url: str) -> dict[str, Any]:
         "HOST": parts.hostname or "",
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {**DATABASE_WAITS, **options},
     }
 
 
@@ -150,6 +172,9 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL["user"], _MAIL["password"]
 EMAIL_USE_SSL, EMAIL_USE_TLS = _MAIL["use_ssl"], _MAIL["use_tls"]
 EMAIL_TIMEOUT = 5  # seconds of each step; see controlplane.clients.notifications
 DEFAULT_FROM_EMAIL = WEIR.mail_from
+
+# The console behind a proxy that ends TLS: browsers must not send its cookies in clear text.
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = WEIR.console_url.startswith("https://")
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]

@@ -164,7 +164,7 @@ class WeirSettings:
         "WEIR_DATABASE_URL",
         _url("postgres", "postgresql", form="postgres://user:password@host:port/name"),
         "",
-        "PostgreSQL database.",
+        "PostgreSQL database. The query may have `sslmode`, `sslrootcert`, `sslcert`, `sslkey` and `target_session_attrs`.",
         default_note="SQLite in the data directory",
         secret=True,
     )
@@ -236,13 +236,16 @@ class WeirSettings:
         secret=True,
     )
     beat: bool = _variable(
-        "WEIR_BEAT", SWITCH, "on", "The worker also runs Celery's beat. `off` if beat runs elsewhere."
+        "WEIR_BEAT",
+        SWITCH,
+        "on",
+        "The worker also runs Celery's beat. `off` if beat runs elsewhere. Several workers may each run it: duplicate tasks have no effect.",
     )
     monitor: bool = _variable(
         "WEIR_MONITOR",
         SWITCH,
         "on",
-        "The web process runs the cluster monitor. `off` if `manage.py monitor` runs it in its own process.",
+        "The web process runs the cluster monitor. `off` if `manage.py monitor` runs it in its own process, which several web processes need.",
     )
     spark_nice: int = _variable(
         "WEIR_SPARK_NICE",
@@ -304,7 +307,7 @@ class WeirSettings:
         "WEIR_CONSOLE_URL",
         _url("http", "https", form="https://host[:port]"),
         "",
-        "Address of the console in the links of notifications ([how-to](how-to/notifications.md)).",
+        "Address of the console in the links of notifications ([how-to](how-to/notifications.md)). With https, cookies are sent over TLS only.",
         default_note=f"{IN_LOCAL_CLUSTER}; else no links",
     )
     smtp_url: str = _variable(

@@ -1,6 +1,7 @@
 """Apache ZooKeeper from the jars of the pyspark package: command line, settings, readiness.
 
-Loopback only, bounded heap (docs/safety.md section 2). Does not contain: other processes.
+Those of a local cluster: loopback only, bounded heap (docs/safety.md section 2). `server_command` also runs a server of an ensemble (the command
+`zookeeper`). Does not contain: other processes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ JARS = (
     "log4j-slf4j2-impl",
 )
 HEAP = "-Xmx256m"
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+"""It runs a server of an ensemble, or a standalone server if the settings name no other one."""
 JAVA_VERSION_MIN = 17
 
 PLAINTEXT_CONFIG = """\
@@ -117,18 +120,26 @@ def prepare(folder: Path, port: int, zookeeper_security: ZooKeeperSecurity | Non
         # In FIPS mode, the default, ZooKeeper has no DIGEST-MD5.
         more = [f"-Djava.security.auth.login.config={jaas}", "-Dzookeeper.fips-mode=false"]
     (folder / "log4j2.properties").write_text(LOGGING)
-    return [
-        str(find_java()),
-        HEAP,
+    return server_command(
+        settings,
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-Xshare:auto",
         "-Dzookeeper.preAllocSize=1024",
-        f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         *more,
+    )
+
+
+def server_command(settings: Path, *options: str, heap: str = HEAP) -> list[str]:
+    """The command line of a ZooKeeper server. Its logging is configured by `log4j2.properties` beside `settings`. `options`: of the JVM."""
+    return [
+        str(find_java()),
+        heap,
+        f"-Dlog4j2.configurationFile={settings.parent / 'log4j2.properties'}",
+        *options,
         "-cp",
         os.pathsep.join(str(j) for j in jars()),
-        "org.apache.zookeeper.server.ZooKeeperServerMain",
+        MAIN_CLASS,
         str(settings),
     ]
 

@@ -46,6 +46,12 @@ def test_it_contains_all_runbooks(names: set[str]) -> None:
     assert [name for name in runbooks if f"weir/runbooks/{name}" not in names] == []
 
 
+def test_it_contains_the_files_of_a_deployment(names: set[str]) -> None:
+    files = [p.relative_to(ROOT) for p in (ROOT / "deploy").rglob("*") if p.is_file()]
+    assert len(files) > 15
+    assert [str(f) for f in files if f"weir/{f}" not in names] == []
+
+
 def test_it_contains_all_modules_and_no_test(names: set[str]) -> None:
     tops = ("brokerd", "controlplane", "console", "pipeline", "weir", "weir_common")
     modules = [p.relative_to(ROOT) for top in tops for p in (ROOT / top).rglob("*.py")]

@@ -1,10 +1,11 @@
-"""Django's settings of the mail server, from WEIR_SMTP_URL."""
+"""Django's settings of the mail server and of the database, from their URLs."""
 
 from __future__ import annotations
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
-from weir.settings import mail_server
+from weir.settings import DATABASE_WAITS, database, mail_server
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,16 @@ def test_the_scheme_chooses_tls_and_the_port(url: str, port: int, tls: bool, ssl
 def test_the_login_is_decoded() -> None:
     found = mail_server("smtps://on%40call:p%2Fw@mail.example")
     assert (found["user"], found["password"]) == ("on@call", "p/w")
+
+
+def test_a_database_url_may_have_tls_and_several_hosts() -> None:
+    found = database(
+        "postgres://weir:p%40ss@10.0.0.1,10.0.0.2:5432/weir?sslmode=require&target_session_attrs=read-write"
+    )
+    assert (found["HOST"], found["PORT"], found["PASSWORD"]) == ("10.0.0.1,10.0.0.2", "5432", "p@ss")
+    assert found["OPTIONS"] == {**DATABASE_WAITS, "sslmode": "require", "target_session_attrs": "read-write"}
+
+
+def test_an_unknown_parameter_of_a_database_url_is_refused() -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"unknown parameter sslmod; allowed: sslmode"):
+        database("postgres://weir@10.0.0.1/weir?sslmod=require")

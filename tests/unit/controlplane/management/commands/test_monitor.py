@@ -1,4 +1,4 @@
-"""The command `monitor`: it monitors until a signal ends it."""
+"""The command `monitor`: it monitors until a signal ends it, or until it has lost its lock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from django.core.management.base import CommandError
 
 from controlplane.management.commands import monitor as command
 from controlplane.monitoring import monitor
@@ -27,3 +28,42 @@ def test_the_monitor_is_stopped_by_a_signal(number: signal.Signals, monkeypatch:
     monkeypatch.setattr(monitor, "build", lambda address, hub: fake)
     run("monitor", "--skip-checks")
     assert calls == ["start", "stop"]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    done: list[str] = []
+    fake = SimpleNamespace(start=lambda: done.append("start"), stop=lambda: done.append("stop"))
+    monkeypatch.setattr(command, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
+    monkeypatch.setattr(command, "LOCK_SECONDS", 0.001)
+    monkeypatch.setattr(monitor, "build", lambda address, hub: fake)
+    return done
+
+
+def test_a_process_on_standby_starts_when_it_gets_the_lock_and_ends_when_it_loses_it(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"acquire": [False, False, True], "held": [True, False]}
+
+    def answer(name: str) -> bool:
+        calls.append(name)
+        return answers[name].pop(0)
+
+    monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: answer("acquire"))
+    monkeypatch.setattr(command.ProcessLock, "held", lambda lock: answer("held"))
+    with pytest.raises(CommandError, match="lock in the database was lost"):
+        run("monitor", "--skip-checks")
+    assert calls == ["acquire"] * 3 + ["start", "held", "held", "stop"]
+
+
+def test_a_process_on_standby_ends_by_a_signal(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, Callable[[], None]] = {}
+    monkeypatch.setattr(command, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=handlers.__setitem__))
+
+    def refuse(lock: object) -> bool:
+        handlers[15]()
+        return False
+
+    monkeypatch.setattr(command.ProcessLock, "acquire", refuse)
+    run("monitor", "--skip-checks")
+    assert calls == []

@@ -1,0 +1,46 @@
+"""`manage.py zookeeper --config zoo.cfg`: a server of a ZooKeeper ensemble, from the jars of the pyspark package. The process becomes the JVM, so signals and
+the exit code are ZooKeeper's own. `log4j2.properties` beside the settings configures its logging."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.devcluster.zookeeper import server_command
+from weir_common.java import JavaMissing
+
+OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
+"""A server without memory ends, and its service manager starts it again."""
+
+
+class Command(BaseCommand):
+    help = "Run a ZooKeeper server with these settings, in the foreground."
+    # ZooKeeper starts before the database.
+    requires_migrations_checks = False
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--config", required=True, type=Path, help="zoo.cfg; beside it log4j2.properties")
+        parser.add_argument("--heap", default="512m", help="maximum heap of the JVM (-Xmx)")
+        parser.add_argument(
+            "--jaas", type=Path, help="file with the users that may connect (java.security.auth.login.config)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        settings: Path = options["config"]
+        if not settings.is_file():
+            raise CommandError(f"There is no file {settings}; --config must name zoo.cfg.")
+        # In FIPS mode, the default, ZooKeeper has no DIGEST-MD5.
+        jaas = (
+            (f"-Djava.security.auth.login.config={options['jaas']}", "-Dzookeeper.fips-mode=false")
+            if options["jaas"]
+            else ()
+        )
+        try:
+            command = server_command(settings.resolve(), *OPTIONS, *jaas, heap=f"-Xmx{options['heap']}")
+        except JavaMissing as e:
+            raise CommandError(str(e)) from e
+        os.execv(command[0], command)

@@ -1,0 +1,60 @@
+"""The lock of one process: with SQLite it is free, with PostgreSQL (`make postgres`) one connection has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import DatabaseError, connection, connections
+
+from controlplane.db.process_lock import LockName, ProcessLock
+
+
+@pytest.fixture
+def locks() -> Iterator[list[ProcessLock]]:
+    made = [ProcessLock(LockName.MONITOR), ProcessLock(LockName.MONITOR)]
+    yield made
+    for lock in made:
+        lock.release()
+
+
+@pytest.mark.django_db
+def test_with_sqlite_there_is_one_machine_and_the_lock_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "vendor", "sqlite")
+    lock = ProcessLock(LockName.MONITOR)
+    assert lock.acquire() and lock.held()
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="advisory locks are PostgreSQL's; run by `make postgres`")
+def test_one_process_has_the_lock_until_its_connection_ends(locks: list[ProcessLock]) -> None:
+    first, second = locks
+    assert first.acquire() and first.held()
+    assert not second.acquire() and not second.held()
+    assert first._connection is not None
+    first._connection.close()  # the next statement would open a connection again, without the lock
+    assert not first.held()
+    assert second.acquire() and second.held() and not first.acquire()
+
+
+class Broken:
+    """A connection to a database that does not answer."""
+
+    closed = 0
+
+    def cursor(self) -> None:
+        raise DatabaseError("no route to host")
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_without_the_database_nobody_has_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Broken()
+    monkeypatch.setattr(connection, "vendor", "postgresql")
+    monkeypatch.setattr(type(connections), "create_connection", lambda self, alias: broken)
+    lock = ProcessLock(LockName.MONITOR)
+    assert not lock.held()
+    assert not lock.acquire() and broken.closed == 1
+    monkeypatch.setattr(lock, "_connection", broken)
+    assert not lock.held() and broken.closed == 2

@@ -1,0 +1,46 @@
+"""The command `zookeeper`: the process becomes a JVM with the settings that it was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.core.management.base import CommandError
+
+from controlplane.devcluster import zookeeper
+from controlplane.management.commands import zookeeper as command
+from tests.unit.controlplane.management.commands.local_cluster import run
+from weir_common.java import JavaMissing
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    found: list[list[str]] = []
+    monkeypatch.setattr(command.os, "execv", lambda program, arguments: found.append([program, *arguments[1:]]))
+    return found
+
+
+def test_the_server_gets_its_settings_its_heap_and_its_users(tmp_path: Path, executed: list[list[str]]) -> None:
+    settings = tmp_path / "zoo.cfg"
+    settings.write_text("")
+    run("zookeeper", "--config", str(settings), "--heap", "1g", "--jaas", "/etc/weir/jaas.conf")
+    (line,) = executed
+    assert line[-2:] == [zookeeper.MAIN_CLASS, str(settings)] and "-Xmx1g" in line
+    assert f"-Dlog4j2.configurationFile={tmp_path / 'log4j2.properties'}" in line
+    assert "-Djava.security.auth.login.config=/etc/weir/jaas.conf" in line and "-XX:+ExitOnOutOfMemoryError" in line
+
+
+def test_missing_settings_and_a_missing_java_are_reported(
+    tmp_path: Path, executed: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CommandError, match=r"must name zoo\.cfg"):
+        run("zookeeper", "--config", str(tmp_path / "zoo.cfg"))
+    (tmp_path / "zoo.cfg").write_text("")
+
+    def missing(*arguments: object, **options: object) -> list[str]:
+        raise JavaMissing("Java 17 or later was not found")
+
+    monkeypatch.setattr(command, "server_command", missing)
+    with pytest.raises(CommandError, match="Java 17 or later"):
+        run("zookeeper", "--config", str(tmp_path / "zoo.cfg"))
+    assert executed == []
