@@ -42,30 +42,56 @@ CONTENT_SECURITY_POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-NAV = (
-    ("overview", gettext_lazy("Overview"), "o"),
-    ("brokers", gettext_lazy("Brokers"), "b"),
-    ("topics", gettext_lazy("Topics"), "t"),
-    ("groups", gettext_lazy("Groups"), "g"),
-    ("transactions", gettext_lazy("Transactions"), "x"),
-    ("moves", gettext_lazy("Moves"), "m"),
-    ("proposals", gettext_lazy("Approvals"), "r"),
-    ("messages", gettext_lazy("Messages"), "e"),
-    ("top", gettext_lazy("Top"), "n"),
-    ("acls", gettext_lazy("ACLs"), "a"),
-    ("users", gettext_lazy("Users"), "s"),
-    ("permissions", gettext_lazy("Permissions"), "w"),
-    ("quotas", gettext_lazy("Quotas"), "q"),
-    ("tokens", gettext_lazy("API tokens"), "k"),
-    ("pipeline", gettext_lazy("Archives"), "p"),
-    ("spark-jobs", gettext_lazy("Spark jobs"), "j"),
-    ("lake", gettext_lazy("Lake"), "i"),
-    ("alerts", gettext_lazy("Alerts"), "l"),
-    ("health", gettext_lazy("Health"), "c"),
-    ("time-travel", gettext_lazy("Time travel"), "h"),
-    ("audit", gettext_lazy("Audit log"), "u"),
+NAV_SECTIONS = (
+    (
+        "",
+        (
+            ("overview", gettext_lazy("Overview"), "o"),
+            ("alerts", gettext_lazy("Alerts"), "l"),
+            ("health", gettext_lazy("Health"), "c"),
+            ("top", gettext_lazy("Top"), "n"),
+        ),
+    ),
+    (
+        gettext_lazy("Cluster"),
+        (
+            ("brokers", gettext_lazy("Brokers"), "b"),
+            ("topics", gettext_lazy("Topics"), "t"),
+            ("messages", gettext_lazy("Messages"), "e"),
+            ("groups", gettext_lazy("Groups"), "g"),
+            ("transactions", gettext_lazy("Transactions"), "x"),
+            ("moves", gettext_lazy("Moves"), "m"),
+            ("proposals", gettext_lazy("Approvals"), "r"),
+        ),
+    ),
+    (
+        gettext_lazy("Access"),
+        (
+            ("acls", gettext_lazy("ACLs"), "a"),
+            ("users", gettext_lazy("Users"), "s"),
+            ("permissions", gettext_lazy("Permissions"), "w"),
+            ("quotas", gettext_lazy("Quotas"), "q"),
+            ("tokens", gettext_lazy("API tokens"), "k"),
+        ),
+    ),
+    (
+        gettext_lazy("Pipeline"),
+        (
+            ("pipeline", gettext_lazy("Archives"), "p"),
+            ("spark-jobs", gettext_lazy("Spark jobs"), "j"),
+            ("lake", gettext_lazy("Lake"), "i"),
+        ),
+    ),
+    (
+        gettext_lazy("History"),
+        (
+            ("time-travel", gettext_lazy("Time travel"), "h"),
+            ("audit", gettext_lazy("Audit log"), "u"),
+        ),
+    ),
 )
-"""(URL name, label, key after g) of each entry of the main navigation."""
+"""(title, entries) of each section of the main navigation. An entry is (URL name, label, key after g)."""
+NAV = tuple(entry for _, entries in NAV_SECTIONS for entry in entries)
 
 DENIED = gettext_lazy("Your account is a viewer. This operation needs the operator role (staff).")
 
@@ -152,6 +178,7 @@ def render_page(
         "o": now,
         "head": lazy(lambda: cells.health(as_dict(now()))),
         "nav": nav,
+        "nav_sections": NAV_SECTIONS,
         "nav_items": NAV,
         "theme": theme(request),
         "themes": THEMES,
