@@ -98,7 +98,7 @@ RULES = (
     AlertRule(AlertKind.GROUP_RETENTION, Severity.DEGRADED, cases.retention,
          "{when} retention ({limit}) deletes records {where}.",
          "Raise {limit} of the topic, or make the group faster. If the group is no longer used, delete it."),
-    AlertRule(AlertKind.GROUP_FALLING_BEHIND, Severity.AT_RISK, lambda f: cases.groups(f, LagStatus.FALLING_BEHIND),
+    AlertRule(AlertKind.GROUP_FALLING_BEHIND, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.FALLING_BEHIND),
          "{who} {is} falling behind{detail}{lag}.",
          "Add consumers (at most one per partition) or make processing faster.{needs}"),
     AlertRule(AlertKind.GROUP_STOPPED, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.STOPPED),

@@ -61,7 +61,7 @@ def test_retention_is_forecast_before_records_are_lost(world: World) -> None:
             assert row.consumed_per_s is not None and abs(row.consumed_per_s - 6) < 0.5
             alerts.evaluate()
             said = dict(Alert.objects.filter(ended_at__isnull=True).values_list("kind", "severity"))
-            assert said == {"group_retention": "at_risk", "group_falling_behind": "at_risk"}
+            assert said == {"group_retention": "at_risk", "group_falling_behind": "degraded"}
         if s < 175:
             assert row.lost_records == 0
     assert row.status == "data_lost" and row.lost_records > 0
