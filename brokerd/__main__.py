@@ -16,6 +16,7 @@ from brokerd.membership.identity import IdentityError
 from brokerd.runtime.broker import BrokerServer
 from brokerd.runtime.metrics import BrokerMetrics
 from brokerd.runtime.metrics_server import MetricsServer
+from brokerd.runtime.readiness import Readiness, readiness
 from brokerd.security.certificates import CertificateError
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.wire import record_walks
@@ -62,9 +63,18 @@ def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer
     if address is None:
         return None
     host, _, port = address.rpartition(":")
+
+    def ready() -> Readiness:
+        return readiness(
+            config.broker_id,
+            lambda: broker.partitions.image,
+            lambda: broker.membership.broker_epoch is not None,
+            lambda: broker.stopping or broker.stopped,
+        )
+
     metrics = BrokerMetrics(config.broker_id, lambda: broker.partitions.hosted, lambda: broker.dispatch.metrics.all())
     try:
-        return MetricsServer(host.strip("[]"), int(port), metrics.families)
+        return MetricsServer(host.strip("[]"), int(port), metrics.families, ready)
     except OSError as e:
         raise OSError(f"weir.metrics.listener={address}: {e}") from e
 

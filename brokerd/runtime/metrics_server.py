@@ -1,25 +1,28 @@
-"""The metrics endpoint of a broker: `GET /metrics` over HTTP, on a thread of its own.
+"""The metrics endpoint of a broker: `GET /metrics`, and the health checks `/healthz` and `/readyz`, over HTTP, on a thread of its own.
 
 Invariants: the event loop does no work for it. One request at a time, with a time-out; a text is used for INTERVAL_S. Without authentication and TLS: the
-setting says who can reach it. Does not contain: figures (`metrics`).
+setting says who can reach it. `/healthz` says that the process runs: the watchdog ends a process whose event loop hangs. Does not contain: figures
+(`metrics`), the state of the broker (`readiness`).
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from brokerd.runtime.exposition import CONTENT_TYPE, Family, lines
 from brokerd.runtime.metrics import yielding
+from brokerd.runtime.readiness import Readiness, ReadinessState
 
 log = logging.getLogger(__name__)
 
-PATH = "/metrics"
 TIMEOUT_S = 5.0
 """Seconds that a client may leave its connection without a byte."""
 BACKLOG = 5
@@ -28,11 +31,24 @@ INTERVAL_S = 1.0
 """Seconds for which a text is used again: many scrapers cost no more CPU than one."""
 
 
+class Paths:
+    METRICS = "/metrics"
+    LIVE = "/healthz"
+    READY = "/readyz"
+
+
 class MetricsServer:
     """Listens from the start on. Raises OSError if the address cannot be bound."""
 
-    def __init__(self, host: str, port: int, families: Callable[[], Iterator[Family]]) -> None:
-        self._families = families
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        families: Callable[[], Iterator[Family]],
+        readiness: Callable[[], Readiness],
+    ) -> None:
+        self._families, self._readiness = families, readiness
+        self._state, self._state_s = Readiness(ReadinessState.STARTING), -INTERVAL_S
         self._text, self._text_s = b"", -INTERVAL_S
         server = self
 
@@ -67,17 +83,41 @@ class MetricsServer:
         self._server.server_close()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        """Send the metrics, or 404 for another path."""
-        found = request.path.partition("?")[0] == PATH
-        body = self._fresh() if found else f"Metrics are at {PATH}.\n".encode()
-        request.send_response(200 if found else 404)
-        request.send_header("Content-Type", CONTENT_TYPE if found else "text/plain; charset=utf-8")
-        request.send_header("Content-Length", str(len(body)))
-        request.end_headers()
-        request.wfile.write(body)
+        """Send the metrics or a health check, or 404 for another path."""
+        match request.path.partition("?")[0]:
+            case Paths.METRICS:
+                _respond(request, HTTPStatus.OK, CONTENT_TYPE, self._fresh())
+            case Paths.LIVE:
+                _respond_json(request, HTTPStatus.OK, {"status": "live"})
+            case Paths.READY:
+                found = self._fresh_state()
+                status = HTTPStatus.OK if found.state is ReadinessState.READY else HTTPStatus.SERVICE_UNAVAILABLE
+                behind = found.partitions_out_of_sync
+                _respond_json(request, status, {"status": found.state.value, "partitions_out_of_sync": behind})
+            case _:
+                text = f"Metrics are at {Paths.METRICS}, health checks at {Paths.LIVE} and {Paths.READY}.\n".encode()
+                _respond(request, HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", text)
 
     def _fresh(self) -> bytes:
         if time.monotonic() - self._text_s >= INTERVAL_S:
             self._text = "".join(yielding(lines(self._families()))).encode()
             self._text_s = time.monotonic()
         return self._text
+
+    def _fresh_state(self) -> Readiness:
+        if time.monotonic() - self._state_s >= INTERVAL_S:
+            self._state = self._readiness()
+            self._state_s = time.monotonic()
+        return self._state
+
+
+def _respond(request: BaseHTTPRequestHandler, status: HTTPStatus, content_type: str, body: bytes) -> None:
+    request.send_response(status)
+    request.send_header("Content-Type", content_type)
+    request.send_header("Content-Length", str(len(body)))
+    request.end_headers()
+    request.wfile.write(body)
+
+
+def _respond_json(request: BaseHTTPRequestHandler, status: HTTPStatus, values: dict[str, str | int]) -> None:
+    _respond(request, status, "application/json", json.dumps(values).encode() + b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from brokerd.runtime import metrics_server as module
 from brokerd.runtime.exposition import CONTENT_TYPE, Family, MetricType
 from brokerd.runtime.metrics_server import MetricsServer
+from brokerd.runtime.readiness import Readiness, ReadinessState
 
 READ_S = 30
 
@@ -18,7 +20,9 @@ READ_S = 30
 class Scene:
     def __init__(self) -> None:
         self.reads = 0
-        self.server = MetricsServer("127.0.0.1", 0, self.families)
+        self.state = Readiness(ReadinessState.STARTING)
+        self.asked = 0
+        self.server = MetricsServer("127.0.0.1", 0, self.families, self.readiness)
         self.server.start()
 
     def families(self) -> Iterator[Family]:
@@ -26,6 +30,10 @@ class Scene:
         if self.reads == 3:
             raise RuntimeError("no figures")
         yield Family("reads", MetricType.GAUGE, "Reads.", [("", (), float(self.reads))])
+
+    def readiness(self) -> Readiness:
+        self.asked += 1
+        return self.state
 
     def get(self, path: str) -> tuple[str, str]:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}{path}", timeout=READ_S) as answer:
@@ -67,4 +75,28 @@ def test_a_failure_ends_one_request_only(scene: Scene, monkeypatch: pytest.Monke
 
 def test_an_address_that_is_taken_cannot_be_bound(scene: Scene) -> None:
     with pytest.raises(OSError, match="in use"):
-        MetricsServer("127.0.0.1", scene.server.port, scene.families)
+        MetricsServer("127.0.0.1", scene.server.port, scene.families, scene.readiness)
+
+
+def test_liveness_asks_nothing(scene: Scene) -> None:
+    assert scene.get("/healthz") == ("application/json", '{"status": "live"}\n')
+    assert (scene.reads, scene.asked) == (0, 0)
+
+
+def test_readiness_is_a_status_with_a_reason(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INTERVAL_S", 0.0)
+    for state in (Readiness(ReadinessState.STARTING), Readiness(ReadinessState.OUT_OF_SYNC, 7)):
+        scene.state = state
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            scene.get("/readyz")
+        body = {"status": state.state.value, "partitions_out_of_sync": state.partitions_out_of_sync}
+        assert refused.value.code == 503 and json.loads(refused.value.read()) == body
+    scene.state = Readiness(ReadinessState.READY)
+    assert scene.get("/readyz")[1] == '{"status": "ready", "partitions_out_of_sync": 0}\n'
+
+
+def test_a_state_is_used_again_for_a_while(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INTERVAL_S", 3_600.0)
+    scene.server._state_s = -3_600.0
+    scene.state = Readiness(ReadinessState.READY)
+    assert scene.get("/readyz") == scene.get("/readyz") and scene.asked == 1
