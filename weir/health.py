@@ -30,14 +30,14 @@ REUSE_SECONDS = 1.0
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class Readiness(StrEnum):
+class WebReadiness(StrEnum):
     READY = "ready"
     DATABASE_UNAVAILABLE = "database_unavailable"
     MIGRATIONS_MISSING = "migrations_missing"
     """The program is newer than the tables: `manage.py migrate` has not run yet."""
 
 
-def check_database() -> Readiness:
+def check_database() -> WebReadiness:
     """Whether the database answers and has the tables of this program. Blocks; for one thread at a time."""
     try:
         executor = MigrationExecutor(connection)
@@ -45,11 +45,11 @@ def check_database() -> Readiness:
     except DatabaseError as e:
         log.warning("not ready: error=%s", e)
         connection.close()
-        return Readiness.DATABASE_UNAVAILABLE
-    return Readiness.MIGRATIONS_MISSING if missing else Readiness.READY
+        return WebReadiness.DATABASE_UNAVAILABLE
+    return WebReadiness.MIGRATIONS_MISSING if missing else WebReadiness.READY
 
 
-def ask_database() -> Readiness:
+def ask_database() -> WebReadiness:
     """The same without the migrations, after they were complete one time."""
     try:
         with connection.cursor() as cursor:
@@ -57,22 +57,22 @@ def ask_database() -> Readiness:
     except DatabaseError as e:
         log.warning("not ready: error=%s", e)
         connection.close()
-        return Readiness.DATABASE_UNAVAILABLE
-    return Readiness.READY
+        return WebReadiness.DATABASE_UNAVAILABLE
+    return WebReadiness.READY
 
 
 class HealthChecks:
     """`answer` runs in the event loop of the web process."""
 
     def __init__(
-        self, first: Callable[[], Readiness] = check_database, later: Callable[[], Readiness] = ask_database
+        self, first: Callable[[], WebReadiness] = check_database, later: Callable[[], WebReadiness] = ask_database
     ) -> None:
         self._first, self._later = first, later
         self._was_ready = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="readiness")
-        self._check: asyncio.Future[Readiness] | None = None
+        self._check: asyncio.Future[WebReadiness] | None = None
         self._checked_s = -REUSE_SECONDS
-        self._result = Readiness.DATABASE_UNAVAILABLE
+        self._result = WebReadiness.DATABASE_UNAVAILABLE
 
     async def answer(self, path: str, send: Send) -> bool:
         """Respond if the path is one of the health checks. False: it is another path."""
@@ -80,13 +80,13 @@ class HealthChecks:
             await _respond(send, HTTPStatus.OK, "live")
         elif path == READY_PATH:
             found = await self.readiness()
-            status = HTTPStatus.OK if found is Readiness.READY else HTTPStatus.SERVICE_UNAVAILABLE
+            status = HTTPStatus.OK if found is WebReadiness.READY else HTTPStatus.SERVICE_UNAVAILABLE
             await _respond(send, status, found.value)
         else:
             return False
         return True
 
-    async def readiness(self) -> Readiness:
+    async def readiness(self) -> WebReadiness:
         if time.monotonic() - self._checked_s < REUSE_SECONDS:
             return self._result
         if self._check is None or self._check.done():
@@ -95,8 +95,8 @@ class HealthChecks:
         try:
             self._result = await asyncio.wait_for(asyncio.shield(self._check), WAIT_SECONDS)
         except TimeoutError:
-            self._result = Readiness.DATABASE_UNAVAILABLE
-        self._was_ready = self._was_ready or self._result is Readiness.READY
+            self._result = WebReadiness.DATABASE_UNAVAILABLE
+        self._was_ready = self._was_ready or self._result is WebReadiness.READY
         self._checked_s = time.monotonic()
         return self._result
 

@@ -12,7 +12,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from weir import health
-from weir.health import HealthChecks, Readiness
+from weir.health import HealthChecks, WebReadiness
 
 
 def run(steps: Callable[[], Awaitable[Any]]) -> Any:
@@ -41,7 +41,7 @@ def answers(checks: HealthChecks, *paths: str) -> list[tuple[int, str] | None]:
 
 
 def test_liveness_does_not_depend_on_the_database() -> None:
-    def never() -> Readiness:
+    def never() -> WebReadiness:
         raise AssertionError
 
     assert answers(HealthChecks(never, never), "/healthz", "/", "/healthz/x") == [(200, "live"), None, None]
@@ -51,8 +51,8 @@ def test_migrations_are_compared_until_they_are_complete_and_then_the_database_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(health, "REUSE_SECONDS", 0.0)
-    first = [Readiness.DATABASE_UNAVAILABLE, Readiness.MIGRATIONS_MISSING, Readiness.READY]
-    later = [Readiness.READY, Readiness.DATABASE_UNAVAILABLE]
+    first = [WebReadiness.DATABASE_UNAVAILABLE, WebReadiness.MIGRATIONS_MISSING, WebReadiness.READY]
+    later = [WebReadiness.READY, WebReadiness.DATABASE_UNAVAILABLE]
     checks = HealthChecks(lambda: first.pop(0), lambda: later.pop(0))
     assert answers(checks, *["/readyz"] * 5) == [
         (503, "database_unavailable"),
@@ -65,7 +65,7 @@ def test_migrations_are_compared_until_they_are_complete_and_then_the_database_i
 
 def test_a_result_is_used_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "REUSE_SECONDS", 3_600.0)
-    results = [Readiness.READY]
+    results = [WebReadiness.READY]
     assert answers(HealthChecks(results.pop, results.pop), "/readyz", "/readyz") == [(200, "ready")] * 2
 
 
@@ -74,33 +74,33 @@ def test_a_database_that_hangs_is_not_ready_and_is_asked_one_time(monkeypatch: p
     monkeypatch.setattr(health, "WAIT_SECONDS", 0.01)
     release, asked = threading.Event(), []
 
-    def hang() -> Readiness:
+    def hang() -> WebReadiness:
         asked.append(1)
         release.wait(60)
-        return Readiness.READY
+        return WebReadiness.READY
 
     checks = HealthChecks(hang, hang)
 
     async def steps() -> None:
-        assert [await checks.readiness(), await checks.readiness()] == [Readiness.DATABASE_UNAVAILABLE] * 2
+        assert [await checks.readiness(), await checks.readiness()] == [WebReadiness.DATABASE_UNAVAILABLE] * 2
         assert len(asked) == 1
         release.set()
         monkeypatch.setattr(health, "WAIT_SECONDS", 60)
-        assert await checks.readiness() is Readiness.READY
+        assert await checks.readiness() is WebReadiness.READY
 
     run(steps)
 
 
 @pytest.mark.django_db
 def test_the_database_of_the_tests_is_ready() -> None:
-    assert health.check_database() is Readiness.READY
-    assert health.ask_database() is Readiness.READY
+    assert health.check_database() is WebReadiness.READY
+    assert health.ask_database() is WebReadiness.READY
 
 
 @pytest.mark.django_db
 def test_tables_of_an_earlier_program_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health.MigrationExecutor, "migration_plan", lambda *a: ["0027"])
-    assert health.check_database() is Readiness.MIGRATIONS_MISSING
+    assert health.check_database() is WebReadiness.MIGRATIONS_MISSING
 
 
 def test_a_database_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,5 +111,5 @@ def test_a_database_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "MigrationExecutor", refuse)
     monkeypatch.setattr(connection, "cursor", refuse)
     monkeypatch.setattr(connection, "close", lambda: closed.append(1))
-    assert health.check_database() is health.ask_database() is Readiness.DATABASE_UNAVAILABLE
+    assert health.check_database() is health.ask_database() is WebReadiness.DATABASE_UNAVAILABLE
     assert closed == [1, 1]
