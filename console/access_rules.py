@@ -75,6 +75,8 @@ RULES: dict[str, AccessRule | None] = {
             "anomaly-switch",
             "broker-act",
             "broker-config-edit",
+            "document-apply",
+            "document-plan-new",
             "bulk-acknowledge",
             "healing-switch",
             "job-act",

@@ -48,6 +48,7 @@ PAGES = (
     (gettext_noop("Topics"), "topics"),
     (gettext_noop("Routes"), "routes"),
     (gettext_noop("Schema registry"), "schema-subjects"),
+    (gettext_noop("Cluster documents, declared state"), "documents"),
     (gettext_noop("Consumer groups"), "groups"),
     (gettext_noop("Share groups"), "share-groups"),
     (gettext_noop("Offset resets"), "offset-resets"),
@@ -83,6 +84,7 @@ PAGES = (
 """(label, URL name)"""
 OPERATIONS = (
     (gettext_noop("Create topic"), "topic-new"),
+    (gettext_noop("Compare or apply a document"), "document-compare"),
     (gettext_noop("Move partitions"), "move-new"),
     (gettext_noop("Rebalance brokers"), "rebalance"),
     (gettext_noop("Rolling restart"), "restart-new"),

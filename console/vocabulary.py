@@ -51,6 +51,7 @@ LISTED = (
     "runs",
     "share groups",
     "silences",
+    "steps",
     "subjects",
     "tokens",
     "topics",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -14,11 +16,13 @@ from rest_framework.response import Response
 
 from controlplane.api import serializers
 from controlplane.api.errors import InvalidInput
+from controlplane.api.permissions import MayRead
 from controlplane.api.problems import FieldCode, FieldError
 from controlplane.api.viewsets import InputMixin, RowViewSet
 from controlplane.domain.cluster_document import DocumentFault, InvalidDocument
 from controlplane.models import DocumentPlan
 from controlplane.selectors import cluster_documents as selectors
+from controlplane.selectors.common import as_dict
 from controlplane.services import cluster_documents as services
 
 PLAN = serializers.shape(selectors.DocumentPlanRow)
@@ -32,12 +36,19 @@ CODES = {
 }
 
 
-class DocumentPlanCreate(serializers.Comment):
+DIFFERENCE = serializers.shape(selectors.DocumentDifferenceRow)
+
+
+class DocumentCompare(drf.Serializer[Any]):
     document = drf.JSONField(help_text="version, owner, topics, acls, quotas, routes (docs/apply.md).")
     prune = drf.BooleanField(
         default=False, help_text="Delete resources that the owner manages and the document does not have."
     )
     take_over = drf.BooleanField(default=False, help_text="Also take resources that another owner manages.")
+
+
+class DocumentPlanCreate(DocumentCompare, serializers.Comment):
+    pass
 
 
 class DocumentPlanApply(serializers.RequiredComment):
@@ -67,16 +78,8 @@ class DocumentPlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         """Compare a document with the present state, and store the difference as a plan. Changes nothing else."""
         given = self.body(DocumentPlanCreate)
         document = given.pop("document")
-        try:
+        with _faults_of_document():
             row = services.plan_document(document, actor=self.actor, **given)
-        except InvalidDocument as e:
-            raise InvalidInput(
-                [
-                    FieldError(path, CODES[p.fault], f"{path}: {p.detail}")
-                    for p in e.problems
-                    for path in (f"document.{p.path}".rstrip("."),)
-                ]
-            ) from None
         return Response(DETAIL(selectors.plan_detail(row.pk)).data, status=201)
 
     @extend_schema(request=DocumentPlanApply, responses={200: DETAIL})
@@ -87,6 +90,41 @@ class DocumentPlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         given = self.body(DocumentPlanApply)
         services.apply_plan(plan_id, given["digest"], actor=self.actor, comment=given["comment"])
         return self.row()
+
+    @extend_schema(responses={200: DIFFERENCE})
+    @action(detail=True, methods=["get"])
+    def drift(self, request: Request, plan_id: int) -> Response:
+        """How the present state differs from the document of this applied plan. Stores nothing."""
+        self.get_object()
+        return Response(as_dict(selectors.difference_row(services.drift_of(plan_id))))
+
+
+@contextmanager
+def _faults_of_document() -> Iterator[None]:
+    """All faults of a document as errors of its fields."""
+    try:
+        yield
+    except InvalidDocument as e:
+        raise InvalidInput(
+            [
+                FieldError(path, CODES[p.fault], f"{path}: {p.detail}")
+                for p in e.problems
+                for path in (f"document.{p.path}".rstrip("."),)
+            ]
+        ) from None
+
+
+class DocumentDifferenceView(InputMixin):
+    permission_classes = (MayRead,)
+
+    @extend_schema(operation_id="cluster_document_diff", request=DocumentCompare, responses={200: DIFFERENCE})
+    def post(self, request: Request) -> Response:
+        """Compare a document with the present state. Stores nothing, so a token of the scope read is enough."""
+        given = self.body(DocumentCompare)
+        document = given.pop("document")
+        with _faults_of_document():
+            found = services.compare_document(document, **given)
+        return Response(as_dict(selectors.difference_row(found)))
 
 
 class ClusterDocumentView(InputMixin):

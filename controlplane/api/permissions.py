@@ -43,6 +43,13 @@ def _given(request: Request) -> Given:
     return Given(match.kwargs if match else {}, body if isinstance(body, Mapping) else {}, {})
 
 
+class MayRead(BasePermission):
+    """Every logged-in user, also while WEIR_READ_ONLY is on: for a POST that only reads, and has a body because its input is long."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return bool(request.user and request.user.is_authenticated)
+
+
 class MayManageOwnTokens(BasePermission):
     """Every user may create and revoke tokens, viewers too. A token of a scope below admin may not: otherwise a stolen token outlives its revocation. A
     token of an operator with the scope operate may revoke. The queryset of the view has only the tokens that the user may revoke."""

@@ -94,6 +94,7 @@ urlpatterns = [
     path("schema-subjects/check", schema_subjects.SchemaCheckView.as_view(), name="schema-check"),
     path("schema-subjects/difference", schema_subjects.SchemaDifferenceView.as_view(), name="schema-difference"),
     path("overview", cluster.OverviewView.as_view(), name="overview"),
+    path("cluster-document/diff", cluster_documents.DocumentDifferenceView.as_view(), name="cluster-document-diff"),
     path("cluster-document", cluster_documents.ClusterDocumentView.as_view(), name="cluster-document"),
     path("cluster-history", cluster_history.KeptTimeView.as_view(), name="cluster-history"),
     path("cluster-history/state", cluster_history.PastClusterView.as_view(), name="past-cluster"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -69,15 +69,44 @@ class Present:
     protected: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentDifference:
+    """`steps`: in their order. `refusals`: what prevents a plan. A resource with a refusal has no step."""
+
+    owner: str
+    steps: list[DocumentStep]
+    refusals: list[DocumentProblem]
+
+
+ResourceCheck = Callable[[DocumentResource, Present], Iterable[DocumentProblem]]
+"""Further refusals of one resource, for example those of the services that would carry its step out."""
+
+
 def steps_of(
     document: ClusterDocument, present: Present, *, prune: bool = False, take_over: bool = False
 ) -> list[DocumentStep]:
     """The steps in their order. `take_over`: also resources that another owner manages. Raises InvalidDocument with all refusals."""
+    found = difference(document, present, prune=prune, take_over=take_over)
+    if found.refusals:
+        raise InvalidDocument(found.refusals)
+    return found.steps
+
+
+def difference(
+    document: ClusterDocument,
+    present: Present,
+    *,
+    prune: bool = False,
+    take_over: bool = False,
+    check: ResourceCheck = lambda resource, present: (),
+) -> DocumentDifference:
+    """The steps that the document requires, and what the cluster refuses of it."""
     problems: list[DocumentProblem] = []
     steps: list[DocumentStep] = []
     for resource in document.resources:
-        problems += _refusals(document, resource, present, take_over)
-        steps += _step(document, resource, present, take_over)
+        refused = [*_refusals(document, resource, present, take_over), *check(resource, present)]
+        problems += dict.fromkeys(refused)
+        steps += [] if refused else _step(document, resource, present, take_over)
     if prune and not document.owner:
         problems.append(DocumentProblem("owner", DocumentFault.REQUIRED, "Without an owner no resource can be pruned."))
     elif prune:
@@ -86,9 +115,7 @@ def steps_of(
     if len(steps) > STEPS_MAX:
         detail = f"The document changes {len(steps)} resources; at most {STEPS_MAX} at a time. Divide it."
         problems.append(DocumentProblem("", DocumentFault.INVALID, detail))
-    if problems:
-        raise InvalidDocument(problems)
-    return sorted(steps, key=_order)
+    return DocumentDifference(document.owner, sorted(steps, key=_order), problems)
 
 
 def digest_of(steps: Iterable[DocumentStep]) -> str:

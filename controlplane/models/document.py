@@ -9,7 +9,7 @@ from controlplane.models.choices import choices
 
 
 class DocumentPlan(models.Model):
-    """The steps that a document requires. Steps and digest never change; `results` grows with each step that ran, in the transaction of the step."""
+    """The steps that a document requires. Steps and digest never change, and `document` only to null; `results` grows with each step that ran, in the transaction of the step."""
 
     owner = models.CharField(max_length=100, blank=True, help_text="Whose resources the document has; empty: nobody's.")
     prune = models.BooleanField(
@@ -17,6 +17,9 @@ class DocumentPlan(models.Model):
     )
     take_over = models.BooleanField(default=False, help_text="Resources of other owners get the owner of the document.")
     digest = models.CharField(max_length=64, help_text="SHA-256 over the steps, hexadecimal.")
+    document = models.JSONField(
+        null=True, help_text="What the plan was made from; null: not kept. The drift of an applied document needs it."
+    )
     steps = models.JSONField(default=list)
     results = models.JSONField(default=dict, help_text="{number of the step: [result, detail]}")
     actor = models.CharField(max_length=150)

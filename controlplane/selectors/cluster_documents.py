@@ -6,13 +6,14 @@ Invariants: a topic that follows another topic, and an internal topic, is in no 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Unpack
 
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import DELAY_TOPIC, HALF_SOURCE, HALF_TOPIC, RETRY_SOURCE
@@ -20,7 +21,14 @@ from brokerd.cluster.model import INTERNAL_TOPICS
 from brokerd.cluster.quota_entities import entity_of
 from controlplane.domain.access import ACL_FIELDS, acl_key
 from controlplane.domain.cluster_document import ROUTE_FIELDS, VERSION, ResourceId, ResourceKind
-from controlplane.domain.document_plan import DocumentStep, FieldChange, Present, StepAction
+from controlplane.domain.document_plan import (
+    DocumentDifference,
+    DocumentStep,
+    FieldChange,
+    Present,
+    StepAction,
+    digest_of,
+)
 from controlplane.domain.errors import Rejected
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, Topic
 from controlplane.selectors.common import TimeFilter
@@ -28,6 +36,8 @@ from controlplane.selectors.paging import Page, PageOptions, PageStart, paged
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
 """Configs that name the topic which a topic follows."""
+OWNERS_MAX = 50
+"""Owners of documents that a page shows."""
 EXPORT_MAX = 20_000
 """Resources of one export; the response is one document."""
 
@@ -81,6 +91,27 @@ class DocumentPlanDetail(DocumentPlanRow):
     steps: list[DocumentStepRow]
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentRefusal:
+    """What prevents a plan. `path`: where the document has it, for example `topics.3.partitions`."""
+
+    path: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDifferenceRow:
+    """What a document would change now. `digest`: that of a plan with the same steps. `refusals`: empty if a plan is possible."""
+
+    owner: str
+    digest: str
+    creates: int
+    alters: int
+    deletes: int
+    steps: list[DocumentStepRow]
+    refusals: list[DocumentRefusal]
+
+
 COLUMNS = {"id": "id", "owner": "owner", "actor": "actor", "created_at": "created_at", "applied_at": "applied_at"}
 
 
@@ -95,20 +126,55 @@ def plan_list(*, query: str = "", sort: str = "-id", page: PageStart = 1, per_pa
 
 def plan_page(rows: QuerySet[DocumentPlan], **options: Unpack[PageOptions]) -> Page[DocumentPlanRow]:
     return paged(
-        rows, lambda found: [DocumentPlanRow(**_values(p)) for p in found], columns=COLUMNS, tie="-id", **options
+        rows.defer("document"), lambda found: [DocumentPlanRow(**_values(p)) for p in found], columns=COLUMNS, tie="-id", **options
     )
 
 
 def plan_detail(plan_id: int) -> DocumentPlanDetail | None:
-    row = DocumentPlan.objects.filter(pk=plan_id).first()
+    row = DocumentPlan.objects.filter(pk=plan_id).defer("document").first()
     if row is None:
         return None
-    shown = []
-    for i, step in enumerate(steps_of(row)):
-        result, detail = row.results.get(str(i), (StepResult.PENDING.value, ""))
-        name = _name(step.kind, step.key)
-        shown.append(DocumentStepRow(step.kind, step.key, name, step.action, step.changes, result, detail))
-    return DocumentPlanDetail(**_values(row), steps=shown)
+    steps = [
+        _step_row(step, *row.results.get(str(i), (StepResult.PENDING.value, ""))) for i, step in enumerate(steps_of(row))
+    ]
+    return DocumentPlanDetail(**_values(row), steps=steps)
+
+
+def last_applied() -> list[int]:
+    """The last applied plan of each owner."""
+    last = DocumentPlan.objects.filter(applied_at__isnull=False).values("owner").annotate(last=Max("id")).order_by("owner")
+    return list(last.values_list("last", flat=True))
+
+
+def last_applied_rows() -> list[DocumentPlanRow]:
+    """The last applied plan of each owner, at most OWNERS_MAX, in the order of the owners."""
+    rows = DocumentPlan.objects.filter(pk__in=last_applied()[:OWNERS_MAX]).defer("document").order_by("owner")
+    return [DocumentPlanRow(**_values(p)) for p in rows]
+
+
+def difference_row(found: DocumentDifference) -> DocumentDifferenceRow:
+    return DocumentDifferenceRow(
+        found.owner,
+        digest_of(found.steps),
+        **_numbers(s.action for s in found.steps),
+        steps=[_step_row(s) for s in found.steps],
+        refusals=[DocumentRefusal(p.path, p.detail) for p in found.refusals],
+    )
+
+
+def _step_row(step: DocumentStep, result: str = StepResult.PENDING, detail: str = "") -> DocumentStepRow:
+    return DocumentStepRow(
+        step.kind.value, step.key, _name(step.kind, step.key), step.action.value, step.changes, str(result), detail
+    )
+
+
+def _numbers(actions: Iterable[str]) -> dict[str, int]:
+    found = Counter(actions)
+    return {
+        "creates": found[StepAction.CREATE],
+        "alters": found[StepAction.ALTER],
+        "deletes": found[StepAction.DELETE],
+    }
 
 
 def _name(kind: str, key: str) -> str:
@@ -134,15 +200,12 @@ def steps_of(row: DocumentPlan) -> list[DocumentStep]:
 
 
 def _values(row: DocumentPlan) -> dict[str, Any]:
-    actions = [s["action"] for s in row.steps]
     results = [result for result, _ in row.results.values()]
     names = ("owner", "prune", "take_over", "digest", "actor", "comment", "created_at", "applied_by", "applied_at")
     return {
         "id": row.pk,
         **{n: getattr(row, n) for n in names},
-        "creates": actions.count(StepAction.CREATE),
-        "alters": actions.count(StepAction.ALTER),
-        "deletes": actions.count(StepAction.DELETE),
+        **_numbers(s["action"] for s in row.steps),
         "done": results.count(StepResult.DONE),
         "failed": results.count(StepResult.FAILED),
     }

@@ -16,15 +16,23 @@ from django.db import transaction
 from django.utils import timezone
 
 from brokerd.cluster.configs import contradiction, transition_problem
-from controlplane.domain.cluster_document import DocumentFault, DocumentProblem, InvalidDocument, ResourceKind, parse
+from controlplane.domain.cluster_document import (
+    DocumentFault,
+    DocumentProblem,
+    DocumentResource,
+    InvalidDocument,
+    ResourceKind,
+    parse,
+)
 from controlplane.domain.document_plan import (
+    DocumentDifference,
     DocumentStep,
     FieldChange,
     Present,
     StepAction,
     changed_since,
+    difference,
     digest_of,
-    steps_of,
 )
 from controlplane.domain.text import some
 from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
@@ -35,7 +43,9 @@ from controlplane.services import acls, front_topics, quotas, routes, topic_chec
 from controlplane.services.common import Rejected, needs_reason, record, recorded_refusals
 
 KEPT = timedelta(days=30)
-"""How long plans are stored. The audit log keeps what was applied."""
+"""How long plans are stored. The last applied plan of each owner stays, because its drift is shown. The audit log keeps what was applied."""
+DOCUMENTS_KEPT = 10
+"""Plans of one owner, the newest, that keep their document of up to 2 MB. The last applied plan keeps it, too."""
 CHANGES_NAMED_MAX = 10
 """Changes in the message of a plan that is too old. The others are counted."""
 
@@ -44,35 +54,62 @@ def plan_document(
     document: Any, *, prune: bool = False, take_over: bool = False, actor: str, comment: str = ""
 ) -> DocumentPlan:
     """Store the steps that this document requires. Changes nothing else. Raises InvalidDocument with all faults."""
-    wanted = parse(document)
-    now = selectors.present()
-    problems: list[DocumentProblem] = []
-    try:
-        steps = steps_of(wanted, now, prune=prune, take_over=take_over)
-    except InvalidDocument as refused:
-        problems, steps = list(refused.problems), []
-    problems += [p for r in wanted.resources if r.kind is ResourceKind.TOPIC for p in _topic_problems(r, now)]
-    if problems:
-        raise InvalidDocument(dict.fromkeys(problems))
+    found = compare_document(document, prune=prune, take_over=take_over)
+    if found.refusals:
+        raise InvalidDocument(found.refusals)
     with transaction.atomic():
-        DocumentPlan.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
         row = DocumentPlan.objects.create(
-            owner=wanted.owner,
+            owner=found.owner,
             prune=prune,
             take_over=take_over,
-            digest=digest_of(steps),
-            steps=[asdict(s) for s in steps],
+            document=document,
+            digest=digest_of(found.steps),
+            steps=[asdict(s) for s in found.steps],
             actor=actor,
             comment=comment,
-            applied_at=None if steps else timezone.now(),
+            applied_at=None if found.steps else timezone.now(),
         )
+        _forget_old(found.owner)
         _record(row, "document.plan", actor, comment)
     return row
 
 
-def _topic_problems(resource: Any, now: Present) -> Iterator[DocumentProblem]:
+def compare_document(document: Any, *, prune: bool = False, take_over: bool = False) -> DocumentDifference:
+    """The difference between this document and the present state, with what the cluster refuses. Stores nothing. Raises InvalidDocument for a document
+    that is not well-formed."""
+    return difference(parse(document), selectors.present(), prune=prune, take_over=take_over, check=_topic_problems)
+
+
+def drift_of(plan_id: int) -> DocumentDifference:
+    """How the present state differs from the document of an applied plan: what another `apply` of it would change. Raises Rejected."""
+    row = _get(plan_id)
+    if row.applied_at is None:
+        raise Rejected(f"Document plan {row.pk} is not applied. Only an applied document has drift.")
+    if row.document is None:
+        raise Rejected(
+            f"The document of plan {row.pk} is not stored any more. The newest {DOCUMENTS_KEPT} plans of an owner and its last applied one have "
+            "their documents. Compare the file instead."
+        )
+    try:
+        return compare_document(row.document, prune=row.prune, take_over=row.take_over)
+    except InvalidDocument as faults:
+        raise Rejected(f"The document of plan {row.pk} is not valid for this version of Weir: {faults}") from None
+
+
+def _forget_old(owner: str) -> None:
+    """Delete plans older than KEPT, and the documents of older plans of this owner."""
+    applied = selectors.last_applied()
+    DocumentPlan.objects.filter(created_at__lt=timezone.now() - KEPT).exclude(pk__in=applied).delete()
+    mine = DocumentPlan.objects.filter(owner=owner)
+    kept = [*mine.order_by("-id").values_list("pk", flat=True)[:DOCUMENTS_KEPT], *applied]
+    mine.filter(document__isnull=False).exclude(pk__in=kept).update(document=None)
+
+
+def _topic_problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProblem]:
     """What would make the creation or alteration of a topic fail. An ACL, a quota and a route have no more checks than `parse`, except loops of
     routes."""
+    if resource.kind is not ResourceKind.TOPIC:
+        return
     wanted, before = resource.wanted, now.values.get(resource.id)
     given = {k: v for k, v in wanted["configs"].items() if v is not None}
     try:

@@ -1,6 +1,6 @@
 """The commands `diff`, `apply` and `export`: a file of topics, ACLs, quotas and routes, and the difference from the cluster.
 
-Exit codes of `diff`, as of `kubectl diff`: 0 no difference, 1 differences, 2 an error. Those of the others are in `weir.cli.app`; 4 is an `apply` of which
+Invariant: `diff` stores nothing, except with `--save`. Exit codes of `diff`, as of `kubectl diff`: 0 no difference, 1 differences, 2 an error. Those of the others are in `weir.cli.app`; 4 is an `apply` of which
 a step failed. Does not contain: what a document means; the server decides that.
 """
 
@@ -18,6 +18,7 @@ from weir_common.document_text import UnreadableDocument, read_document, write_d
 
 DIFFERENT, ERROR = 1, 2
 PLANS = "/document-plans"
+DIFFERENCE = "/cluster-document/diff"
 SIGNS = {"create": "+", "alter": "~", "manage": "=", "delete": "-"}
 FILE = click.option("-f", "--file", "file", type=click.File(), required=True, help="YAML or JSON; - is standard input.")
 PRUNE = click.option(
@@ -27,19 +28,23 @@ TAKE_OVER = click.option("--take-over", is_flag=True, help="Also take resources 
 COMMENT = click.option("--comment", default="", help="The reason; kept with the changes.")
 
 
-def plan(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, comment: str) -> Mapping[str, Any]:
-    """The plan of this file."""
+def request_of(file: TextIO, prune: bool, take_over: bool) -> dict[str, Any]:
+    """The body of a comparison of this file."""
     try:
         document = read_document(file.read())
     except UnreadableDocument as e:
         raise click.ClickException(f"{file.name}: {e}") from None
-    body = {"document": document, "prune": prune, "take_over": take_over, "comment": comment}
-    found: Mapping[str, Any] = send(settings, "POST", PLANS, None, body).data
+    return {"document": document, "prune": prune, "take_over": take_over}
+
+
+def plan(settings: CliOptions, body: dict[str, Any], comment: str) -> Mapping[str, Any]:
+    """The stored plan of this comparison."""
+    found: Mapping[str, Any] = send(settings, "POST", PLANS, None, {**body, "comment": comment}).data
     return found
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """A plan for a reader."""
+    """A plan or a difference for a reader."""
     for step in found["steps"]:
         failed = f"  {step['result']}: {step['detail']}" if step["result"] in ("failed", "skipped") else ""
         yield f"{SIGNS[step['action']]} {step['kind']} {step['name']} ({step['action']}){failed}"
@@ -47,12 +52,16 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
             for change in step["changes"]:
                 old = "" if step["action"] == "create" else f"{_text(change['before'])} -> "
                 yield f"    {change['field']}: {old}{_text(change['after'])}"
+    for refusal in found.get("refusals", ()):
+        yield f"! {refusal['path']}: {refusal['detail']}"
     if not found["steps"]:
-        yield "no difference"
+        yield from [] if found.get("refusals") else ["no difference"]
     else:
         numbers = ", ".join(f"{found[n]} {n}" for n in ("creates", "alters", "deletes"))
-        done = f"; {found['done']} of {len(found['steps'])} steps done" if found["done"] or found["failed"] else ""
-        yield f"plan {found['id']}: {numbers}; digest {found['digest'][:12]}{done}"
+        ran = found.get("done") or found.get("failed")
+        done = f"; {found['done']} of {len(found['steps'])} steps done" if ran else ""
+        what = f"plan {found['id']}" if "id" in found else "difference"
+        yield f"{what}: {numbers}; digest {found['digest'][:12]}{done}"
 
 
 def _text(value: Any) -> str:
@@ -68,24 +77,31 @@ def _show(settings: CliOptions, found: Mapping[str, Any]) -> None:
 @FILE
 @PRUNE
 @TAKE_OVER
+@click.option("--save", is_flag=True, help="Store the difference as a plan, for `apply --plan`.")
 @COMMENT
 @click.pass_obj
-def diff(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, comment: str) -> None:
-    """Show what `apply` would change. Exit code 0: nothing; 1: something; 2: an error. `apply --plan` carries out exactly what is shown."""
+def diff(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, save: bool, comment: str) -> None:
+    """Show what `apply` would change. Exit code 0: nothing; 1: something; 2: an error, or the cluster refuses the document. Stores nothing without
+    `--save`."""
+    if comment and not save:
+        raise click.UsageError("--comment is part of a plan; give --save")
     try:
-        found = plan(settings, file, prune, take_over, comment)
+        body = request_of(file, prune, take_over)
+        found = plan(settings, body, comment) if save else send(settings, "POST", DIFFERENCE, None, body).data
     except click.ClickException as e:
         e.show()
         sys.exit(ERROR)
     except SystemExit:
         sys.exit(ERROR)
     _show(settings, found)
+    if found.get("refusals"):
+        sys.exit(ERROR)
     sys.exit(DIFFERENT if found["steps"] else 0)
 
 
 @click.command("apply")
 @click.option("-f", "--file", "file", type=click.File(), help="YAML or JSON; - is standard input.")
-@click.option("--plan", "plan_id", type=click.INT, help="The plan that `diff` has shown, instead of a file.")
+@click.option("--plan", "plan_id", type=click.INT, help="The plan that `diff --save` has shown, instead of a file.")
 @PRUNE
 @TAKE_OVER
 @click.option("--comment", required=True, help="The reason; kept with the changes.")
@@ -106,7 +122,7 @@ def apply(
     if plan_id is not None and (prune or take_over):
         raise click.UsageError("--prune and --take-over are part of the plan; give them to `diff`")
     if file is not None:
-        found = plan(settings, file, prune, take_over, comment)
+        found = plan(settings, request_of(file, prune, take_over), comment)
     else:
         found = send(settings, "GET", f"{PLANS}/{plan_id}", None, None).data
     if not found["steps"]:

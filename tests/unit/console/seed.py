@@ -31,10 +31,12 @@ from controlplane.services import (
     acls,
     alerts,
     brokers,
+    cluster_documents,
     move_worker,
     moves,
     plans,
     proposals,
+    quotas,
     recovery,
     rolling_restart,
     routes,
@@ -135,9 +137,25 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
             rows=2600,
         )
     spark_jobs()
+    documents()
     alerts.evaluate()
     route()
     return {"world": world, "move": move.pk, "job": job.pk}
+
+
+def documents() -> None:
+    """Plan 1 is applied and has drift, plan 2 waits."""
+    limits = {"producer_byte_rate": 1_048_576, "consumer_byte_rate": 4_194_304}
+    document: dict[str, Any] = {
+        "owner": "payments",
+        "quotas": [{"entity": {"user": "payments", "client-id": name}, "limits": limits} for name in ("mail", "shop")],
+    }
+    row = cluster_documents.plan_document(document, actor="ada", comment="limits of payments")
+    cluster_documents.apply_plan(row.pk, row.digest, actor="ada", comment="limits of payments")
+    quotas.set_quota({"user": "payments", "client-id": "shop"}, {"producer_byte_rate": 9_000_000.0}, actor="bob")
+    topics_wanted = [{"name": "flights", "configs": {"retention.ms": 86_400_000}}, {"name": "payments.new", "partitions": 12}]
+    later = {"owner": "payments", "quotas": document["quotas"][1:], "topics": topics_wanted}
+    cluster_documents.plan_document(later, prune=True, actor="ada", comment="one day of flights")
 
 
 def spark_jobs() -> None:

@@ -32,6 +32,8 @@ PAGES = [
     "/zookeeper/",
     "/schemas/",
     "/schemas/register/",
+    "/documents/",
+    "/documents/compare/",
     "/clients/",
     "/clients/?broker=1&with=brokers&q=shop&sort=client_id",
     "/brokers/restarts/",

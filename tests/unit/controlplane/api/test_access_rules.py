@@ -24,6 +24,8 @@ from tests.unit.controlplane.world import World
 pytestmark = pytest.mark.django_db
 OWN = {"POST token-list", "DELETE token-detail"}
 """Routes about the user's own objects, with a permission class of their own."""
+READS = {"POST cluster-document-diff"}
+"""Routes that only read, and have a body because their input is long. Every user may use them."""
 UUID = "00000000-0000-0000-0000-000000000001"
 
 
@@ -44,7 +46,7 @@ ROUTES = sorted(changing_routes())
 
 def test_each_changing_route_has_a_rule_and_each_rule_a_route() -> None:
     routes = {f"{method} {name}" for method, name, _ in ROUTES}
-    assert routes - OWN == set(access_rules.RULES)
+    assert routes - OWN - READS == set(access_rules.RULES)
 
 
 def client(name: str, **flags: bool) -> APIClient:
@@ -119,7 +121,7 @@ def test_who_may_use_each_route(objects: None, monkeypatch: pytest.MonkeyPatch) 
         bind(f"{role}-of-all", role, RoleResource.TOPIC, "literal", "*")
     for method, name, parameters in ROUTES:
         key = f"{method} {name}"
-        if key in OWN:
+        if key in OWN | READS:
             continue
         rule = access_rules.RULES[key]
 

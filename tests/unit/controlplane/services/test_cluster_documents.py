@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from controlplane.domain.cluster_document import InvalidDocument
 from controlplane.models import AccessEntry, Acl, Change, DocumentPlan, ManagedResource, Topic
@@ -138,3 +139,19 @@ def test_the_state_of_the_cluster_refuses_a_document_with_all_reasons() -> None:
         "topics.1.name",
         "topics.2.replication_factor",
     ]
+
+
+def test_old_plans_and_documents_are_deleted_but_not_the_last_applied_one() -> None:
+    first = applied()
+    DocumentPlan.objects.update(created_at=timezone.now() - 2 * services.KEPT)
+    for _ in range(services.DOCUMENTS_KEPT):
+        plan({**DOCUMENT, "topics": [{"name": "new"}]})
+    DocumentPlan.objects.exclude(pk=first.pk).update(created_at=timezone.now() - 2 * services.KEPT)
+    assert services.drift_of(first.pk).steps == []
+    last = applied({**DOCUMENT, "topics": [{"name": "new"}]})
+    assert set(DocumentPlan.objects.values_list("pk", flat=True)) == {first.pk, last.pk}
+    for _ in range(services.DOCUMENTS_KEPT + 1):
+        plan({**DOCUMENT, "topics": [{"name": "newer"}]})
+    kept = set(DocumentPlan.objects.filter(document__isnull=False).values_list("pk", flat=True))
+    assert len(kept) == services.DOCUMENTS_KEPT + 1 and last.pk in kept
+    assert not DocumentPlan.objects.filter(pk=first.pk).exists(), "it is not the last applied one any more"

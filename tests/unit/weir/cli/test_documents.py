@@ -33,6 +33,7 @@ PLAN: dict[str, Any] = {
     "failed": 0,
 }
 EQUAL = {**PLAN, "steps": [], "alters": 0, "deletes": 0}
+DIFFERENCE = {"owner": "payments", **{f: PLAN[f] for f in ("digest", "steps", "creates", "alters", "deletes")}, "refusals": []}
 DOCUMENT = {"owner": "payments", "topics": [{"name": "flights", "partitions": 6}]}
 
 
@@ -44,20 +45,36 @@ def file(tmp_path: Path) -> str:
 
 
 def test_diff_shows_the_steps_and_its_exit_code_says_whether_there_are_any(file: str) -> None:
-    client = FakeClient(PLAN)
+    client = FakeClient(DIFFERENCE)
     found = run_with(client, "diff", "-f", file, "--prune")
     assert found.exit_code == 1
     assert found.output.splitlines() == [
         "~ topic flights (alter)",
         "    partitions: 3 -> 6",
         "- acl old (delete)",
-        f"plan 7: 0 creates, 1 alters, 1 deletes; digest {'d' * 12}",
+        f"difference: 0 creates, 1 alters, 1 deletes; digest {'d' * 12}",
     ]
+    assert client.requests == [
+        ("POST", "/cluster-document/diff", None, {"document": DOCUMENT, "prune": True, "take_over": False})
+    ]
+    same = run_with(FakeClient({**DIFFERENCE, "steps": []}), "diff", "-f", file)
+    assert (same.exit_code, same.output) == (0, "no difference\n")
+
+
+def test_diff_stores_a_plan_only_on_request(file: str) -> None:
+    client = FakeClient(PLAN)
+    found = run_with(client, "diff", "-f", file, "--save", "--comment", "PR 12")
+    assert found.exit_code == 1 and "plan 7: 0 creates" in found.output
     ((method, path, _, body),) = client.requests
     assert (method, path) == ("POST", "/document-plans")
-    assert body == {"document": DOCUMENT, "prune": True, "take_over": False, "comment": ""}
-    same = run_with(FakeClient(EQUAL), "diff", "-f", file)
-    assert (same.exit_code, same.output) == (0, "no difference\n")
+    assert body == {"document": DOCUMENT, "prune": False, "take_over": False, "comment": "PR 12"}
+    assert run_with(FakeClient(), "diff", "-f", file, "--comment", "PR 12").exit_code == 2
+
+
+def test_what_the_cluster_refuses_is_shown_and_is_an_error(file: str) -> None:
+    refused = {**DIFFERENCE, "steps": [], "refusals": [{"path": "topics.0.partitions", "detail": "fewer"}]}
+    found = run_with(FakeClient(refused), "diff", "-f", file)
+    assert (found.exit_code, found.output) == (2, "! topics.0.partitions: fewer\n")
 
 
 @pytest.mark.parametrize("error", [NoServer("away"), RequestRefused(400, {"detail": "no"})])
