@@ -126,7 +126,11 @@ def plan_list(*, query: str = "", sort: str = "-id", page: PageStart = 1, per_pa
 
 def plan_page(rows: QuerySet[DocumentPlan], **options: Unpack[PageOptions]) -> Page[DocumentPlanRow]:
     return paged(
-        rows.defer("document"), lambda found: [DocumentPlanRow(**_values(p)) for p in found], columns=COLUMNS, tie="-id", **options
+        rows.defer("document"),
+        lambda found: [DocumentPlanRow(**_values(p)) for p in found],
+        columns=COLUMNS,
+        tie="-id",
+        **options,
     )
 
 
@@ -135,14 +139,17 @@ def plan_detail(plan_id: int) -> DocumentPlanDetail | None:
     if row is None:
         return None
     steps = [
-        _step_row(step, *row.results.get(str(i), (StepResult.PENDING.value, ""))) for i, step in enumerate(steps_of(row))
+        _step_row(step, *row.results.get(str(i), (StepResult.PENDING.value, "")))
+        for i, step in enumerate(steps_of(row))
     ]
     return DocumentPlanDetail(**_values(row), steps=steps)
 
 
 def last_applied() -> list[int]:
     """The last applied plan of each owner."""
-    last = DocumentPlan.objects.filter(applied_at__isnull=False).values("owner").annotate(last=Max("id")).order_by("owner")
+    last = (
+        DocumentPlan.objects.filter(applied_at__isnull=False).values("owner").annotate(last=Max("id")).order_by("owner")
+    )
     return list(last.values_list("last", flat=True))
 
 

@@ -153,7 +153,10 @@ def documents() -> None:
     row = cluster_documents.plan_document(document, actor="ada", comment="limits of payments")
     cluster_documents.apply_plan(row.pk, row.digest, actor="ada", comment="limits of payments")
     quotas.set_quota({"user": "payments", "client-id": "shop"}, {"producer_byte_rate": 9_000_000.0}, actor="bob")
-    topics_wanted = [{"name": "flights", "configs": {"retention.ms": 86_400_000}}, {"name": "payments.new", "partitions": 12}]
+    topics_wanted = [
+        {"name": "flights", "configs": {"retention.ms": 86_400_000}},
+        {"name": "payments.new", "partitions": 12},
+    ]
     later = {"owner": "payments", "quotas": document["quotas"][1:], "topics": topics_wanted}
     cluster_documents.plan_document(later, prune=True, actor="ada", comment="one day of flights")
 

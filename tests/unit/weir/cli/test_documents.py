@@ -33,7 +33,11 @@ PLAN: dict[str, Any] = {
     "failed": 0,
 }
 EQUAL = {**PLAN, "steps": [], "alters": 0, "deletes": 0}
-DIFFERENCE = {"owner": "payments", **{f: PLAN[f] for f in ("digest", "steps", "creates", "alters", "deletes")}, "refusals": []}
+DIFFERENCE = {
+    "owner": "payments",
+    **{f: PLAN[f] for f in ("digest", "steps", "creates", "alters", "deletes")},
+    "refusals": [],
+}
 DOCUMENT = {"owner": "payments", "topics": [{"name": "flights", "partitions": 6}]}
 
 
