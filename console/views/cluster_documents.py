@@ -107,8 +107,11 @@ class DocumentForm(WeirForm):
 
 
 class ExportForm(WeirForm):
-    prefix = forms.CharField(
-        required=False, max_length=249, help_text=gettext_lazy("Only topics and routes with this prefix.")
+    name_prefix = forms.CharField(
+        label=gettext_lazy("Prefix"),
+        required=False,
+        max_length=249,
+        help_text=gettext_lazy("Only topics and routes with this prefix."),
     )
     owner = forms.CharField(
         required=False,
@@ -218,8 +221,12 @@ def apply(request: HttpRequest, plan_id: int) -> HttpResponse:
             return redirect_to("document-plan", row.id)
     page, steps = _page_of(request, row.steps)
     body = {"digest": row.digest, "comment": "COMMENT"}
-    context = {"p": row, "form": form, "page": page, "steps": steps, "results": bool(row.failed), "body": body}
-    context |= {"path": f"document-plans/{row.id}/apply", "typed": str(row.deletes) if row.deletes else ""}
+    context: dict[str, Any] = {"p": row, "form": form, "page": page, "steps": steps, "body": body}
+    context |= {
+        "results": bool(row.failed),
+        "path": f"document-plans/{row.id}/apply",
+        "typed": str(row.deletes) if row.deletes else "",
+    }
     status = 409 if form.is_bound and form.errors else 200
     return render_page(request, "console/document_apply.html", context, nav=NAV, status=status)
 
@@ -246,7 +253,7 @@ def export(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return rejected(request, Rejected(_("The prefix or the owner is too long.")), "documents", nav=NAV)
     try:
-        document = selectors.export(**form.cleaned_data)
+        document = selectors.export(prefix=form.cleaned_data["name_prefix"], owner=form.cleaned_data["owner"])
     except Rejected as error:
         return rejected(request, error, "documents", nav=NAV)
     answer = HttpResponse(write_document(document), content_type="application/yaml; charset=utf-8")
@@ -258,7 +265,7 @@ def _no_plan(request: HttpRequest, plan_id: int) -> HttpResponse:
     return not_found(request, _("document plan {plan_id}").format(plan_id=plan_id), "documents", nav=NAV)
 
 
-def _text_of(file: UploadedFile) -> tuple[str, str]:
+def _text_of(file: UploadedFile[Any]) -> tuple[str, str]:
     """(text of an uploaded file, why it cannot be read or "")."""
     if (file.size or 0) > DOCUMENT_BYTES_MAX:
         return "", _("The file has more than {most:,} bytes. Divide the document.").format(most=DOCUMENT_BYTES_MAX)
