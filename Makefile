@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml setup.py requirements.lock requirements-java.lock
 	@test -x $(BIN)/python || echo "setting up $(VENV) with $(PYTHON) (some minutes the first time)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifdef UNLOCKED
-	$(PIP_INSTALL) -e '.[controlplane,formats,zookeeper-sasl,oauth,redis,pipeline,demo,dev]'
+	$(PIP_INSTALL) -e '.[controlplane,formats,zookeeper-sasl,oauth,oidc,redis,pipeline,demo,dev]'
 else
 	$(PIP_INSTALL) --require-hashes -r requirements.lock
 	$(PIP_INSTALL) --no-deps --no-build-isolation -e .

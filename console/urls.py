@@ -31,6 +31,7 @@ from console.views import (
     moves,
     notifications,
     offset_resets,
+    oidc,
     overview,
     palette,
     permissions,
@@ -62,6 +63,9 @@ from console.views import (
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("login/", session.SignIn.as_view(), name="login"),
+    path("login/oidc/", oidc.start, name="oidc-login"),
+    path("login/oidc/renew/", oidc.renew, name="oidc-renew"),
+    path("login/oidc/callback/", oidc.callback, name="oidc-callback"),
     path("logout/", session.SignOut.as_view(), name="logout"),
     path("theme/", session.choose_theme, name="theme"),
     path("language/", set_language, name="language"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from django.utils.translation import get_language, gettext, ngettext
 
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
-from controlplane.domain import alert, alert_thresholds, anomaly, healing, health, history
+from controlplane.domain import alert, alert_thresholds, anomaly, external_login, healing, health, history
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.window import DAYS
@@ -154,6 +154,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((figure.label, "") for figures in top.FIGURES.values() for figure in figures)
     yield from ((short, "") for short in alert.BRIEFS.values())
     yield from ((r.do, "") for r in alert.RULES)
+    yield from ((sentence, "") for sentence in external_login.REFUSALS.values())
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
     yield from ((word_text(kind), "") for kind in [*AlertKind, *health.CheckState, *healing.HealingMode])

@@ -9,8 +9,11 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
 from django.db import models
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 HIDDEN = {"accessentry": ("value",), "apitoken": ("digest",), "notificationchannel": ("url", "secret")}
 ROWS_PER_PAGE = 50
@@ -24,6 +27,12 @@ class ReadOnlySite(admin.AdminSite):
 
     def has_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)  # type: ignore[union-attr]
+
+    def login(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """The login page of the console: with its delay after failed logins, its audit records, and the ways that the settings permit."""
+        if request.user.is_authenticated:
+            raise PermissionDenied("The stored rows are shown to administrators (superusers) only.")
+        return redirect_to_login(request.GET.get("next") or reverse("admin:index"), reverse("login"))
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from weir.authentication import backends
 from weir.devcluster import read_local_cluster
 from weir.variables import WeirSettings, read, variables
 
@@ -147,6 +148,9 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 # A pasted plan of 100,000 partitions is 7 MB of Kafka's JSON, twice that as a form. (The limit ignores uploaded files and REST bodies.)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+AUTHENTICATION_BACKENDS = backends(WEIR)
+if WEIR.oidc_issuer:
+    MIDDLEWARE.append("console.session_renewal.SessionRenewal")
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"

@@ -1,37 +1,40 @@
 """Environment variables of Weir: name, type, unit, default, limits and meaning of each, as fields of one frozen dataclass.
 
 `weir.settings` reads them once per process. All other code uses the result, `settings.WEIR`. The table in docs/settings.md is generated from
-the fields. Does not contain: Django's own settings (`weir.settings`), broker settings (`brokerd/config/broker.py`).
+the fields. Does not contain: Django's own settings (`weir.settings`), types of values (`weir.variable_kinds`), broker settings (`brokerd/config/broker.py`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-ON, OFF = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-NICE_MAX = 19
-PRICE_MAX = 1_000_000
-"""Per GB and month: a greater number has the wrong unit."""
-TAILS_MAX = 200
-CLUSTER_COLOURS = ("none", "red", "orange", "green", "blue", "purple")
-"""Marks of a cluster in the console. They are outside of the palette of states, and the cluster's name always stands beside."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A type of values. `allowed` completes the sentence "allowed: ...". `parse` raises ValueError."""
-
-    name: str
-    allowed: str
-    parse: Callable[[str], Any]
+from weir.variable_kinds import (
+    CLUSTER_COLOURS,
+    FILE,
+    FOLDER,
+    GROUP_MAP,
+    GROUPS,
+    LOG_LEVEL,
+    NICE_MAX,
+    PRICE,
+    SWITCH,
+    TAILS_MAX,
+    TEXT,
+    Kind,
+    addresses,
+    choice,
+    integer,
+    memory,
+    provider_url,
+    scopes,
+    text_list,
+    url,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,71 +50,6 @@ class Variable:
     secret: bool = False
 
 
-def _choice(values: Mapping[str, Any], name: str = "choice") -> Kind:
-    def parse(text: str) -> Any:
-        if text.lower() not in values:
-            raise ValueError(text)
-        return values[text.lower()]
-
-    return Kind(name, ", ".join(values), parse)
-
-
-def _integer(low: int, high: int) -> Kind:
-    def parse(text: str) -> int:
-        number = int(text)
-        if not low <= number <= high:
-            raise ValueError(text)
-        return number
-
-    return Kind("int", f"{low} to {high}", parse)
-
-
-def _list(pattern: str, allowed: str) -> Kind:
-    def parse(text: str) -> tuple[str, ...]:
-        items = tuple(item.strip() for item in text.split(",") if item.strip())
-        if not all(re.fullmatch(pattern, item) for item in items):
-            raise ValueError(text)
-        return items
-
-    return Kind("list", f"{allowed}, separated by commas", parse)
-
-
-def _url(*schemes: str, form: str) -> Kind:
-    def parse(text: str) -> str:
-        if text and urlsplit(text).scheme not in schemes:
-            raise ValueError(text)
-        return text
-
-    return Kind("URL", form, parse)
-
-
-def _addresses(text: str) -> str:
-    if not all(re.fullmatch(r"\S+:\d{1,5}", address.strip()) for address in text.split(",")):
-        raise ValueError(text)
-    return text
-
-
-def _memory(text: str) -> str:
-    if not re.fullmatch(r"[1-9]\d{0,5}[mg]", text):
-        raise ValueError(text)
-    return text
-
-
-def _price(text: str) -> float | None:
-    if not text:
-        return None
-    value = float(text)
-    if not 0 <= value <= PRICE_MAX:
-        raise ValueError(text)
-    return value
-
-
-PRICE = Kind("decimal", f"0 to {PRICE_MAX:,}, or empty", _price)
-SWITCH = _choice({**dict.fromkeys(ON, True), **dict.fromkeys(OFF, False)}, "boolean")
-TEXT = Kind("string", "any text", str)
-FOLDER = Kind("path", "a directory, relative to the working directory or absolute", lambda text: Path(text).resolve())
-FILE = Kind("path", "a file", lambda text: Path(text) if text else None)
-LOG_LEVEL = Kind("choice", ", ".join(LOG_LEVELS), lambda text: LOG_LEVELS[LOG_LEVELS.index(text.upper())])
 IN_LOCAL_CLUSTER = "as in local-cluster.json"
 
 
@@ -139,7 +77,7 @@ class WeirSettings:
     )
     lake_catalog: str = _variable(
         "WEIR_LAKE_CATALOG",
-        _url("sqlite", "postgresql", "http", "https", form="postgresql://user:password@host:port/name"),
+        url("sqlite", "postgresql", "http", "https", form="postgresql://user:password@host:port/name"),
         "",
         "Catalogue of the lake's Iceberg tables: SQLite, PostgreSQL or REST ([docs](lake.md#catalogue-and-warehouse)).",
         default_note="SQLite in WEIR_LAKE_DIR",
@@ -162,7 +100,7 @@ class WeirSettings:
     )
     database_url: str = _variable(
         "WEIR_DATABASE_URL",
-        _url("postgres", "postgresql", form="postgres://user:password@host:port/name"),
+        url("postgres", "postgresql", form="postgres://user:password@host:port/name"),
         "",
         "PostgreSQL database. The query may have `sslmode`, `sslrootcert`, `sslcert`, `sslkey` and `target_session_attrs`.",
         default_note="SQLite in the data directory",
@@ -178,7 +116,7 @@ class WeirSettings:
     )
     bootstrap: str = _variable(
         "WEIR_BOOTSTRAP",
-        Kind("list", "host:port, separated by commas", _addresses),
+        Kind("list", "host:port, separated by commas", addresses),
         "",
         "Brokers that the cluster monitor, the worker and archive jobs contact first.",
         default_note=IN_LOCAL_CLUSTER,
@@ -206,7 +144,7 @@ class WeirSettings:
     )
     schema_registry_url: str = _variable(
         "WEIR_SCHEMA_REGISTRY_URL",
-        _url("http", "https", form="https://[user:password@]host:port"),
+        url("http", "https", form="https://[user:password@]host:port"),
         "",
         "Confluent-compatible schema registry, for messages in Avro, Protobuf or JSON Schema ([how-to](how-to/record-formats.md)).",
         default_note="none",
@@ -249,7 +187,7 @@ class WeirSettings:
     )
     spark_nice: int = _variable(
         "WEIR_SPARK_NICE",
-        _integer(0, NICE_MAX),
+        integer(0, NICE_MAX),
         "10",
         "CPU priority of Spark drivers, so that they do not slow brokers on the same machine. 0 on a dedicated machine.",
         unit="nice value",
@@ -262,7 +200,7 @@ class WeirSettings:
     )
     spark_driver_memory: str = _variable(
         "WEIR_SPARK_DRIVER_MEMORY",
-        Kind("size", "a number with m or g", _memory),
+        Kind("size", "a number with m or g", memory),
         "1g",
         "Memory of a Spark driver's JVM.",
     )
@@ -291,7 +229,7 @@ class WeirSettings:
     )
     second_person: bool = _variable(
         "WEIR_SECOND_PERSON",
-        _choice({"required": True, "off": False}),
+        choice({"required": True, "off": False}),
         "required",
         "A proposal that overrides a safety refusal needs approval by another operator. `off` for a cluster with one operator "
         "([how-to](how-to/override-a-refusal.md)).",
@@ -305,14 +243,14 @@ class WeirSettings:
     )
     console_url: str = _variable(
         "WEIR_CONSOLE_URL",
-        _url("http", "https", form="https://host[:port]"),
+        url("http", "https", form="https://host[:port]"),
         "",
         "Address of the console in the links of notifications ([how-to](how-to/notifications.md)). With https, cookies are sent over TLS only.",
         default_note=f"{IN_LOCAL_CLUSTER}; else no links",
     )
     smtp_url: str = _variable(
         "WEIR_SMTP_URL",
-        _url("smtp", "smtps", "smtp+starttls", form="smtp://, smtps:// or smtp+starttls://[user:password@]host[:port]"),
+        url("smtp", "smtps", "smtp+starttls", form="smtp://, smtps:// or smtp+starttls://[user:password@]host[:port]"),
         "",
         "Mail server for notifications by e-mail. `smtps` uses TLS from the start, `smtp+starttls` after STARTTLS.",
         default_note="none",
@@ -321,31 +259,126 @@ class WeirSettings:
     mail_from: str = _variable("WEIR_MAIL_FROM", TEXT, "weir@localhost", "Sender of notifications by e-mail.")
     allowed_hosts: tuple[str, ...] = _variable(
         "WEIR_ALLOWED_HOSTS",
-        _list(r"\S+", "host names"),
+        text_list(r"\S+", "host names"),
         "127.0.0.1,localhost,[::1],testserver",
         "Host names of the console (Django's ALLOWED_HOSTS).",
     )
     trusted_origins: tuple[str, ...] = _variable(
         "WEIR_TRUSTED_ORIGINS",
-        _list(r"https?://\S+", "https://host[:port]"),
+        text_list(r"https?://\S+", "https://host[:port]"),
         "",
         "Origins of forms, if a proxy in front of the console ends TLS (Django's CSRF_TRUSTED_ORIGINS).",
     )
+    password_login: bool = _variable(
+        "WEIR_PASSWORD_LOGIN",
+        SWITCH,
+        "on",
+        "Users log in to the console and to /admin/ with passwords that Weir stores. `off`: only through the directory, and sessions of local "
+        "users end ([how-to](how-to/log-in-with-oidc.md)).",
+    )
+    oidc_issuer: str = _variable(
+        "WEIR_OIDC_ISSUER",
+        Kind("URL", "https://host/path, or http:// on this machine", provider_url),
+        "",
+        "Issuer of the OpenID Connect provider, exactly as in its discovery document. Users of the console log in there "
+        "([how-to](how-to/log-in-with-oidc.md)).",
+        default_note="no OpenID Connect",
+    )
+    oidc_name: str = _variable(
+        "WEIR_OIDC_NAME", TEXT, "OpenID Connect", "Name of the provider on the button of the login page."
+    )
+    oidc_client_id: str = _variable("WEIR_OIDC_CLIENT_ID", TEXT, "weir", "Client ID of the console at the provider.")
+    oidc_client_secret: str = _variable(
+        "WEIR_OIDC_CLIENT_SECRET",
+        TEXT,
+        "",
+        "Client secret of the console at the provider.",
+        default_note="a public client, protected by PKCE alone",
+        secret=True,
+    )
+    oidc_scopes: str = _variable(
+        "WEIR_OIDC_SCOPES",
+        Kind("string", "scopes separated by spaces, with openid", scopes),
+        "openid profile email",
+        "Scopes that the console requests. Some providers send groups only for a further scope, for example `groups`.",
+    )
+    oidc_username_claim: str = _variable(
+        "WEIR_OIDC_USERNAME_CLAIM",
+        TEXT,
+        "preferred_username",
+        "Claim with the name of a new user. Later logins find the user by the claim `sub`.",
+    )
+    oidc_groups_claim: str = _variable(
+        "WEIR_OIDC_GROUPS_CLAIM",
+        TEXT,
+        "groups",
+        "Claim with the groups of the user. Dots name a claim inside of objects: `realm_access.roles`.",
+    )
+    login_groups: tuple[tuple[str, str], ...] = _variable(
+        "WEIR_LOGIN_GROUPS",
+        GROUP_MAP,
+        "",
+        "Groups of the directory that are also groups of console users, for role bindings: `payments`, or `g-123=payments`. Created if missing.",
+        default_note="none",
+    )
+    login_viewer_groups: tuple[str, ...] = _variable(
+        "WEIR_LOGIN_VIEWER_GROUPS",
+        GROUPS,
+        "",
+        "Groups of the directory whose members may see the console. `*`: every user of the directory.",
+        default_note="none",
+    )
+    login_operator_groups: tuple[str, ...] = _variable(
+        "WEIR_LOGIN_OPERATOR_GROUPS",
+        GROUPS,
+        "",
+        "Groups of the directory whose members are operators of the whole cluster (`is_staff`).",
+        default_note="none",
+    )
+    login_admin_groups: tuple[str, ...] = _variable(
+        "WEIR_LOGIN_ADMIN_GROUPS",
+        GROUPS,
+        "",
+        "Groups of the directory whose members are administrators (`is_staff` and `is_superuser`).",
+        default_note="none",
+    )
+    login_link_users: bool = _variable(
+        "WEIR_LOGIN_LINK_USERS",
+        SWITCH,
+        "off",
+        "The first login through the directory takes over the local user of the same name, with its tokens and role bindings. Never an administrator. "
+        "Only for the time of the change from passwords.",
+    )
+    login_session_minutes: int = _variable(
+        "WEIR_LOGIN_SESSION_MINUTES",
+        integer(2, 1440),
+        "60",
+        "A session of a user of the directory ends this time after the directory has last confirmed the user. From the half of the time on, pages "
+        "renew it through OpenID Connect without a question.",
+        unit="minutes",
+    )
+    login_token_days: int = _variable(
+        "WEIR_LOGIN_TOKEN_DAYS",
+        integer(1, 365),
+        "30",
+        "API tokens of a user of the directory are refused this time after the last login.",
+        unit="days",
+    )
     cluster_colour: str = _variable(
         "WEIR_CLUSTER_COLOUR",
-        _choice({c: c for c in CLUSTER_COLOURS}),
+        choice({c: c for c in CLUSTER_COLOURS}),
         "none",
         "Colour of the top bar, so that nobody takes one cluster for another. `red` is meant for production.",
     )
     tails_per_user: int = _variable(
         "WEIR_TAILS_PER_USER",
-        _integer(1, TAILS_MAX),
+        integer(1, TAILS_MAX),
         "3",
         "Live tails of one user at the same time, in one web process ([how-to](how-to/find-a-message.md)).",
     )
     tails_max: int = _variable(
         "WEIR_TAILS_MAX",
-        _integer(1, TAILS_MAX),
+        integer(1, TAILS_MAX),
         "20",
         "Live tails of all users at the same time, in one web process. Each needs a thread and connections to the leaders of its topic.",
     )

@@ -28,6 +28,8 @@ KINDS = (
     "quota",
     "archive",
     "records",
+    "session",
+    "console_user",
 )
 
 

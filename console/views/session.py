@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.http import require_POST
 
 from console.views import shell
@@ -22,13 +23,11 @@ class SignIn(LoginView):
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """After several failed logins the next attempt must wait; until then the password is not checked."""
+        if not settings.WEIR.password_login:
+            return render(request, self.template_name, self._choices(request.POST.get("next", "")), status=403)
         name, address = request.POST.get("username", ""), request.META.get("REMOTE_ADDR", "")
         if (wait := logins.wait_s(name, address)) > 0:
-            context = {
-                "theme": shell.theme(request),
-                "next": request.POST.get("next", ""),
-                "wait": duration_text(wait + 1),
-            }
+            context = {**self._choices(request.POST.get("next", "")), "wait": duration_text(wait + 1)}
             response = render(request, self.template_name, context, status=429)
             response.headers["Retry-After"] = str(int(wait) + 1)
             return response
@@ -37,11 +36,27 @@ class SignIn(LoginView):
         return response
 
     def get_context_data(self, **kwargs: object) -> dict[str, object]:
-        return super().get_context_data(theme=shell.theme(self.request), **kwargs)
+        return super().get_context_data(**self._choices(self.get_redirect_url()), **kwargs)
+
+    def _choices(self, following: str) -> dict[str, object]:
+        """The ways to log in that the settings permit. `following`: the page that was asked for."""
+        return {
+            "theme": shell.theme(self.request),
+            "next": following,
+            "passwords": settings.WEIR.password_login,
+            "oidc": settings.WEIR.oidc_name if settings.WEIR.oidc_issuer else "",
+            "oidc_query": urlencode({"next": following} if following else {}),
+            "ended": self.request.GET.get("ended") == "1",
+        }
 
 
 class SignOut(LogoutView):
     http_method_names = ["post", "options"]
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        if request.user.is_authenticated:
+            logins.logged_out(request.user.get_username())
+        return super().post(request, *args, **kwargs)  # type: ignore[arg-type]
 
 
 @require_POST

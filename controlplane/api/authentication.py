@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
-from controlplane.services import api_tokens
+from controlplane.services import api_tokens, external_logins
 from controlplane.services.authorization import TOKEN_SCOPE
 
 SCHEMES = {b"token", b"bearer"}
@@ -31,6 +31,8 @@ class ApiTokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed("The API token is unknown or was revoked.")
         if api_tokens.expired(row):
             raise AuthenticationFailed("The API token expired; create another one.")
+        if refusal := external_logins.token_refusal(row.user):
+            raise AuthenticationFailed(refusal)
         return limited(row.user, TokenScope(row.scope)), row
 
     def authenticate_header(self, request: Request) -> str:

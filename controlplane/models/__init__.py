@@ -23,6 +23,7 @@ from controlplane.models.cluster import (
 )
 from controlplane.models.dead_letter import DeadLetterBatch, SentDeadLetter
 from controlplane.models.document import DocumentPlan, ManagedResource
+from controlplane.models.external_identity import ExternalIdentity
 from controlplane.models.healing import HealingRun, HealingSetting
 from controlplane.models.health import HealthFailure, HealthResult
 from controlplane.models.history import HistoryChunk, HistoryFrame, HistorySeries
@@ -63,6 +64,7 @@ __all__ = [
     "ConsumerGroup",
     "DeadLetterBatch",
     "DocumentPlan",
+    "ExternalIdentity",
     "Feature",
     "GroupPartition",
     "HandledRequest",

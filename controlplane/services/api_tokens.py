@@ -83,7 +83,7 @@ def revoke_token(token_id: int, *, actor: str, comment: str = "") -> None:
 
 def find_token(text: str) -> ApiToken | None:
     """The token with this text, also an expired one. Records its use."""
-    row = ApiToken.objects.select_related("user").filter(digest=_digest(text)).first()
+    row = ApiToken.objects.select_related("user__external_identity").filter(digest=_digest(text)).first()
     if row is not None and not expired(row):
         now = timezone.now()
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USE_RECORDED_EVERY)

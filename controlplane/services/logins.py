@@ -1,4 +1,4 @@
-"""Failed logins, counted in the database and so shared by all web processes. Invariant: a login that has to wait is refused before the password is
+"""Logins with a password and their audit records. Failed ones are counted in the database and so shared by all web processes. Invariant: a login that has to wait is refused before the password is
 checked, so the response reveals nothing about the password. Does not contain the waiting times (`controlplane.clients.logins`)."""
 
 from __future__ import annotations
@@ -6,12 +6,15 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
 from controlplane.clients import logins
+from controlplane.domain.external_login import LoginSource
 from controlplane.models import LoginFailure
+from controlplane.services import external_logins
 
 log = logging.getLogger(__name__)
 EVERYWHERE = ""
@@ -33,6 +36,7 @@ def wait_s(name: str, address: str) -> float:
 
 
 def failed(name: str, address: str) -> None:
+    """Counts the failure. The audit log has it if a user of this name exists: invented names would fill the log, which is never shortened."""
     now, key = timezone.now(), _key(name)
     with transaction.atomic():
         LoginFailure.objects.filter(last_at__lt=now - timedelta(seconds=logins.FORGOTTEN_SECONDS)).delete()
@@ -42,11 +46,18 @@ def failed(name: str, address: str) -> None:
         if (more := LoginFailure.objects.count() - logins.ROWS_MAX) > 0:
             oldest = list(LoginFailure.objects.order_by("last_at").values_list("pk", flat=True)[:more])
             LoginFailure.objects.filter(pk__in=oldest).delete()
+    if get_user_model().objects.filter(username=key).exists():
+        external_logins.record_failure(key, LoginSource.PASSWORD, _place(address), "The password is wrong.")
     log.warning("login failed: user=%r address=%s", key, address)
 
 
 def succeeded(name: str, address: str) -> None:
+    external_logins.record_login(_key(name), LoginSource.PASSWORD, _place(address))
     LoginFailure.objects.filter(name=_key(name), address=_place(address)).delete()
+
+
+def logged_out(name: str) -> None:
+    external_logins.record_logout(name)
 
 
 def _key(name: str) -> str:

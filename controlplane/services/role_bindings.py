@@ -56,7 +56,8 @@ def create_binding(
         row = Group.objects.filter(name=group).first()
         if row is None:
             raise Rejected(
-                f"There is no group {group!r} of console users. Django's administration creates it.", "group"
+                f"There is no group {group!r} of console users. A login through a directory creates the groups of WEIR_LOGIN_GROUPS.",
+                "group",
             )
         holder["group_id"] = row.pk
     if RoleBinding.objects.count() >= BINDINGS_MAX:

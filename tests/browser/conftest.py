@@ -87,7 +87,8 @@ class BrowserSession:
 
 
 class Served:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
+        """`variables`: further environment variables."""
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         environment = {
@@ -95,6 +96,7 @@ class Served:
             "WEIR_DATA_DIR": str(folder),
             "WEIR_MONITOR": "off",
             "WEIR_SECRET_KEY": "only-for-browser-tests",
+            **variables,
         }
         self.log = open(folder / "web.log", "wb")  # noqa: SIM115  closed with the process
         self.process = subprocess.Popen(

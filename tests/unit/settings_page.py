@@ -10,7 +10,8 @@ from brokerd.config.broker import SETTINGS
 from brokerd.config.dynamic import BY_THE_CONTROLLER, FIXED, ONE_BROKERS, topic_default
 from brokerd.config.types import Setting
 from tests.cluster.local import ROOT
-from weir.variables import INTERNAL, SWITCH, Variable, variables
+from weir.variable_kinds import SWITCH
+from weir.variables import INTERNAL, Variable, variables
 
 PAGE = ROOT / "docs" / "settings.md"
 TYPES = {1: "boolean", 2: "string", 3: "int", 5: "long", 6: "double", 7: "list", 9: "password"}

@@ -10,6 +10,8 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rest_framework.authtoken.models import Token
 
+from controlplane.services import external_logins
+
 
 class Command(BaseCommand):
     help = "Make sure an operator with this name and password exists, and print or write its API token."
@@ -26,6 +28,10 @@ class Command(BaseCommand):
         if not password:
             raise CommandError("No password: give --password or WEIR_PASSWORD.")
         user, _ = get_user_model().objects.get_or_create(username=options["username"])
+        if external_logins.is_external(user):
+            raise CommandError(
+                f"{user.get_username()} logs in through the directory. Choose another name for an account with a password."
+            )
         # check_password is slow on purpose; an unchanged password keeps running sessions alive.
         if not (user.has_usable_password() and user.check_password(password)):
             user.set_password(password)

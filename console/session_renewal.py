@@ -1,0 +1,44 @@
+"""Middleware that sends a page through the login provider when the half of its session's time is over, so that the provider confirms the user.
+
+Invariants: only whole pages are sent there, never a form, a live update, a socket or the REST API, which would lose what they carry. The session itself
+ends at its fixed time, in the session store. Does not contain: the redirect and its answer (`console.views.oidc`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import urlencode
+
+RENEW_AT = "login_renew_at"
+"""Key in the session of a user of the directory: the time of the next renewal, in seconds since the epoch."""
+EXEMPT = ("/api/", "/login/", "/logout/", "/static/", "/texts/", "/theme/", "/palette/")
+
+
+class SessionRenewal:
+    """Only in the settings of a console with OpenID Connect."""
+
+    def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._answer = answer
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not _is_page(request) or request.session.get(RENEW_AT, float("inf")) > time.time():
+            return self._answer(request)
+        address = f"{reverse('oidc-renew')}?{urlencode({'next': request.get_full_path()})}"
+        if request.headers.get("HX-Request"):
+            # A script cannot follow the redirect to another site: the browser must.
+            response = HttpResponse(status=204)
+            response.headers["HX-Redirect"] = address
+            return response
+        return HttpResponseRedirect(address)
+
+
+def _is_page(request: HttpRequest) -> bool:
+    if request.method != "GET" or request.path.startswith(EXEMPT):
+        return False
+    if request.headers.get("HX-Request"):
+        return bool(request.headers.get("HX-Boosted"))
+    return request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"

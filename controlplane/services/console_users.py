@@ -1,0 +1,25 @@
+"""Users of the console as accounts: disable and enable. Does not contain: roles (`services.role_bindings`), users of Kafka clients (`services.users`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from controlplane.models.change import Outcome
+from controlplane.services.common import record
+
+COMMAND = "disable_user"
+"""The actor in the audit log: a command on the machine has no user."""
+
+
+def set_active(user: Any, *, is_active: bool) -> None:
+    """A disabled user has no sessions, cannot log in, and the API tokens are refused, from the next request on. Without effect if it is so already."""
+    if user.is_active == is_active:
+        return
+    with transaction.atomic():
+        user.is_active = is_active
+        user.save(update_fields=["is_active"])
+        name = user.get_username()
+        verb = "console_user.enable" if is_active else "console_user.disable"
+        record(COMMAND, verb, "console_user", name, outcome=Outcome.CONFIRMED)

@@ -1,0 +1,187 @@
+"""Users who log in through a directory: create them, refresh their rights at each login, and decide whether their API tokens are still valid.
+
+Invariants: an account of a directory and a user belong together by issuer and subject, never by name or e-mail address. The flags and groups of such a
+user are exactly those of its last login. A local administrator is never taken over. Does not contain: the rules of groups (`domain.external_login`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from rest_framework.authtoken.models import Token
+
+from controlplane.domain.external_login import (
+    USERNAME_CHARS_MAX,
+    ExternalUser,
+    GroupRules,
+    LoginRefusal,
+    LoginRefused,
+    LoginSource,
+    Rights,
+    rights_of,
+)
+from controlplane.models import ExternalIdentity
+from controlplane.models.change import Outcome
+from controlplane.services.common import record
+
+
+def group_rules() -> GroupRules:
+    """From the settings of logins through a directory."""
+    weir = settings.WEIR
+    return GroupRules(
+        dict(weir.login_groups), weir.login_viewer_groups, weir.login_operator_groups, weir.login_admin_groups
+    )
+
+
+def user_of(found: ExternalUser) -> Any:
+    """The user of this account, with the rights of its groups. Creates the user at the first login. Raises LoginRefused."""
+    try:
+        rights = rights_of(found, group_rules())
+    except LoginRefused:
+        _withdraw(found)
+        raise
+    try:
+        with transaction.atomic():
+            return _refreshed(found, rights)
+    except IntegrityError:  # two first logins at the same time
+        with transaction.atomic():
+            return _refreshed(found, rights)
+
+
+def _refreshed(found: ExternalUser, rights: Rights) -> Any:
+    now = timezone.now()
+    identity = (
+        ExternalIdentity.objects.select_for_update(of=("self",))
+        .select_related("user")
+        .filter(source=found.source, issuer=found.issuer, subject=found.subject)
+        .first()
+    )
+    user = identity.user if identity else _new_or_linked(found)
+    if not user.is_active:
+        raise LoginRefused(LoginRefusal.DISABLED, user=user.get_username())
+    before = _rights(user)
+    user.is_staff, user.is_superuser = rights.is_staff, rights.is_superuser
+    user.email = found.email[:254]
+    user.save(update_fields=["is_staff", "is_superuser", "email"])
+    user.groups.set([Group.objects.get_or_create(name=name)[0] for name in sorted(rights.groups)])
+    ExternalIdentity.objects.update_or_create(
+        user=user,
+        defaults={"source": found.source, "issuer": found.issuer, "subject": found.subject, "seen_at": now},
+    )
+    after = _rights(user)
+    if identity is None or before != after:
+        record(
+            user.get_username(),
+            "console_user.refresh" if identity else "console_user.create",
+            "console_user",
+            user.get_username(),
+            before=before if identity else None,
+            after={**after, "source": found.source},
+            outcome=Outcome.CONFIRMED,
+        )
+    return user
+
+
+def _withdraw(found: ExternalUser) -> None:
+    """The directory has the user in no group any more: the flags, the groups and the API tokens end now, not after WEIR_LOGIN_TOKEN_DAYS."""
+    with transaction.atomic():
+        rows = ExternalIdentity.objects.select_related("user")
+        identity = rows.filter(source=found.source, issuer=found.issuer, subject=found.subject).first()
+        if identity is None or identity.seen_at is None:
+            return
+        user = identity.user
+        before = _rights(user)
+        user.is_staff = user.is_superuser = False
+        user.save(update_fields=["is_staff", "is_superuser"])
+        user.groups.clear()
+        identity.seen_at = None
+        identity.save(update_fields=["seen_at"])
+        record(
+            user.get_username(),
+            "console_user.refresh",
+            "console_user",
+            user.get_username(),
+            before=before,
+            after={**_rights(user), "source": found.source},
+            outcome=Outcome.CONFIRMED,
+        )
+
+
+def _new_or_linked(found: ExternalUser) -> Any:
+    users = get_user_model().objects
+    try:
+        get_user_model().username_validator(found.name)  # type: ignore[attr-defined]
+        if len(found.name) > USERNAME_CHARS_MAX:
+            raise ValidationError("too long")
+    except ValidationError:
+        raise LoginRefused(LoginRefusal.INVALID_NAME, user=found.name[:USERNAME_CHARS_MAX]) from None
+    user = users.filter(username__iexact=found.name).first()
+    if user is None:
+        return users.create_user(found.name, email=found.email[:254])
+    is_external = ExternalIdentity.objects.filter(user=user).exists()
+    if is_external or user.is_superuser or not settings.WEIR.login_link_users or user.get_username() != found.name:
+        raise LoginRefused(LoginRefusal.NAME_TAKEN, user=found.name)
+    user.set_unusable_password()
+    user.save(update_fields=["password"])
+    Token.objects.filter(user=user).delete()  # without an end, and not limited by the last login
+    return user
+
+
+def _rights(user: Any) -> dict[str, Any]:
+    groups = sorted(user.groups.values_list("name", flat=True))
+    return {"is_staff": user.is_staff, "is_superuser": user.is_superuser, "groups": groups}
+
+
+def is_external(user: Any) -> bool:
+    return ExternalIdentity.objects.filter(user=user).exists()
+
+
+def token_refusal(user: Any) -> str:
+    """Why the API tokens of this user are not accepted; empty if they are. `user` has its `external_identity` from the same query."""
+    identity = getattr(user, "external_identity", None)
+    if identity is None:
+        return ""
+    days = settings.WEIR.login_token_days
+    if identity.seen_at is None:
+        return "The user of this API token is in no group of the directory that may log in. Log in to the console to see which group is needed."
+    if timezone.now() - identity.seen_at <= timedelta(days=days):
+        return ""
+    return (
+        f"The user of this API token has not logged in for {days} days, so the directory may have removed the user. Log in to the console: "
+        "then the token is accepted again."
+    )
+
+
+def record_login(user: str, source: LoginSource, address: str) -> None:
+    record(
+        user,
+        "session.login",
+        "session",
+        user,
+        after={"source": source, "address": address[:64]},
+        outcome=Outcome.CONFIRMED,
+    )
+
+
+def record_logout(user: str, *, reason: str = "") -> None:
+    record(user, "session.logout", "session", user, outcome=Outcome.CONFIRMED, detail=reason)
+
+
+def record_failure(user: str, source: LoginSource, address: str, reason: str) -> None:
+    """Of a user whom the directory has confirmed, or of an existing local user: invented names would fill the audit log."""
+    record(
+        user,
+        "session.login",
+        "session",
+        user,
+        after={"source": source, "address": address[:64]},
+        outcome=Outcome.REFUSED,
+        detail=reason,
+    )

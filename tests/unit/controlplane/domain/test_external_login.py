@@ -1,0 +1,93 @@
+"""What the groups of a directory permit, and the sentences of refusals."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from controlplane.domain.external_login import (
+    REFUSALS,
+    SHOWN_MAX,
+    ExternalUser,
+    GroupRules,
+    LoginRefusal,
+    LoginRefused,
+    LoginSource,
+    Rights,
+    claim,
+    group_names,
+    rights_of,
+    shown,
+)
+
+RULES = GroupRules({"g-1": "payments", "ops": "ops"}, viewers=("staff",), operators=("ops",), admins=("root",))
+
+
+def user(*groups: str) -> ExternalUser:
+    return ExternalUser(LoginSource.OIDC, "https://id", "s-1", "alice", "", frozenset(groups))
+
+
+@pytest.mark.parametrize(
+    ("groups", "rights"),
+    [
+        (["g-1"], Rights(frozenset({"payments"}), False, False)),
+        (["staff", "other"], Rights(frozenset(), False, False)),
+        (["ops"], Rights(frozenset({"ops"}), True, False)),
+        (["root"], Rights(frozenset(), True, True)),
+        (["root", "g-1"], Rights(frozenset({"payments"}), True, True)),
+    ],
+)
+def test_rights_are_a_function_of_groups(groups: list[str], rights: Rights) -> None:
+    assert rights_of(user(*groups), RULES) == rights
+
+
+@pytest.mark.parametrize("rules", [RULES, GroupRules({})])
+def test_a_user_in_no_configured_group_is_refused_with_those_that_would_help(rules: GroupRules) -> None:
+    with pytest.raises(LoginRefused) as refused:
+        rights_of(user("sales"), rules)
+    assert refused.value.refusal == LoginRefusal.NO_GROUP
+    assert refused.value.values["groups"] == "sales"
+    assert refused.value.values["needed"] == ("g-1, ops, root, staff" if rules is RULES else "-")
+
+
+def test_everyone_may_be_a_viewer() -> None:
+    assert rights_of(user(), GroupRules({}, viewers=("*",))) == Rights(frozenset(), False, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (["a", "b", 7, "", None, {}], {"a", "b", "7"}),
+        ("a", {"a"}),
+        ("", set()),
+        (None, set()),
+        ({"a": 1}, set()),
+        (3, set()),
+    ],
+)
+def test_groups_of_a_claim(value: Any, names: set[str]) -> None:
+    assert group_names(value) == names
+
+
+def test_a_claim_by_its_name_or_its_path() -> None:
+    claims = {"a.b": 1, "a": {"b": 2, "c": {"d": []}}, "n": None}
+    assert (claim(claims, "a.b"), claim(claims, "a.c.d"), claim(claims, "a.x.d"), claim(claims, "n")) == (
+        1,
+        [],
+        None,
+        None,
+    )
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    names = [f"g{n:02d}" for n in range(SHOWN_MAX + 1)]
+    assert shown(names).endswith(f"g19, ... ({SHOWN_MAX + 1})") and shown(["a", "b"]) == "a, b"
+
+
+def test_every_refusal_has_a_sentence() -> None:
+    assert set(REFUSALS) == set(LoginRefusal)
+    fields = {name for text in REFUSALS.values() for name in re.findall(r"{(\w+)}", text)}
+    for refusal in LoginRefusal:
+        assert "{" not in str(LoginRefused(refusal, **dict.fromkeys(fields, "x")))

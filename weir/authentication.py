@@ -1,0 +1,27 @@
+"""Which ways to log in the settings permit: Django's list of authentication backends. Does not contain: the backends (`services.login_backends`)."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from django.core.exceptions import ImproperlyConfigured
+
+from weir.variables import WeirSettings
+
+PASSWORDS = "django.contrib.auth.backends.ModelBackend"
+OIDC = "controlplane.services.login_backends.OidcUsers"
+
+
+def backends(weir: WeirSettings) -> list[str]:
+    """Raises ImproperlyConfigured for settings with which nobody could log in, or whose library is not installed."""
+    if weir.oidc_issuer and find_spec("authlib") is None:
+        raise ImproperlyConfigured(
+            "WEIR_OIDC_ISSUER is set, and the package Authlib is not installed: pip install 'weir[oidc]'."
+        )
+    found = [PASSWORDS] if weir.password_login else []
+    found += [OIDC] if weir.oidc_issuer else []
+    if not found:
+        raise ImproperlyConfigured(
+            "WEIR_PASSWORD_LOGIN is off, and no directory is configured, so nobody could log in. Set WEIR_OIDC_ISSUER, or WEIR_PASSWORD_LOGIN=on."
+        )
+    return found
