@@ -398,6 +398,7 @@ class FetchApi:
                     partition_request.wanted.fetch_offset,
                     partition_request.wanted.log_start_offset,
                     session_liveness,
+                    partition_request.wanted.remote_start,
                 ),
                 now,
             )

@@ -73,7 +73,12 @@ def classify(
     if wanted.unseeded:
         return BOOTSTRAP
     offset, log = wanted.fetch_offset, replica.log
+    near = rack if partition_request.may_follow and follower is None and replica.leads else None
     if offset < replica.local_log_start_offset:
+        if near is not None and replica.reads_remote and offset >= replica.start_offset:
+            closer = closest(replica, near, offset, image)
+            if closer is not None:
+                return Classified(FetchCondition.PREFERRED_REPLICA, preferred=closer)
         if follower is None or replica.remote is None:
             return HISTORY
         return MOVED_TO_TIER if replica.remote.loaded else TIER_NOT_LOADED
@@ -81,8 +86,8 @@ def classify(
         return Classified(FetchCondition.DIVERGING, diverging=parted)
     if offset < log.start_offset or offset > log.end_offset:
         return OUT_OF_RANGE
-    if rack is not None and partition_request.may_follow and follower is None and replica.leads:
-        closer = closest(replica, rack, offset, image)
+    if near is not None:
+        closer = closest(replica, near, offset, image)
         if closer is not None:
             return Classified(FetchCondition.PREFERRED_REPLICA, preferred=closer)
     return READABLE if offset < limit else AT_END

@@ -91,7 +91,7 @@ def _decode(answer: FetchResponse) -> HistoryReadResult:
 
 
 class HistoryReader:
-    """Serves records below the leader's own log to a client (or follower) of the leader."""
+    """Serves records below the leader's own log to a client (or follower) of the leader. Remote records also on a follower, to a consumer (KIP-392)."""
 
     def __init__(self, partitions: ReplicaManager, history_reads: HistoryReads | None, bytes_max: int) -> None:
         self._partitions, self._history_reads, self._bytes_max = partitions, history_reads, bytes_max
@@ -100,7 +100,7 @@ class HistoryReader:
         """The result of the history read. None: the result is not available yet. When it arrives, the purgatory keys of the partition are
         checked."""
         upto, wanted = min(limit, replica.local_log_start_offset), partition_request.wanted
-        if self._history_reads is None or not replica.leads:
+        if self._history_reads is None or not (replica.leads or replica.reads_remote):
             return UNAVAILABLE  # the next leader can read it
         if wanted.fetch_offset >= upto:
             return None

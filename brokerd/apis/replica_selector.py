@@ -1,6 +1,7 @@
 """Selection of the closest replica for a consumer (KIP-392).
 
-Invariants: a consumer is redirected only to a replica that is in the accepted ISR, is alive with the same broker epoch and contains the offset. A
+Invariants: a consumer is redirected only to a replica that is in the accepted ISR, is alive with the same broker epoch and contains the offset, or has
+reported that it reads the offset from the remote store. A
 follower serves consumers only while it is in the ISR, and only consumers that send a rack. A consumer without a rack that fetches from a
 follower has outdated metadata. Does not contain: reading.
 """
@@ -26,7 +27,7 @@ def closest(replica: Replica, rack: str, offset: int, image: Image) -> int | Non
         if (
             known is None
             or known.broker_epoch != isr_member.broker_epoch
-            or not known.log_start <= offset <= known.log_end
+            or not known.served_start <= offset <= known.log_end
         ):
             continue
         candidate = (known.log_end, -isr_member.broker_id)

@@ -37,12 +37,13 @@ EPOCH_MAX = 2**31 - 1
 @dataclass(frozen=True, slots=True)
 class Position:
     """The position of a follower's log: its end offset, the epoch of its last batch (-1 when empty), its start offset. `unseeded`: the
-    log of an observer that needs the bootstrap snapshot."""
+    log of an observer that needs the bootstrap snapshot. `remote_start`: the first offset that it serves over both tiers (-1: local records only)."""
 
     fetch_offset: int
     last_epoch: int
     log_start: int
     unseeded: bool = False
+    remote_start: int = -1
 
 
 @dataclass(frozen=True, slots=True)

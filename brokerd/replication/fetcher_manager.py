@@ -178,6 +178,7 @@ class FetcherManager:
                     log_start_offset=f.position.log_start,
                     partition_max_bytes=bytes_max if bucket is None else min(bytes_max, max(LEAST_BYTES, bucket.rate)),
                     unseeded=f.position.unseeded,
+                    remote_start=f.position.remote_start,
                 )
             )
         forgotten: dict[UUID, list[int]] = {}

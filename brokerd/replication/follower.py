@@ -19,6 +19,8 @@ class Follower:
     broker_epoch: int
     log_end: int = UNKNOWN_OFFSET
     log_start: int = UNKNOWN_OFFSET
+    remote_start: int = UNKNOWN_OFFSET
+    """The first offset that consumers can read from it over both tiers, if it serves remote records."""
     caught_up_ms: int = 0
     fetched_ms: int = 0
     leader_end_at_fetch: int = 0
@@ -35,6 +37,11 @@ class Follower:
         if self.session_liveness is not None and self.log_end >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, self.session_liveness.ms)
             self.fetched_ms, self.leader_end_at_fetch = self.session_liveness.ms, leader_end
+
+    @property
+    def served_start(self) -> int:
+        """The first offset that consumers can read from it."""
+        return self.log_start if self.remote_start == UNKNOWN_OFFSET else min(self.log_start, self.remote_start)
 
     @property
     def last_fetch_ms(self) -> int:

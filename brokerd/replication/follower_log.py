@@ -48,6 +48,7 @@ class FollowerLogs:
             replica.log.last_epoch,
             replica.log.stored_start.reported,
             unseeded=replica.unseeded,
+            remote_start=replica.remote_start_offset,
         )
 
     def begin(self, tp: TopicPartition, seed: bytes, hw: int, now: Now) -> bool:

@@ -264,6 +264,7 @@ class Partition:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         log_start_raised = event.log_start > follower.log_start
         follower.log_end, follower.log_start = event.fetch_offset, event.log_start
+        follower.remote_start = event.remote_start
         follower.fetched_ms, follower.leader_end_at_fetch = now.mono_ms, self.log_end
         follower.session_liveness = event.session_liveness
         # Proposed before the high watermark rises: the new member counts from here on.

@@ -58,6 +58,8 @@ class FollowerFetched:
     fetch_offset: int
     log_start: int
     session_liveness: SessionLiveness | None = None
+    remote_start: int = -1
+    """The first offset that consumers can read from the follower over both tiers. -1: it serves local records only."""
 
 
 @dataclass(frozen=True, slots=True)

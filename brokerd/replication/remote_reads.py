@@ -1,4 +1,5 @@
-"""Reads of records in the remote store, for the partitions that this broker leads: requests to the helper, and a cache of their results.
+"""Reads of records in the remote store, for the partitions that this broker leads, or follows and serves to consumers (KIP-392): requests to the helper,
+and a cache of their results.
 
 Invariants: a read returns records below the local log only, from the chain of finished segments. Without an answer of the helper the error is retriable,
 never OFFSET_OUT_OF_RANGE. Requests in flight and cached results are limited. Does not contain: the copy of segments (`runtime/remote_logs`).
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.remote.frames import HelperError
+from brokerd.remote.lineage import in_lineage
 from brokerd.remote.segments import RemoteSegment
 from brokerd.replication.history_reads import (
     CACHED_ERROR_MS,
@@ -96,7 +98,7 @@ class RemoteReads:
         if offset < view.start_offset(replica.log.start_offset):
             return HistoryReadResult(ErrorCode.OFFSET_OUT_OF_RANGE)
         segments = view.chain.from_offset(offset)
-        if not segments:
+        if not segments or not (replica.leads or self._are_valid(replica, segments)):
             return UNAVAILABLE
         key = ReadKey(replica.tp, offset, upto, bytes_max)
         cached = self._cache.get(key)
@@ -119,6 +121,11 @@ class RemoteReads:
             }
             self._request("read", fields, READ_TIMEOUT_MS, answered)
         return None
+
+    @staticmethod
+    def _are_valid(replica: Replica, segments: Sequence[RemoteSegment]) -> bool:
+        """Whether the log of a follower confirms the segments that a read may use. It may have been truncated since its view was made."""
+        return all(in_lineage(s, replica.log.epochs.end_offset_for) for s in segments[: 1 + FOLLOWING_MAX])
 
     def _result(self, replica: Replica, offset: int, value: Any) -> HistoryReadResult:
         try:
@@ -145,7 +152,7 @@ class RemoteReads:
             del self._cache[key]
 
     def forget(self, tp: TopicPartition) -> None:
-        """This broker does not lead the partition any more."""
+        """This broker does not serve remote records of the partition any more."""
         self._seeds.pop(tp, None)
         self._seeds_requested.pop(tp, None)
         self.bytes_read.pop(tp, None)

@@ -59,7 +59,7 @@ class Replica:
         self.history_start_offset = -1
         """The lowest offset that a history replica has reported. -1: unknown."""
         self.remote: RemoteView | None = None
-        """On the leader of a partition with tiered storage: its remote records."""
+        """The remote records of a partition with tiered storage. None on a follower that does not read the remote log."""
         self.replication_bytes_in = 0
         """Bytes of record batches that were copied from the leader since the replica was opened."""
         self.sent_bytes = [0, 0]
@@ -122,7 +122,16 @@ class Replica:
     @property
     def reads_remote(self) -> bool:
         """Whether the records below the local log are, or may be, in the remote store."""
-        return self.remote is not None and self.remote.reaches_below(self.log.start_offset)
+        if self.remote is None:
+            # A leader has a view from the first moment. A follower without a view must not deny what its leader can read.
+            return self.config.remote_storage and not self.leads and self.log.start_offset > 0
+        return self.remote.reaches_below(self.log.start_offset)
+
+    @property
+    def remote_start_offset(self) -> int:
+        """The first offset that consumers can read from this replica, over both tiers. -1: its remote records are not known."""
+        remote, local_start = self.remote, self.log.start_offset
+        return remote.start_offset(local_start) if remote is not None and remote.joins(local_start) else -1
 
     @property
     def start_offset(self) -> int:
@@ -130,7 +139,7 @@ class Replica:
         if self.remote is not None:
             return self.remote.start_offset(self.log.start_offset)
         state = self.core.state
-        if state is None or not self.local_log_start_offset:
+        if state is None or self.reads_remote or not self.local_log_start_offset:
             return self.log.start_offset
         return max(0, state.log_start_floor, self.history_start_offset)
 

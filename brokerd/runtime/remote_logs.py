@@ -1,4 +1,5 @@
 """Tiered storage of one broker: the remote logs of the partitions that it leads, connected to their local logs, the metadata topic and the helper.
+Those of partitions that it follows: `remote_followers`.
 
 Invariants: a partition with tiered storage has a `RemoteView` from the first moment of its leadership, so that no fetch below the local log is out of
 range and no local segment is deleted before its copy is known. Results of an earlier leadership are not used; their objects are deleted.
@@ -38,6 +39,7 @@ from brokerd.replication.remote_reads import RemoteReads
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.runtime.remote_cleanup import RemoteCleanup
+from brokerd.runtime.remote_followers import RemoteFollowers
 from brokerd.runtime.remote_metadata import RemoteMetadata
 from brokerd.storage.disk import DiskFailed
 
@@ -80,6 +82,9 @@ class RemoteLogs:
         self._rates = rates(config)
         if helper is not None:
             self.metadata = metadata(self)
+            self.followers = RemoteFollowers(
+                partitions, self.metadata, self._log, by_rack=bool(config["replica.selector.class"])
+            )
             self.reads = RemoteReads(helper.request, partitions.disk.open, clock, self.object_name)
             self._cleanup = RemoteCleanup(partitions, self.metadata, self.logs, helper, self.object_name, clock)
 
@@ -149,6 +154,7 @@ class RemoteLogs:
             log.warning("remote log metadata of an older leader or state ignored: %s", change)
         if change.tp in self.led:
             self._changed[change.tp] = None
+        self.followers.changed(change.tp)
 
     def restart(self, index: int) -> None:
         """The records of a metadata partition are read from the start again, or not any more."""
@@ -158,6 +164,7 @@ class RemoteLogs:
                 del self.led[tp]
                 replica = tiered.replica
                 replica.remote = RemoteView()
+        self.followers.restart(index)
 
     # -- time ------------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
@@ -171,13 +178,15 @@ class RemoteLogs:
                     if replica.tp not in self.led and replica.remote is not None:
                         self._begin(replica)
             indexes = {i for tp in self.led if (i := self.metadata.partition_of(tp)) is not None}
-            self.metadata.need(indexes | set(self.metadata.led()))
+            self.metadata.need(indexes | self.followers.needed() | set(self.metadata.led()))
             self.metadata.poll()
+            self.followers.update()
             self._cleanup.tick(now)
             self.reads.tick(now)
         if now.mono_ms >= self._next_task_ms:
             self._next_task_ms = now.mono_ms + self._config["remote.log.manager.task.interval.ms"]
             self._changed.update(dict.fromkeys(self.led))
+            self.followers.all_changed()
             self._send_rates()
         self._changed.update((tp, None) for tp, t in self.led.items() if not t.leader.loaded)
         while self._changed:

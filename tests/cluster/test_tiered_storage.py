@@ -5,6 +5,7 @@ fails. Does not check single decisions (tests/unit/remote) or rare orders of eve
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import threading
@@ -16,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from brokerd.config.broker import RACK_AWARE
 from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
 
@@ -40,8 +42,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         "remote.log.manager.task.interval.ms": "200",
         "log.retention.check.interval.ms": "500",
         "log.cleaner.backoff.ms": "1000",
+        "replica.selector.class": RACK_AWARE,
     }
-    with LocalCluster(folder, brokers=3, settings=settings) as cluster:
+    made = LocalCluster(folder, brokers=3, settings=settings)
+    made.own_settings = {i: {"broker.rack": f"rack-{i}"} for i in made.ports}
+    with made as cluster:
         yield cluster
 
 
@@ -150,6 +155,55 @@ def test_old_records_are_copied_deleted_locally_and_read_from_the_store(cluster:
     part = TopicPartition("walk", 0)
     assert admin.list_offsets({part: OffsetSpec.earliest()})[part].result(30).offset == 0
     assert list((cluster.folder / "store").rglob("*.log"))
+
+
+def test_a_consumer_reads_remote_records_from_the_follower_in_its_rack(cluster: LocalCluster) -> None:
+    """librdkafka's statistics name the broker that it reads from, and the helper of that broker fetches the segments."""
+    create(cluster, "near")
+    produce(cluster, "near", 0, RECORDS)
+    wait_for(lambda: all(s > RECORDS // 2 for s in local_starts(cluster, "near").values()), "local retention")
+    leader = leader_of(cluster, "near")
+    near = next(i for i in cluster.ports if i != leader)
+    reads_from: dict[int, int] = {}
+    read: list[tuple[int, bytes]] = []
+
+    def on_statistics(text: str) -> None:
+        partitions = json.loads(text)["topics"].get("near", {}).get("partitions", {})
+        if read:
+            reads_from[partitions.get("0", {}).get("broker", -1)] = len(read)
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "near",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "client.rack": f"rack-{near}",
+            "stats_cb": on_statistics,
+            "statistics.interval.ms": 20,
+            "fetch.max.bytes": 100_000,
+            "message.max.bytes": 100_000,
+            "queued.max.messages.kbytes": 100,
+        }
+    )
+    consumer.assign([TopicPartition("near", 0, 0)])
+
+    def all_read() -> bool:
+        for message in consumer.consume(50, 0.2):
+            assert message.error() is None or message.error().retriable(), message.error()
+            data = message.value()
+            if message.error() is None and data is not None:
+                read.append((message.offset() or 0, data))
+        return len(read) >= RECORDS
+
+    try:
+        wait_for(all_read, "all records", 120)
+    finally:
+        consumer.close()
+    assert read == expected(RECORDS)
+    chunks = list((cluster.folder / f"data-{near}-remote-cache").rglob("*"))
+    assert chunks, "the helper of the follower has fetched nothing"
+    assert near in reads_from, reads_from
 
 
 def leader_of(cluster: LocalCluster, topic: str) -> int:

@@ -27,6 +27,7 @@ class Scene:
         brokers: int = 2,
         probes: Chances = NO_PROBES,
         replicas: int | None = None,
+        racks: int = 0,
         **configs: str,
     ) -> None:
         self.world = World(seed)
@@ -36,6 +37,7 @@ class Scene:
             controllers=1,
             settings=PATIENT if settings is None else settings,
             probes=probes,
+            racks=racks,
         )
         Watch(self.cluster)
         if min_insync:

@@ -30,6 +30,8 @@ def test_no_order_of_events_loses_or_hides_a_committed_record() -> None:
         "message lost",
         "local segment deleted",
         "record compacted",
+        "follower asks its leader",
+        "follower serves a remote record",
     ):
         assert reached[state], f"no world has reached: {state}"
 
@@ -75,4 +77,10 @@ def test_accepting_any_state_after_any_other_is_detected(monkeypatch: pytest.Mon
 
 def test_deleting_locally_without_reading_the_remote_log_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view.RemoteView, "copied_end", lambda self, start: start + 10)
+    assert detected()
+
+
+def test_a_follower_that_takes_its_metadata_for_complete_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view.FollowerView, "reaches_below", view.RemoteView.reaches_below)
+    monkeypatch.setattr(view.FollowerView, "start_offset", view.RemoteView.start_offset)
     assert detected()

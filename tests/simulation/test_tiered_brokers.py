@@ -6,115 +6,12 @@ The decisions alone, in hundreds of worlds with deposed leaders: test_tier.py.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 
-from brokerd.cluster.model import REMOTE_LOG_METADATA_TOPIC
-from brokerd.wire import records
-from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest
 from controlplane.controller.events import DesiredAssignment
-from tests.simulation.scene import PATIENT, Scene
-
-SETTINGS = {
-    **PATIENT,
-    "remote.log.storage.system.enable": "true",
-    "remote.log.storage.url": "s3://simulated",
-    "remote.log.manager.task.interval.ms": "200",
-    "remote.log.metadata.topic.num.partitions": "2",
-    "log.retention.check.interval.ms": "500",
-}
-TOPIC = {"remote_storage_enable": "true", "segment_bytes": "400", "local_retention_bytes": "800"}
-READ_BYTES = 300
-
-
-class TieredScene(Scene):
-    def __init__(self, seed: int, brokers: int = 2, replicas: int | None = None) -> None:
-        super().__init__(seed, settings=SETTINGS, brokers=brokers, replicas=replicas, **TOPIC)
-        self.cluster.until(
-            lambda: self.cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None, 30, "the metadata topic"
-        )
-        self.cluster.until(self.cluster.settled, 30, "its replicas")
-        self.written: list[str] = []
-
-    def produce(self, count: int) -> None:
-        texts = [f"{len(self.written) + i:06d}" for i in range(count)]
-        self.write(*texts)
-        self.written += texts
-
-    @property
-    def store(self) -> dict[str, bytes]:
-        return self.cluster.remote_store.objects
-
-    @property
-    def stored_bytes(self) -> int:
-        return sum(len(content) for name, content in self.store.items() if name.endswith(".log"))
-
-    def local_start(self, broker: int) -> int:
-        replica = self.cluster.brokers[broker].broker.partitions.hosted.get(self.tp)
-        return -1 if replica is None else replica.log.start_offset
-
-    def fetch(self, offset: int) -> Any:
-        """The response of the leader for this offset: one partition."""
-        part = FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=READ_BYTES)
-        body = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=500,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic="t", partitions=[part])],
-        )
-        answers: list[Any] = []
-        self.client.enter(lambda: self.client.send_request(self.state.leader, ApiKey.FETCH, 12, body, answers.append))
-        self.cluster.until(lambda: bool(answers), 20, f"the answer for offset {offset}")
-        return answers[0].responses[0].partitions[0] if answers[0] is not None and answers[0].responses else None
-
-    def read_all(self, start: int = 0) -> list[str]:
-        out: list[str] = []
-        offset, tries = start, 0
-        while offset < len(self.written):
-            part = self.fetch(offset)
-            tries += 1
-            assert tries < 20 * len(self.written) + 200, f"no progress at {offset}"
-            if part is None or part.error_code in (
-                ErrorCode.OFFSET_NOT_AVAILABLE,
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            ):
-                self.pass_ms(100)
-                continue
-            assert part.error_code == 0, f"error {part.error_code} at {offset}"
-            for record in records.iterate(bytes(part.records or b"")):
-                if record.offset >= offset:
-                    assert record.offset == offset and record.value is not None
-                    out.append(record.value.decode())
-                    offset += 1
-        return out
-
-    def remote_size(self) -> DescribeLogDirsResponse.RemoteSize:
-        """What the leader reports about the sizes of the partition over both tiers."""
-        answers: list[DescribeLogDirsResponse] = []
-        body = DescribeLogDirsRequest(topics=[], remote=True)
-        self.client.enter(
-            lambda: self.client.send_request(self.state.leader, ApiKey.DESCRIBE_LOG_DIRS, 4, body, answers.append)
-        )
-        self.cluster.until(lambda: bool(answers), 10, "the remote sizes")
-        (found,) = answers[0].remote
-        return found
-
-    def leads_another(self, broker: int) -> bool:
-        return self.state.leader not in (broker, -1)
-
-    def orphans(self) -> set[str]:
-        """Segment ids of objects without metadata on the leader."""
-        broker = self.cluster.brokers[self.state.leader].broker
-        known = set(broker.remote_logs.led[self.tp].leader.remote_log.segments)
-        return {n.rpartition("/")[2].partition("-")[2].rpartition(".")[0] for n in self.store} - known
-
-    def until_tiered(self, brokers: tuple[int, ...] = (1, 2)) -> None:
-        self.cluster.until(lambda: all(self.local_start(b) > 0 for b in brokers), 60, "local retention on all replicas")
+from tests.simulation.tiered_scene import TieredScene
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,7 +2,7 @@
 
 Real: the decisions of leaders, the remote log, the chain, the view (brokerd/remote). Simulated: local logs, replication, the metadata topic, the store, and
 the delay of each message between them. After each step the checkers look at both tiers: every broker that may be elected could serve every committed
-record that is not deleted. Does not contain: brokers as processes (tests/cluster/test_tiered_storage.py).
+record that is not deleted. A follower with older metadata serves no other record, and denies none. Does not contain: brokers as processes (tests/cluster/test_tiered_storage.py).
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from brokerd.remote.leader import (
 from brokerd.remote.lineage import chain_of
 from brokerd.remote.remote_log import RemoteLog
 from brokerd.remote.segments import MetadataChange, RemoteSegment, SegmentState, key_of
-from brokerd.remote.view import RemoteView
+from brokerd.remote.view import FollowerView, RemoteView
 from brokerd.storage.epochs import EpochCache
 
 TP = TopicPartition(UUID(int=1), 0)
 BROKERS = (1, 2, 3)
 SEGMENT_RECORDS = 5
 STEP_MS = 500
+FOLLOWED_SHARE = 0.1
+"""The share of steps after which one follower is checked. It reads metadata only then, so it is late."""
 Content = tuple[int, int]
 """(leader epoch, serial number) of a record."""
 
@@ -83,6 +85,14 @@ class LocalReplica:
 
 
 @dataclass
+class Followed:
+    """What a broker that serves consumers as a follower has read of the metadata topic."""
+
+    remote_log: RemoteLog = field(default_factory=lambda: RemoteLog(TP))
+    applied: int = 0
+
+
+@dataclass
 class Leadership:
     """A leader epoch of a broker, which may be deposed without its knowledge."""
 
@@ -94,7 +104,8 @@ class Leadership:
 
 class TierWorld:
     def __init__(self, seed: int, steps: int = 400) -> None:
-        self.rng = Random(seed)
+        self.rng, self.followers_rng = Random(seed), Random(seed)
+        self.followed = {b: Followed() for b in BROKERS}
         self.steps = steps
         self.now_ms = 0
         self.replicas = {b: LocalReplica(b) for b in BROKERS}
@@ -327,9 +338,38 @@ class TierWorld:
                 log.apply(change)
         for replica in self.replicas.values():
             self.check_served(log, replica)
+            if self.followers_rng.random() < FOLLOWED_SHARE:
+                self.check_followed(log, replica, self.followed[replica.broker_id])
         for segment in log.in_state(SegmentState.COPY_FINISHED):
             if segment.end_offset > self.last_stable:
                 raise TierViolation(f"{segment} is above the last stable offset {self.last_stable}")
+
+    def check_followed(self, log: RemoteLog, replica: LocalReplica, followed: Followed) -> None:
+        """If consumers read from `replica` now, as a follower with the metadata that it has read, none of them would lose a record."""
+        upto = self.followers_rng.randint(followed.applied, len(self.topic))
+        for change in self.topic[followed.applied : upto]:
+            if change is not None:
+                followed.remote_log.apply(change)
+        followed.applied = upto
+        if replica.start <= log.log_start:
+            return
+        view = FollowerView()
+        view.loaded, view.log_start = True, followed.remote_log.log_start
+        view.chain = chain_of(list(followed.remote_log.segments.values()), replica.epochs.end_offset_for)
+        for offset in range(log.log_start, min(replica.start, self.high_watermark)):
+            if not view.reaches_below(replica.start) or offset < view.start_offset(replica.start):
+                raise TierViolation(
+                    f"follower {replica.broker_id} denies record {offset}: local from {replica.start}, chain "
+                    f"{view.chain.start}..{view.chain.end}, log start {view.log_start}"
+                )
+            found = view.chain.from_offset(offset)
+            content = self.store.get(found[0].segment_id, {}).get(offset) if found else None
+            if content is None:
+                self.reached["follower asks its leader"] += 1
+            elif content != self.committed[offset]:
+                raise TierViolation(f"follower {replica.broker_id} serves another record at {offset}: {found[0]}")
+            else:
+                self.reached["follower serves a remote record"] += 1
 
     def check_served(self, log: RemoteLog, replica: LocalReplica) -> None:
         """If `replica` were elected now and had read all metadata, it could serve every committed record that is not deleted."""

@@ -2,7 +2,8 @@
 
 Exceptions are tagged fields that only Weir uses: `unseeded` and `seed` for bootstrap, `history_read` for history reads (`history`), `held` for
 history reads of brokers of the previous version, `key_lookup` for look-ups by key of the control plane (`key_lookups`), `half_messages` and
-`delayed_messages` for its look at undecided half messages and at pending delayed messages, and `route` for records of routes (`routes`). Other programs skip these fields.
+`delayed_messages` for its look at undecided half messages and at pending delayed messages, `route` for records of routes (`routes`), and `remote_start` of
+followers that serve remote records. Other programs skip these fields.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ SEED_TAG = 10_000
 HISTORY_JSON_TAG = 10_001
 HISTORY_READ_TAG = 10_002
 KEY_LOOKUP_TAG = 10_003
+REMOTE_START_TAG = 10_004
 ROUTE_TAG = 10_010
 HALF_MESSAGES_TAG = 10_020
 DELAYED_MESSAGES_TAG = 10_021
@@ -109,6 +111,7 @@ class FetchRequest(Struct):
         replica_directory_id: UUID = f("uuid", "17+", tag=0, tagged="17+")
         high_watermark: int = f("int64", "18+", default=9223372036854775807, tag=1, tagged="18+")
         unseeded: bool = f("bool", "12+", tag=SEED_TAG, tagged="12+")
+        remote_start: int = f("int64", "12+", default=-1, tag=REMOTE_START_TAG, tagged="12+")
         history_json: bytes = f("bytes", "12+", tag=HISTORY_JSON_TAG, tagged="12+")
         history_read: bytes = f("bytes", "12+", tag=HISTORY_READ_TAG, tagged="12+")
         key_lookup: bytes = f("bytes", "12+", tag=KEY_LOOKUP_TAG, tagged="12+")

@@ -99,6 +99,8 @@ class Client:
         topic: UUID = M,
         min_bytes: int = 1,
         rack: str = "",
+        log_start: int = 0,
+        remote_start: int = -1,
     ) -> list[FetchResponse]:
         """Sends a fetch and returns the responses; the list is empty while the fetch waits. `named`: {partition: fetch offset}."""
         parts = [
@@ -106,8 +108,9 @@ class Client:
                 partition=i,
                 current_leader_epoch=leader_epoch,
                 fetch_offset=o,
-                log_start_offset=0,
+                log_start_offset=log_start,
                 partition_max_bytes=1 << 20,
+                remote_start=remote_start,
             )
             for i, o in named.items()
         ]

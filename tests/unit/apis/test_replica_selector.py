@@ -9,11 +9,14 @@ import pytest
 from brokerd.cluster.metadata import BrokerDown, BrokerUp, PartitionChanged
 from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 from brokerd.config.broker import RACK_AWARE, BrokerConfig, ConfigError
+from brokerd.remote.lineage import Chain
+from brokerd.remote.view import RemoteView
 from brokerd.replication.follower_log import FollowerLogs
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchResponse
 from tests.unit.apis.test_fetch_sessions import FOLLOWER, M
 from tests.unit.apis.test_fetch_sessions import Client as Fetcher
+from tests.unit.remote.test_lineage import finished
 
 HERE, THERE = "r1", "r2"
 
@@ -146,3 +149,19 @@ def test_there_is_one_selector() -> None:
     assert config["replica.selector.class"] == RACK_AWARE
     with pytest.raises(ConfigError, match="not supported"):
         BrokerConfig.parse({**reported, "replica.selector.class": "org.example.Mine"})
+
+
+def test_a_consumer_of_remote_records_is_redirected_to_a_follower_that_has_reported_them() -> None:
+    client = Client()
+    replica = client.replica(0)
+    client.append(0, 6)
+    replica.log.raise_start(4)
+    replica.remote = view = RemoteView()
+    view.loaded, view.chain = True, Chain((finished(0, 4),))
+    client.send({0: 6}, session=(0, -1), follower=FOLLOWER, wait_ms=0, log_start=4)
+    assert client.one(1).preferred_read_replica == -1, "the follower has its local log only"
+    client.send({0: 6}, session=(0, -1), follower=FOLLOWER, wait_ms=0, log_start=4, remote_start=1)
+    assert client.one(1).preferred_read_replica == 2
+    assert client.one(0).preferred_read_replica == -1, "more than the follower has"
+    view.log_start = 3
+    assert client.one(2).preferred_read_replica == -1, "deleted"

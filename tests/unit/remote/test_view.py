@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from brokerd.remote.view import RemoteView
+from brokerd.remote.view import FollowerView, RemoteView
 from tests.unit.remote.test_lineage import chain_of, finished, local
 
 
-def view(start: int, end: int, log_start: int = 0) -> RemoteView:
-    out = RemoteView()
+def view(start: int, end: int, log_start: int = 0, kind: type[RemoteView] = RemoteView) -> RemoteView:
+    out = kind()
     out.loaded, out.log_start = True, log_start
     out.chain = chain_of([finished(start, end)], local(100, (1, end)).end_offset_for)
     return out
@@ -32,3 +32,17 @@ def test_remote_records_that_do_not_reach_the_local_log_are_not_served() -> None
 
 def test_only_copied_records_may_be_deleted_locally() -> None:
     assert view(5, 30).copied_end(20) == 30
+
+
+def test_a_follower_denies_nothing_that_its_leader_may_have() -> None:
+    assert FollowerView().reaches_below(20) and not FollowerView().reaches_below(0)
+    late = view(5, 10, kind=FollowerView)
+    assert late.reaches_below(20) and late.start_offset(20) == 0, "the copy up to 20 is finished, but not read yet"
+    assert view(5, 10, log_start=7, kind=FollowerView).start_offset(20) == 7
+    assert not view(5, 10, log_start=20, kind=FollowerView).reaches_below(20), "deleted in both tiers"
+
+
+def test_a_follower_with_the_chain_up_to_its_local_log_knows_as_much_as_its_leader() -> None:
+    known = view(5, 30, kind=FollowerView)
+    assert known.joins(20) and known.reaches_below(20) and known.start_offset(20) == 5
+    assert view(5, 30, log_start=12, kind=FollowerView).start_offset(20) == 12

@@ -14,6 +14,7 @@ from brokerd.remote.frames import HelperError
 from brokerd.remote.lineage import Chain
 from brokerd.remote.view import RemoteView
 from brokerd.replication.history_reads import CACHED_ERROR_MS, UNAVAILABLE, HistoryOperation, HistoryReadResult
+from brokerd.replication.partition import Role
 from brokerd.replication.remote_reads import EARLIEST, MAX_TIMESTAMP, RemoteReads
 from brokerd.storage.disk import OsDisk
 from brokerd.storage.snapshots import Snapshot
@@ -134,3 +135,12 @@ def test_the_seed_is_the_state_at_the_local_log_start(scene: Scene) -> None:
     assert snapshot.offset == LOCAL_START and snapshot.epochs == [(1, 0), (2, 4), (3, 5)]
     scene.reads.forget(scene.replica.tp)
     assert scene.reads.seed(scene.replica) is None
+
+
+def test_a_follower_reads_only_segments_that_its_own_log_confirms(scene: Scene) -> None:
+    scene.replica.core.role = Role.FOLLOWER
+    assert scene.read(1) is None and len(scene.requests) == 1
+    scene.replica.log.epochs.entries = [(1, 0), (2, 2)]
+    assert scene.read(2) == UNAVAILABLE and len(scene.requests) == 1, (
+        "epoch 1 ended at 2 here: the segment has other records"
+    )

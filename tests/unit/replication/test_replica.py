@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from brokerd.cluster.configs import TopicConfig
+from brokerd.remote.lineage import Chain
+from brokerd.remote.view import FollowerView
+from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from tests.simulation.disk import SimDisk
+from tests.unit.remote.test_lineage import finished
 from tests.unit.replication.test_relocations import Harness
 
 
@@ -59,6 +64,26 @@ def test_the_remote_store_has_the_records_below_the_local_log() -> None:
     replica = handed_over(handover_offset=-1)
     replica.remote = SimpleNamespace(reaches_below=lambda at: at > 2, start_offset=lambda at: 2)  # type: ignore[assignment]
     assert replica.reads_remote and (replica.local_log_start_offset, replica.start_offset) == (5, 2)
+
+
+def test_a_follower_that_reads_no_remote_metadata_denies_nothing() -> None:
+    replica = handed_over(handover_offset=-1)
+    replica.config = TopicConfig.from_overrides({"remote.storage.enable": "true"})
+    replica.core.role = Role.FOLLOWER
+    assert replica.reads_remote and (replica.local_log_start_offset, replica.start_offset) == (5, 5)
+    assert replica.remote_start_offset == -1, "no consumer is redirected to it for remote records"
+    replica.core.role = Role.LEADER
+    assert not replica.reads_remote, "a leader has a view, or is not tiered"
+
+
+def test_the_start_over_both_tiers_is_reported_when_the_remote_records_reach_the_local_log() -> None:
+    replica = handed_over(handover_offset=-1)
+    replica.remote = view = FollowerView()
+    assert replica.remote_start_offset == -1
+    view.loaded, view.chain = True, Chain((finished(2, 4),))
+    assert replica.remote_start_offset == -1 and replica.reads_remote
+    view.chain = Chain((finished(2, 6),))
+    assert (replica.remote_start_offset, replica.start_offset) == (2, 2)
 
 
 def test_a_follower_is_bootstrapped_on_request_and_an_observer_until_it_has_the_snapshot() -> None:

@@ -1,0 +1,101 @@
+"""The remote logs of the partitions that this broker follows, for consumers that read from it (KIP-392 with KIP-405).
+
+Invariants: only brokers with `replica.selector.class` read the metadata of followed partitions: it costs memory and fetches. A follower reports the start of
+its remote records to its leader with its position. The leader redirects consumers of remote records to it only then.
+Does not contain: partitions that this broker leads (`remote_logs`), reads (`replication/remote_reads`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from brokerd.cluster.model import TopicPartition
+from brokerd.remote.lineage import chain_of
+from brokerd.remote.remote_log import RemoteLog
+from brokerd.remote.view import FollowerView
+from brokerd.replication.partition import Role
+from brokerd.replication.replica import Replica
+from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.runtime.remote_metadata import RemoteMetadata
+
+Standing = tuple[int, bool]
+"""(leader epoch, whether this broker is in the ISR) of a follower. The log may be truncated before they change."""
+
+
+class FollowedRemoteLog:
+    """`reported`: the start of the remote records in the position that was last sent to the leader."""
+
+    __slots__ = ("index", "replica", "reported", "stale", "standing", "view")
+
+    def __init__(self, replica: Replica, index: int) -> None:
+        self.replica, self.index = replica, index
+        self.view = FollowerView()
+        self.stale, self.reported = True, -1
+        self.standing: Standing = (-1, False)
+
+
+class RemoteFollowers:
+    def __init__(
+        self,
+        partitions: ReplicaManager,
+        metadata: RemoteMetadata,
+        remote_log: Callable[[int, TopicPartition], RemoteLog],
+        *,
+        by_rack: bool,
+    ) -> None:
+        """`remote_log`: of a partition in a metadata partition. `by_rack`: consumers may read from followers."""
+        self._partitions, self._metadata, self._remote_log, self._by_rack = partitions, metadata, remote_log, by_rack
+        self.followed: dict[TopicPartition, FollowedRemoteLog] = {}
+
+    def needed(self) -> set[int]:
+        """The metadata partitions to read. Starts and ends with the roles and configs of the replicas."""
+        if not self._by_rack:
+            return set()
+        current: dict[TopicPartition, FollowedRemoteLog] = {}
+        for replica in self._partitions.hosted.values():
+            if not replica.config.remote_storage or replica.core.role is not Role.FOLLOWER or replica.offline_reason:
+                continue
+            index = self._metadata.partition_of(replica.tp)
+            if index is None:
+                continue
+            known = self.followed.get(replica.tp)
+            if known is None or known.replica is not replica or replica.remote is not known.view:
+                known = FollowedRemoteLog(replica, index)
+                replica.remote = known.view
+            current[replica.tp] = known
+        for tp, known in self.followed.items():
+            if current.get(tp) is not known and known.replica.remote is known.view:
+                known.replica.remote = None
+        self.followed = current
+        return {known.index for known in current.values()}
+
+    def changed(self, tp: TopicPartition) -> None:
+        """The remote log of `tp` has changed."""
+        if (known := self.followed.get(tp)) is not None:
+            known.stale = True
+
+    def all_changed(self) -> None:
+        for known in self.followed.values():
+            known.stale = True
+
+    def restart(self, index: int) -> None:
+        """The records of a metadata partition are read from the start again, or not any more."""
+        for tp, known in list(self.followed.items()):
+            if known.index == index:
+                del self.followed[tp]
+                if known.replica.remote is known.view:
+                    known.replica.remote = None
+
+    def update(self) -> None:
+        """Apply what was read, and report a changed start of the remote records."""
+        for tp, known in self.followed.items():
+            replica, view, core = known.replica, known.view, known.replica.core
+            standing = (core.leader_epoch, core.state is not None and core.broker_id in core.state.isr_ids)
+            if (known.stale or standing != known.standing) and (view.loaded or self._metadata.is_current(known.index)):
+                remote_log = self._remote_log(known.index, tp)
+                view.chain = chain_of(list(remote_log.segments.values()), replica.log.epochs.end_offset_for)
+                view.loaded, view.log_start = True, remote_log.log_start
+                known.stale, known.standing = False, standing
+            if replica.remote_start_offset != known.reported:
+                known.reported = replica.remote_start_offset
+                self._partitions.hooks.resume(tp)
