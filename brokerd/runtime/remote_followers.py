@@ -64,8 +64,8 @@ class RemoteFollowers:
                 replica.remote = known.view
             current[replica.tp] = known
         for tp, known in self.followed.items():
-            if current.get(tp) is not known and known.replica.remote is known.view:
-                known.replica.remote = None
+            if current.get(tp) is not known:
+                _end(known.replica, known.view)
         self.followed = current
         return {known.index for known in current.values()}
 
@@ -83,8 +83,7 @@ class RemoteFollowers:
         for tp, known in list(self.followed.items()):
             if known.index == index:
                 del self.followed[tp]
-                if known.replica.remote is known.view:
-                    known.replica.remote = None
+                _end(known.replica, known.view)
 
     def update(self) -> None:
         """Apply what was read, and report a changed start of the remote records."""
@@ -99,3 +98,9 @@ class RemoteFollowers:
             if replica.remote_start_offset != known.reported:
                 known.reported = replica.remote_start_offset
                 self._partitions.hooks.resume(tp)
+
+
+def _end(replica: Replica, view: FollowerView) -> None:
+    """Remove the view, unless this broker leads the partition now and has its own."""
+    if replica.remote is view:
+        replica.remote = None
