@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
 from console.message_forms import text_field, time_field, unix_ms
 from console.texts import gettext_lazy
-from controlplane.domain.dead_letters import DeadLetterFilters, ResendTarget, editable_headers
+from controlplane.domain.dead_letters import DeadLetterFilters, DeadLetterKind, ResendTarget, editable_headers
 from controlplane.domain.produce import Header, InputFormat, NewRecord, decode_input, headers_of_text
 from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
 from controlplane.services import Rejected
@@ -62,7 +62,10 @@ class DeadLetterForm(WeirForm):
         super().refuse(Rejected(error.reason, FIELDS.get(error.field, error.field)))
 
 
-def target_field(topic: str) -> forms.ChoiceField:
+def target_field(topic: str, kind: DeadLetterKind) -> forms.ChoiceField:
+    if kind is DeadLetterKind.SHARE_GROUP:
+        label = gettext_lazy("The topic of the failed record, for all groups")
+        return forms.ChoiceField(label=gettext_lazy("Send to"), choices=[(ResendTarget.TOPIC.value, label)])
     labels = {
         ResendTarget.RETRY: gettext_lazy("{topic}.retry, for the consumer group that failed").format(topic=topic),
         ResendTarget.TOPIC: gettext_lazy("{topic}, for all consumer groups").format(topic=topic),
@@ -73,9 +76,9 @@ def target_field(topic: str) -> forms.ChoiceField:
 class SendForm(WeirForm):
     """Where dead letters go, and why."""
 
-    def __init__(self, topic: str, *args: Any, **options: Any) -> None:
+    def __init__(self, topic: str, kind: DeadLetterKind, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["target"] = target_field(topic)
+        self.fields["target"] = target_field(topic, kind)
         self.fields["comment"] = comment_field(required=True)
 
     @property
@@ -84,7 +87,7 @@ class SendForm(WeirForm):
 
 
 class EditForm(SendForm):
-    """`letter`: the dead letter as it is stored. Headers that are not text are kept."""
+    """`letter`: the record that would be sent, `partition`: where to. Headers that are not text are kept."""
 
     key = forms.CharField(
         required=False, strip=False, widget=text_area(1), help_text=gettext_lazy("Empty: no key (null).")
@@ -99,7 +102,7 @@ class EditForm(SendForm):
         help_text=gettext_lazy("One per line, name: value. Without a colon the value is null."),
     )
 
-    def __init__(self, topic: str, letter: NewRecord, partition: int, *args: Any) -> None:
+    def __init__(self, topic: str, kind: DeadLetterKind, letter: NewRecord, partition: int | None, *args: Any) -> None:
         text, self._kept = editable_headers(letter.headers)
         self._letter, self._partition = letter, partition
         key, value = _shown(letter.key), _shown(letter.value)
@@ -111,7 +114,7 @@ class EditForm(SendForm):
             "tombstone": letter.value is None,
             "headers": text,
         }
-        super().__init__(topic, *args, initial=initial)
+        super().__init__(topic, kind, *args, initial=initial)
         if self._kept:
             names = ", ".join(sorted({name for name, _ in self._kept}))
             self.fields["headers"].help_text += _(" Kept as they are, because they are not text: {names}.").format(

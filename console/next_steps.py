@@ -40,7 +40,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.ROLL_BACK_MOVE: lambda t: _page("move-act", [*t, "roll_back"]),
     StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
     StepKind.READ_RECORD: lambda t: _page(
-        "messages", [], topic=t[0], partition=t[1], start="offset", offset=t[2], limit="1"
+        "messages", [], topic=t[0], partitions=t[1], start="offset", offset=t[2], limit="1"
     ),
     StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t),
     StepKind.OPEN_GROUP: lambda t: _page("group", t),

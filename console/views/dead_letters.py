@@ -17,6 +17,7 @@ from console.texts import counted
 from console.views.shell import flash, not_found, operator_required, redirect_to, rejected, render_page, viewer_required
 from controlplane.domain.dead_letters import ResendTarget
 from controlplane.selectors import dead_letters as selectors
+from controlplane.selectors.dead_letters import DeadLetterTopic
 from controlplane.selectors.message_figures import figures_of
 from controlplane.services import Rejected, produce
 from controlplane.services import dead_letters as services
@@ -60,23 +61,27 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
     places = _places([*request.GET.getlist("place"), *request.POST.getlist("place")])
     if not places:
         return rejected(request, Rejected(_("Choose at least one dead letter.")), _back(name), nav="topics")
-    form = SendForm(name, request.POST if request.POST.get("step") == "apply" else None)
+    of = selectors.dead_letter_topic(name)
+    if of is None:
+        return _no_topic(request, name)
+    form = SendForm(name, of.kind, request.POST if request.POST.get("step") == "apply" else None)
 
     def act() -> ResendResult | None:
         return services.send(request.user, name, places, target=form.target, comment=form.cleaned_data["comment"])
 
-    body = {"places": [{"partition": p, "offset": o} for p, o in places], "target": "retry", "comment": "COMMENT"}
+    chosen = [{"partition": p, "offset": o} for p, o in places]
+    body = {"places": chosen, "target": _target(of), "comment": "COMMENT"}
     count = counted(len(places), "dead letter")
     context = {
         "title": _("Send {count} of {name} again").format(count=count, name=name),
-        "lines": _lines(request, name),
+        "lines": _lines(request, of),
         "button": _("Send {count}").format(count=count),
         "chosen": [f"{p}@{o}" for p, o in places],
         "hidden": {"step": "apply"},
         "path": f"topics/{name}/dead-letters/send",
         "body": body,
     }
-    return _form(request, name, form, act, context)
+    return _form(request, of, form, act, context)
 
 
 @operator_required
@@ -87,7 +92,10 @@ def send_matching(request: HttpRequest, name: str) -> HttpResponse:
         return rejected(
             request, Rejected(_("The filter is not valid. Correct it on the list.")), _back(name), nav="topics"
         )
-    form = SendForm(name, request.POST or None)
+    of = selectors.dead_letter_topic(name)
+    if of is None:
+        return _no_topic(request, name)
+    form = SendForm(name, of.kind, request.POST or None)
     resume = request.POST.get(CONTINUE, "")
 
     def act() -> ResendResult | None:
@@ -105,27 +113,29 @@ def send_matching(request: HttpRequest, name: str) -> HttpResponse:
             _("A request sends at most {matching_max}, oldest first. The page then offers to continue.").format(
                 matching_max=MATCHING_MAX
             ),
-            *_lines(request, name),
+            *_lines(request, of),
         ],
         "button": _("Send matching dead letters"),
         "hidden": {CONTINUE: resume},
         "path": f"topics/{name}/dead-letters/send-matching",
-        "body": {**filters.body(), "limit": MATCHING_MAX, "target": "retry", "comment": "COMMENT"},
+        "body": {**filters.body(), "limit": MATCHING_MAX, "target": _target(of), "comment": "COMMENT"},
     }
-    return _form(request, name, form, act, context)
+    return _form(request, of, form, act, context)
 
 
 @operator_required
 def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpResponse:
+    of = selectors.dead_letter_topic(name)
     try:
         letter = services.one(request.user, name, partition, offset)
     except PermissionDenied as error:
         return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
     except Rejected as error:
         return rejected(request, error, _back(name), nav="topics")
-    if letter is None:
+    if of is None or letter is None:
         return _no_topic(request, name)
-    form = EditForm(name, letter, partition, request.POST or None)
+    form = EditForm(name, of.kind, letter.record, letter.to_partition, request.POST or None)
+    headers = [] if of.of_share_groups else [{"name": "x-retry-group", "value": "GROUP"}]
 
     def act() -> ResendResult | None:
         comment = form.cleaned_data["comment"]
@@ -140,7 +150,7 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
             _("The dead letter at offset {offset} of partition {partition} stays as it is.").format(
                 offset=offset, partition=partition
             ),
-            *_lines(request, name),
+            *_lines(request, of),
         ],
         "button": _("Send edited record"),
         "hidden": {},
@@ -148,20 +158,19 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
         "body": {
             "partition": partition,
             "offset": offset,
-            "target": ResendTarget.RETRY.value,
+            "target": _target(of),
             "key": form["key"].value() or None,
             "value": form["value"].value(),
-            "headers": [{"name": "x-retry-group", "value": "GROUP"}],
+            "headers": headers,
             "comment": "COMMENT",
         },
     }
-    return _form(request, name, form, act, context)
+    return _form(request, of, form, act, context)
 
 
-def _form(request: HttpRequest, name: str, form: SendForm, act: Any, context: dict[str, Any]) -> HttpResponse:
+def _form(request: HttpRequest, of: DeadLetterTopic, form: SendForm, act: Any, context: dict[str, Any]) -> HttpResponse:
     """The form, and after a POST its result: on the list, or on this page if the sending continues."""
-    if selectors.dead_letter_topic(name) is None:
-        return _no_topic(request, name)
+    name = of.topic
     context |= {"name": name, "form": form, "back": _back(name), "method": "POST"}
     status = 200
     if form.is_bound and form.is_valid():
@@ -198,14 +207,24 @@ def _said(result: ResendResult) -> str:
     return " ".join(parts)
 
 
-def _lines(request: HttpRequest, name: str) -> list[str]:
-    lines = [
-        _("Each dead letter is written to a target at most one time, also if this request is repeated."),
-        _(
+def _lines(request: HttpRequest, of: DeadLetterTopic) -> list[str]:
+    lines = [_("Each dead letter is written to a target at most one time, also if this request is repeated.")]
+    if of.of_share_groups:
+        lines += [
+            _("The failed record is read from its topic and written there again, with its key, value and headers."),
+            _("All groups that read the topic receive the record."),
+        ]
+    else:
+        text = _(
             "{name}.retry: only the group in x-retry-group processes it, with its first attempt. {name}: all groups do."
-        ).format(name=name),
-    ]
-    return [*lines, *filter(None, [produce.denied(request.user, name)])]
+        )
+        lines.append(text.format(name=of.topic))
+    return [*lines, *filter(None, [produce.denied(request.user, of.topic)])]
+
+
+def _target(of: DeadLetterTopic) -> str:
+    """The target in the REST call of a page."""
+    return (ResendTarget.TOPIC if of.of_share_groups else ResendTarget.RETRY).value
 
 
 def _places(texts: list[str]) -> list[tuple[int, int]]:

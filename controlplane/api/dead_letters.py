@@ -25,7 +25,10 @@ from controlplane.services import dead_letters as services
 DEAD_LETTERS = serializers.shape(selectors.DeadLetterList)
 SENT = serializers.shape(services.ResendResult)
 TARGETS = [(t.value, t.value) for t in ResendTarget]
-TARGET_HELP = "topic: for all groups. retry: to the retry topic, for the group in the header x-retry-group."
+TARGET_HELP = (
+    "topic: to the topic of the failed record, for all groups. retry: to the retry topic, for the group in the header x-retry-group; dead letters of "
+    "share groups have none."
+)
 
 
 def _text(help_text: str) -> drf.CharField:
@@ -33,9 +36,11 @@ def _text(help_text: str) -> drf.CharField:
 
 
 class DeadLetterParameters(drf.Serializer[Any]):
-    group = _text("The group whose attempts failed.")
+    group = _text("The consumer group or share group whose attempts failed.")
     error_contains = _text("Part of the error.")
-    source_begins = _text("The beginning of the first place of the record: topic-partition@offset.")
+    source_begins = _text(
+        "The beginning of the first place of the record, of a share group the place of the failed record: topic-partition@offset."
+    )
     key = _text("The key, as UTF-8 text.")
     key_contains = _text("Part of the key.")
     value_contains = _text("Part of the value.")
@@ -87,8 +92,8 @@ class DeadLetterViews(RowViewSet):
     @extend_schema(parameters=[DeadLetterParameters], responses={200: DEAD_LETTERS})
     @action(detail=True, url_path="dead-letters", tag_of=None, **NO_LIST)
     def dead_letters(self, request: Request, name: str) -> Response:
-        """Dead letters of a topic with `weir.retry.enable`, newest first, with the cause in their headers and whether they were sent again. A read is
-        limited as one of messages; `resume` continues. Needs the permission read_records. Each read is recorded in the audit log."""
+        """Dead letters of a topic with `weir.retry.enable`, or in a dead letter topic of share groups, newest first, with the cause in their headers and
+        whether they were sent again. A read is limited as one of messages; `resume` continues. Needs the permission read_records. Each read is recorded in the audit log."""
         query, resume = query_of(name, self.query(DeadLetterParameters))
         return Response(DEAD_LETTERS(_known(name, services.dead_letters(request.user, name, query, resume))).data)
 
@@ -147,5 +152,7 @@ def query_of(topic: str, asked: dict[str, Any]) -> tuple[RecordQuery, str]:
 
 def _known(topic: str, found: Any) -> Any:
     if found is None:
-        raise Http404(f"Topic {topic!r} has no dead letters; weir.retry.enable=true creates their topic.")
+        raise Http404(
+            f"Topic {topic!r} has no dead letters; weir.retry.enable=true creates their topic, and errors.deadletterqueue.group.enable=true is for those of share groups."
+        )
     return found

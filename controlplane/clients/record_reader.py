@@ -56,16 +56,18 @@ def problem_of(code: int) -> PartitionProblem:
 
 
 class RecordReaderClient:
-    """`with RecordReaderClient("flights", 5.0) as reader: ...`. Its deadline is `seconds` after its construction. Not thread-safe."""
+    """`with RecordReaderClient("flights", 5.0) as reader: ...`. Its deadline is `seconds` after its construction. `fetch_bytes_max`:
+    bytes of a fetch. Not thread-safe."""
 
-    def __init__(self, topic: str, seconds: float) -> None:
+    def __init__(self, topic: str, seconds: float, fetch_bytes_max: int = FETCH_BYTES_MAX) -> None:
         self.topic = topic
         self._deadline = time.monotonic() + seconds
         self._connections: dict[tuple[str, int], KafkaConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._leaders: dict[int, int] = {}
         self._unreachable: set[int] = set()
-        self._fetch_bytes = FETCH_BYTES_FIRST
+        self._fetch_bytes_max = fetch_bytes_max
+        self._fetch_bytes = min(FETCH_BYTES_FIRST, fetch_bytes_max)
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +147,7 @@ class RecordReaderClient:
         chunks = {p: Chunk(ranges[p].offset, problem=problem) for p, problem in problems.items()}
         moved = False
         bytes_max = max(CHUNK_BYTES_MIN, self._fetch_bytes // max(1, len(ranges)))
-        self._fetch_bytes = min(FETCH_BYTES_MAX, 2 * self._fetch_bytes)
+        self._fetch_bytes = min(self._fetch_bytes_max, 2 * self._fetch_bytes)
         for leader, indexes in by_leader.items():
             answered = self._fetch(leader, {p: ranges[p] for p in indexes}, bytes_max)
             # A batch above the limit is sent only if its partition is the first of a request.

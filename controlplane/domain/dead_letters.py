@@ -1,7 +1,8 @@
 """Dead letters: the cause in their headers, the filters of a list, and the record that is sent again. Pure.
 
-The headers are the convention of docs/how-to/retry-and-dead-letters.md. Invariant: a record that is sent again starts with its first attempt. Does not
-contain: reading, sending (`services.dead_letters`).
+The headers of consumers are the convention of docs/how-to/retry-and-dead-letters.md; those of share groups are Kafka's (KIP-1191). Invariants: a record
+that is sent again starts with its first attempt, and has no header of a dead letter of a share group. Does not contain: reading, sending
+(`services.dead_letters`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from brokerd.delivery.delayed_records import DELAY, DELIVER_AT
+from brokerd.sharing import dead_letters as share
 from brokerd.wire.records import Record
 from controlplane.domain.produce import Header, NewRecord
 from controlplane.domain.record_filter import Matcher, RecordFilters
@@ -20,6 +22,16 @@ RESENT = "x-retry-resent"
 """Of a record that was sent again: the place of the dead letter, `topic-partition@offset`."""
 DIGITS_MAX = 9
 """Digits of a count. A longer one is no count of attempts."""
+OFFSET_DIGITS_MAX = 18
+"""Digits of an offset below 2**63."""
+SHARE_HEADERS = frozenset((share.TOPIC, share.PARTITION, share.OFFSET, share.GROUP, share.DELIVERIES, share.MESSAGE))
+
+
+class DeadLetterKind(StrEnum):
+    """Who writes the dead letters of a topic: consumers by the convention of headers (`retry`), or brokers for share groups (`share_group`)."""
+
+    RETRY = "retry"
+    SHARE_GROUP = "share_group"
 
 
 class ResendTarget(StrEnum):
@@ -31,7 +43,8 @@ class ResendTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCause:
-    """None: the header is missing or has another form. `source`: the first place of the record, `topic-partition@offset`."""
+    """None: the header is missing or has another form. `source`: the first place of the record, `topic-partition@offset`. `attempts`: of a share group
+    its deliveries."""
 
     group: str | None = None
     source: str | None = None
@@ -52,14 +65,14 @@ class DeadLetterFilters(RecordFilters):
         if (first := RecordFilters.matcher(self)) is not None:
             tests.append(first)
         if self.group:
-            group = (GROUP, self.group.encode())
-            tests.append(lambda record: group in record.headers)
+            name = self.group.encode()
+            tests.append(lambda record: (GROUP, name) in record.headers or (share.GROUP, name) in record.headers)
         if self.error_contains:
             error = self.error_contains.encode()
-            tests.append(lambda record: error in _value(record, ERROR))
+            tests.append(lambda record: error in _value(record, ERROR) or error in _value(record, share.MESSAGE))
         if self.source_begins:
             source = self.source_begins.encode()
-            tests.append(lambda record: _value(record, SOURCE).startswith(source))
+            tests.append(lambda record: _source(record).startswith(source))
         return (lambda record: all(test(record) for test in tests)) if tests else None
 
 
@@ -67,11 +80,52 @@ def _value(record: Record, name: str) -> bytes:
     return next((value or b"" for n, value in record.headers if n == name), b"")
 
 
-def cause_of(headers: Mapping[str, str | None]) -> DeadLetterCause:
+def _source(record: Record) -> bytes:
+    if topic := _value(record, share.TOPIC):
+        return b"%b-%b@%b" % (topic, _value(record, share.PARTITION), _value(record, share.OFFSET))
+    return _value(record, SOURCE)
+
+
+def cause_of(headers: Mapping[str, str | None], kind: DeadLetterKind = DeadLetterKind.RETRY) -> DeadLetterCause:
     """`headers`: as text."""
-    count = headers.get(COUNT) or ""
-    digits = count.isascii() and count.isdigit() and len(count) <= DIGITS_MAX
-    return DeadLetterCause(headers.get(GROUP), headers.get(SOURCE), int(count) if digits else None, headers.get(ERROR))
+    if kind is DeadLetterKind.SHARE_GROUP:
+        failed = failed_record([(name, None if value is None else value.encode()) for name, value in headers.items()])
+        source = None if failed is None else place_text(failed.topic, failed.partition, failed.offset)
+        attempts = _number(headers.get(share.DELIVERIES), DIGITS_MAX)
+        return DeadLetterCause(headers.get(share.GROUP), source, attempts, headers.get(share.MESSAGE))
+    attempts = _number(headers.get(COUNT), DIGITS_MAX)
+    return DeadLetterCause(headers.get(GROUP), headers.get(SOURCE), attempts, headers.get(ERROR))
+
+
+def _number(text: str | None, digits_max: int) -> int | None:
+    text = text or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits_max else None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRecord:
+    """The record that a dead letter of a share group names."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def failed_record(headers: Sequence[Header]) -> FailedRecord | None:
+    """None: a header is missing or has another form. A producer with an ACL on the topic can write any headers."""
+    texts = {name: _text(value) for name, value in headers if name in SHARE_HEADERS}
+    topic, partition = texts.get(share.TOPIC), _number(texts.get(share.PARTITION), DIGITS_MAX)
+    offset = _number(texts.get(share.OFFSET), OFFSET_DIGITS_MAX)
+    return None if not topic or partition is None or offset is None else FailedRecord(topic, partition, offset)
+
+
+def restored(letter: NewRecord, original: NewRecord | None) -> NewRecord | None:
+    """The failed record for a dead letter of a share group. `original`: what is at its place now; None: nothing. A dead letter with a copy of the key and
+    the value has no other headers, so the original is preferred, unless it is another record (the topic was created again). None: neither is there."""
+    copied = letter.key is not None or letter.value is not None
+    if original is not None and (not copied or (original.key, original.value) == (letter.key, letter.value)):
+        return original
+    return replace(letter, headers=()) if copied else None
 
 
 def place_text(topic: str, partition: int, offset: int) -> str:
@@ -80,7 +134,7 @@ def place_text(topic: str, partition: int, offset: int) -> str:
 
 def resent(letter: NewRecord, target: ResendTarget, place: str, partition: int | None) -> NewRecord:
     """The record that is sent again for the dead letter at `place`, into this partition of the target. Its timestamp is the time of the sending."""
-    dropped = {COUNT, ERROR, DELAY, DELIVER_AT, RESENT}
+    dropped = {COUNT, ERROR, DELAY, DELIVER_AT, RESENT, *SHARE_HEADERS}
     if target is ResendTarget.TOPIC:
         dropped.add(GROUP)  # other groups would skip the record
     kept: list[Header] = [(name, value) for name, value in letter.headers if name not in dropped]

@@ -1,5 +1,5 @@
 """Dead letters that were sent again, and the transactions that sent them. A constraint allows one transaction of a partition at a time, and one sending
-of a dead letter to a target. Rows of dead letters that retention has deleted are deleted by the next sending.
+of a dead letter, and of the record that it names, to a target. Rows of dead letters that retention has deleted are deleted by the next sending.
 """
 
 from __future__ import annotations
@@ -43,20 +43,27 @@ class DeadLetterBatch(models.Model):
 
 
 class SentDeadLetter(models.Model):
-    """A dead letter of a batch that is sending, sent or unknown."""
+    """A dead letter of a batch that is sending, sent or unknown. `source`: the failed record that it names, `id of the topic:partition@offset`; "": a dead
+    letter of a consumer by the convention of headers."""
 
     batch = models.ForeignKey(DeadLetterBatch, on_delete=models.CASCADE, related_name="letters")
     topic_id = models.UUIDField()
     partition = models.PositiveIntegerField()
     offset = models.BigIntegerField()
     target = models.CharField(max_length=249)
+    source = models.CharField(max_length=80, default="")
 
     class Meta:
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(
                 fields=["topic_id", "partition", "offset", "target"], name="one_sending_per_dead_letter_and_target"
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["topic_id", "source", "target"],
+                condition=~models.Q(source=""),
+                name="one_sending_per_failed_record_and_target",
+            ),
         ]
 
     def __str__(self) -> str:

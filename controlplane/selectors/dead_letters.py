@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from brokerd.cluster.configs import RETRY_SOURCE, dead_topic_name, retry_topic_name
-from controlplane.domain.dead_letters import DeadLetterCause, cause_of
+from brokerd.cluster.configs import GROUP_DEAD_LETTERS, RETRY_SOURCE, dead_topic_name, retry_topic_name
+from controlplane.domain.dead_letters import DeadLetterCause, DeadLetterKind, FailedRecord, cause_of, failed_record
+from controlplane.domain.produce import Header
 from controlplane.models import SentDeadLetter, Topic
 from controlplane.models.dead_letter import ResendState
 from controlplane.selectors.front_leaders import front_of
@@ -18,12 +19,18 @@ from controlplane.selectors.messages import MessageRow, PartitionRead
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterTopic:
-    """The topics of the convention. `retry_topic`: None if it was deleted."""
+    """`topic`: the topic whose page shows them; of share groups this is the dead letter topic itself, because many topics can have it. `retry_topic`:
+    None if there is none."""
 
     topic: str
     dead_topic: str
     topic_id: UUID
     retry_topic: str | None
+    kind: DeadLetterKind = DeadLetterKind.RETRY
+
+    @property
+    def of_share_groups(self) -> bool:
+        return self.kind is DeadLetterKind.SHARE_GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +45,21 @@ class Resending:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterRow:
-    """A dead letter, as masking rules permit. `cause`: from its headers."""
+    """A dead letter, as masking rules permit. `cause`: from its headers. `failed`: the record that a dead letter of a share group names."""
 
     record: MessageRow
     cause: DeadLetterCause
+    failed: FailedRecord | None = None
     sent: list[Resending] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterList:
-    """Newest first. `complete` False: `resume` continues. `note`: why it is not complete."""
+    """Newest first. `kind`: retry or share_group. `complete` False: `resume` continues. `note`: why it is not complete."""
 
     topic: str
     dead_topic: str
+    kind: str = DeadLetterKind.RETRY.value
     rows: list[DeadLetterRow] = field(default_factory=list)
     problems: list[PartitionRead] = field(default_factory=list)
     scanned: int = 0
@@ -60,7 +69,10 @@ class DeadLetterList:
 
 
 def dead_letter_topic(topic: str) -> DeadLetterTopic | None:
-    """None: the topic has no dead letter topic."""
+    """None: the topic has no dead letter topic, and is none of share groups."""
+    own = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
+    if own is not None and str(own.configs.get(GROUP_DEAD_LETTERS, "")).lower() == "true":
+        return DeadLetterTopic(topic, topic, own.id, None, DeadLetterKind.SHARE_GROUP)
     name = front_of(topic, dead_topic_name(topic), RETRY_SOURCE)
     if name is None:
         return None
@@ -77,7 +89,19 @@ def source_of(dead_topic: str) -> str | None:
 
 def with_causes(of: DeadLetterTopic, records: Sequence[MessageRow]) -> list[DeadLetterRow]:
     sent = _resendings(of.topic_id, records)
-    return [DeadLetterRow(r, cause_of(dict(r.headers)), sent.get((r.partition, r.offset), [])) for r in records]
+    return [
+        DeadLetterRow(
+            r,
+            cause_of(dict(r.headers), of.kind),
+            failed_record(_bytes(r.headers)) if of.of_share_groups else None,
+            sent.get((r.partition, r.offset), []),
+        )
+        for r in records
+    ]
+
+
+def _bytes(headers: Iterable[tuple[str, str | None]]) -> list[Header]:
+    return [(name, None if value is None else value.encode()) for name, value in headers]
 
 
 def _resendings(topic_id: UUID, records: Iterable[MessageRow]) -> dict[tuple[int, int], list[Resending]]:

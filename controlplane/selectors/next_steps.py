@@ -8,7 +8,7 @@ from enum import StrEnum
 from django.conf import settings
 from django.db.models import F
 
-from brokerd.cluster.configs import GROUP_DEAD_LETTERS, expired_topic_name, half_topic_name
+from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
@@ -17,7 +17,6 @@ from controlplane.models import (
     Change,
     GroupPartition,
     HangingTransaction,
-    ObservedTopic,
     Partition,
     ReplicaDamageReport,
 )
@@ -194,10 +193,6 @@ def _delayed(a: AlertRow) -> list[NextStep]:
 
 
 def _dead_letters(a: AlertRow) -> list[NextStep]:
-    row = ObservedTopic.objects.filter(name=a.subject).first()
-    if row is not None and str(row.configs.get(GROUP_DEAD_LETTERS, "")).lower() == "true":
-        # The dead letter topic of share groups has no page of its own.
-        return [NextStep(StepKind.READ_TOPIC, f"Read {a.subject}", [a.subject])]
     return [NextStep(StepKind.OPEN_DEAD_LETTERS, f"Open dead letters of {a.subject}", [a.subject])]
 
 

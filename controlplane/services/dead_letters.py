@@ -3,7 +3,8 @@
 A sending of one partition is a row (state sending), one Kafka transaction with the records and a marker, and the row's last state. After a crash in the
 middle the next sending of the partition asks for the marker of the open row first (`clients.transactional_producer`).
 Invariants: a dead letter is written to a target at most one time, also by two operators at the same time and after crashes. All dead letters of a
-batch are written, or none. Sending needs the right to see the raw records. Does not contain: causes and filters (`domain.dead_letters`).
+batch are written, or none. A failed record that several dead letters of share groups name is sent one time. Sending needs the right to see the raw
+records. Does not contain: causes and filters (`domain.dead_letters`), the records of share groups (`services.failed_records`).
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from controlplane.models.dead_letter import ResendState
 from controlplane.selectors import dead_letters as selectors
 from controlplane.selectors import messages
 from controlplane.selectors.dead_letters import DeadLetterList, DeadLetterTopic
-from controlplane.services import masking, records
+from controlplane.services import failed_records, masking, records
 from controlplane.services.common import Rejected, finish_changes, needs_reason, record
+from controlplane.services.failed_records import Letter, Restored
 from controlplane.services.produce import MASKED_SOURCE, check_target, permitted
 
 User = AbstractBaseUser | AnonymousUser
@@ -52,6 +54,8 @@ PLACES_AUDITED_MAX = 50
 """Places that the audit row names."""
 REQUEST_SECONDS = 60.0
 """After this time a request begins no further partition: each can wait 40 s for brokers that do not answer."""
+TARGETS_NAMED_MAX = 5
+"""Topics that a result names."""
 TIME_OVER = "The time limit of a request is reached. Send the rest again: what was sent is not sent twice."
 BUSY = "Dead letters of partition {partition} are being sent at this moment. Try again in a minute."
 OPEN = "It is unknown whether the dead letters of partition {partition} were sent: {problem} Send them again: each is written at most one time."
@@ -59,7 +63,7 @@ OPEN = "It is unknown whether the dead letters of partition {partition} were sen
 
 @dataclass(frozen=True, slots=True)
 class ResendResult:
-    """Numbers of dead letters. `already`: sent to this target before. `missing`: not in the log any more. `unknown`: the outcome is found out by the
+    """Numbers of dead letters. `target`: the topic, or the topics. `already`: they, or others of the same record, were sent to it before. `missing`: not in the log any more. `unknown`: the outcome is found out by the
     next sending. `refused`: nothing was written; `problems` has each reason one time. `resume`: continues a sending by filter, "" at its end."""
 
     target: str
@@ -70,13 +74,6 @@ class ResendResult:
     unknown: int = 0
     problems: list[str] = field(default_factory=list)
     resume: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    partition: int
-    offset: int
-    record: NewRecord
 
 
 def query_of(of: DeadLetterTopic, filters: DeadLetterFilters, **asked: Any) -> RecordQuery:
@@ -93,6 +90,7 @@ def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -
     return DeadLetterList(
         topic=topic,
         dead_topic=of.dead_topic,
+        kind=of.kind.value,
         rows=selectors.with_causes(of, read.rows),
         problems=read.problems,
         scanned=read.scanned,
@@ -102,8 +100,8 @@ def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -
     )
 
 
-def one(user: User, topic: str, partition: int, offset: int) -> NewRecord | None:
-    """A dead letter as it is stored, for an edit. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
+def one(user: User, topic: str, partition: int, offset: int) -> Letter | None:
+    """What would be sent for a dead letter, for an edit. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     if of is None:
         return None
@@ -111,7 +109,12 @@ def one(user: User, topic: str, partition: int, offset: int) -> NewRecord | None
     found = _read(of, {partition: {offset}})
     if not found:
         raise Rejected(_missing(of, partition, offset), "offset")
-    return found[0].record
+    if not of.of_share_groups:
+        return replace(found[0], to_partition=partition)
+    made = failed_records.restore(user, found, edited=True)
+    if not made.letters:
+        raise Rejected(made.problems[0], "offset")
+    return made.letters[0]
 
 
 def send(
@@ -142,13 +145,9 @@ def send(
         for partition, offset in chosen:
             by_partition.setdefault(partition, set()).add(offset)
         found = _read(of, by_partition)
-        if edited is not None:
-            check_record(edited, check_target(to, edited.partition))
-            found = [replace(letter, record=edited) for letter in found]
-        _check_groups(found, target)
-    result = _send_audited(
-        user, of, to, target, found, asked | {"edited": edited is not None}, comment, edited is not None
-    )
+        made = _prepared(user, of, to, found, edited)
+        _check_groups(made.letters, target)
+    result = _send_audited(user, of, target, made, asked | {"edited": edited is not None}, comment)
     return replace(result, missing=len(chosen) - len(found))
 
 
@@ -170,18 +169,24 @@ def send_matching(
             p = read.summary.problems[0]
             raise Rejected(f"Partition {of.dead_topic}-{p.partition} could not be read: {p.problem}. Nothing was sent.")
         found = [
-            Letter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp)) for p, r in read.records
+            Letter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp), to, None)
+            for p, r in read.records
         ]
-        _check_groups(found, target)
-    result = _send_audited(user, of, to, target, found, asked | {"records": len(found)}, comment)
+        made = _prepared(user, of, to, found)
+        _check_groups(made.letters, target)
+    result = _send_audited(user, of, target, made, asked | {"records": len(found)}, comment)
     return replace(result, resume=read.summary.resume)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
 def _check(user: User, of: DeadLetterTopic, target: ResendTarget, comment: str) -> str:
-    """The target topic."""
+    """The target topic; "": the dead letters of share groups name theirs."""
     needs_reason(comment)
     _check_reader(user, of)
+    if of.of_share_groups:
+        if target is not ResendTarget.TOPIC:
+            raise Rejected("Dead letters of share groups have no retry topic. Send them to the topic.", "target")
+        return ""
     to = of.topic if target is ResendTarget.TOPIC else of.retry_topic
     if to is None:
         raise Rejected(f"{of.topic} has no retry topic; weir.retry.enable=true creates it.", "target")
@@ -194,6 +199,23 @@ def _check_reader(user: User, of: DeadLetterTopic) -> None:
         raise PermissionDenied(reason)
     if masking.rules_for(user, of.dead_topic):
         raise PermissionDenied(MASKED_SOURCE)
+
+
+def _prepared(
+    user: User, of: DeadLetterTopic, to: str, letters: Sequence[Letter], edited: NewRecord | None = None
+) -> Restored:
+    """The letters with their targets. An edited record says its partition; another one goes to the partition with the same number, as for the retries.
+    Raises PermissionDenied and Rejected."""
+    if of.of_share_groups:
+        made = failed_records.restore(user, letters, edited=edited is not None)
+    else:
+        count = Partition.objects.filter(topic__name=to).count()
+        made = Restored([replace(x, to=to, to_partition=x.partition if x.partition < count else None) for x in letters])
+    if edited is not None:
+        for x in made.letters:
+            check_record(edited, check_target(x.to, edited.partition))
+        made.letters = [replace(x, record=edited, to_partition=edited.partition) for x in made.letters]
+    return made
 
 
 def _check_groups(letters: Sequence[Letter], target: ResendTarget) -> None:
@@ -228,7 +250,7 @@ def _read(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
             raise Rejected(f"{of.dead_topic}-{partition} could not be read: {error}. Nothing was sent.") from None
         if not read.complete:
             raise Rejected(f"The dead letters of partition {partition} are too large for one request. Send fewer.")
-        found += [Letter(partition, offset, r) for offset, r in read.records if offset in offsets]
+        found += [Letter(partition, offset, r, "", None) for offset, r in read.records if offset in offsets]
         _forget_below(of, partition, read.start_offset)
     return found
 
@@ -237,30 +259,24 @@ def _read(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
 def _send_audited(
     user: User,
     of: DeadLetterTopic,
-    to: str,
     target: ResendTarget,
-    letters: Sequence[Letter],
+    made: Restored,
     asked: Mapping[str, Any],
     comment: str,
-    edited: bool = False,
 ) -> ResendResult:
     """Between the audit row and its outcome."""
     object_id = f"dead-letters-{uuid.uuid4().hex}"
     actor = user.get_username()
     record(actor, VERB, "records", of.dead_topic, comment=comment, after=dict(asked), object_id=object_id)
-    total = ResendResult(to)
-    partitions = Partition.objects.filter(topic__name=to).count()
+    total = ResendResult(_targets(of, target, made.letters), refused=made.refused, problems=made.problems)
     until = time.monotonic() + REQUEST_SECONDS
-    for partition in sorted({x.partition for x in letters}):
-        own = [x for x in letters if x.partition == partition]
+    for partition, to in sorted({(x.partition, x.to) for x in made.letters}):
+        own = [x for x in made.letters if (x.partition, x.to) == (partition, to)]
         if time.monotonic() > until:
             total = _sum(total, ResendResult(to, refused=len(own), problems=[TIME_OVER]))
             continue
         copies = [
-            (
-                x.offset,
-                resent(x.record, target, place_text(of.dead_topic, partition, x.offset), _to(x, edited, partitions)),
-            )
+            replace(x, record=resent(x.record, target, place_text(of.dead_topic, partition, x.offset), x.to_partition))
             for x in own
         ]
         total = _sum(total, _send_partition(actor, of, to, partition, copies))
@@ -270,11 +286,12 @@ def _send_audited(
     return total
 
 
-def _to(letter: Letter, edited: bool, partitions: int) -> int | None:
-    """The partition with the same number, as for the retries. An edited record says its own."""
-    if edited:
-        return letter.record.partition
-    return letter.partition if letter.partition < partitions else None
+def _targets(of: DeadLetterTopic, target: ResendTarget, letters: Sequence[Letter]) -> str:
+    names = sorted({x.to for x in letters})
+    if not names:
+        return of.retry_topic or of.topic if target is ResendTarget.RETRY else of.topic
+    more = len(names) - TARGETS_NAMED_MAX
+    return ", ".join(names[:TARGETS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _sum(a: ResendResult, b: ResendResult) -> ResendResult:
@@ -289,9 +306,7 @@ def _sum(a: ResendResult, b: ResendResult) -> ResendResult:
     )
 
 
-def _send_partition(
-    actor: str, of: DeadLetterTopic, to: str, partition: int, copies: Sequence[tuple[int, NewRecord]]
-) -> ResendResult:
+def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> ResendResult:
     busy = BUSY.format(partition=partition)
     opened = DeadLetterBatch.objects.filter(
         topic_id=of.topic_id, partition=partition, state=ResendState.SENDING
@@ -301,28 +316,41 @@ def _send_partition(
             return ResendResult(to, refused=len(copies), problems=[busy])
         if problem := _resolve(opened):
             return ResendResult(to, refused=len(copies), problems=[OPEN.format(partition=partition, problem=problem)])
-    offsets = [offset for offset, _ in copies]
-    before = set(
-        SentDeadLetter.objects.filter(
-            topic_id=of.topic_id, partition=partition, target=to, offset__in=offsets
-        ).values_list("offset", flat=True)
-    )
-    rest = [(offset, copy) for offset, copy in copies if offset not in before]
+    rest = _not_sent(of, to, partition, copies)
+    already = len(copies) - len(rest)
     if not rest:
-        return ResendResult(to, already=len(before))
+        return ResendResult(to, already=already)
     try:
         with transaction.atomic():
             batch = DeadLetterBatch.objects.create(
                 topic=of.dead_topic, topic_id=of.topic_id, partition=partition, target=to, actor=actor
             )
             SentDeadLetter.objects.bulk_create(
-                SentDeadLetter(batch=batch, topic_id=of.topic_id, partition=partition, offset=offset, target=to)
-                for offset, _ in rest
+                SentDeadLetter(
+                    batch=batch, topic_id=of.topic_id, partition=partition, offset=x.offset, target=to, source=x.source
+                )
+                for x in rest
             )
     except IntegrityError:  # another operator was first
-        return ResendResult(to, already=len(before), refused=len(rest), problems=[busy])
-    made = transactional_producer.send_once(_transactional_id(batch), to, [copy for _, copy in rest], _marker(batch))
-    return replace(_ended(batch, made.end, made.problem, len(rest)), already=len(before), target=to)
+        return ResendResult(to, already=already, refused=len(rest), problems=[busy])
+    made = transactional_producer.send_once(_transactional_id(batch), to, [x.record for x in rest], _marker(batch))
+    return replace(_ended(batch, made.end, made.problem, len(rest)), already=already, target=to)
+
+
+def _not_sent(of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> list[Letter]:
+    """Those that were not sent to this target, one for each failed record."""
+    sent = SentDeadLetter.objects.filter(topic_id=of.topic_id, target=to)
+    offsets = sent.filter(partition=partition, offset__in=[x.offset for x in copies])
+    before = set(offsets.values_list("offset", flat=True))
+    named = {x.source for x in copies if x.source}
+    sources = set(sent.filter(source__in=named).values_list("source", flat=True))
+    rest: list[Letter] = []
+    for x in copies:
+        if x.offset not in before and x.source not in sources:
+            rest.append(x)
+            if x.source:
+                sources.add(x.source)
+    return rest
 
 
 def _ended(batch: DeadLetterBatch, end: TransactionEnd, problem: str, count: int) -> ResendResult:

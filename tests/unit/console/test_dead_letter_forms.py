@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from console.dead_letter_forms import DeadLetterForm, EditForm, SendForm
-from controlplane.domain.dead_letters import ResendTarget
+from controlplane.domain.dead_letters import DeadLetterKind, ResendTarget
 from controlplane.domain.produce import NewRecord
 from controlplane.domain.record_query import StartPosition
 from controlplane.services import Rejected
 
+RETRY = DeadLetterKind.RETRY
 LETTER = NewRecord(b"\xffkey", b"value", (("trace", b"7"), ("raw", b"\xff")))
 
 
@@ -33,27 +34,29 @@ def test_filters_become_a_query() -> None:
 
 
 def test_a_sending_needs_a_target_and_a_reason() -> None:
-    form = SendForm("orders", {"target": "topic", "comment": "fixed"})
+    form = SendForm("orders", RETRY, {"target": "topic", "comment": "fixed"})
     assert form.is_valid() and form.target is ResendTarget.TOPIC
-    form = SendForm("orders", {"target": "other"})
+    form = SendForm("orders", RETRY, {"target": "other"})
     assert not form.is_valid() and set(form.errors) == {"target", "comment"}
+    form = SendForm("dlq.tasks", DeadLetterKind.SHARE_GROUP, {"target": "retry", "comment": "fixed"})
+    assert not form.is_valid() and set(form.errors) == {"target"}
 
 
 def test_an_unchanged_edit_is_the_dead_letter() -> None:
-    shown = EditForm("orders", LETTER, 3)
+    shown = EditForm("orders", RETRY, LETTER, 3)
     assert (shown["key"].value(), shown["key_format"].value()) == ("ff6b6579", "hex")
     assert "raw" in shown.fields["headers"].help_text
     data = {name: shown[name].value() for name in ("key", "key_format", "value", "value_format", "headers")}
-    form = EditForm("orders", LETTER, 3, {**data, "target": "retry", "comment": "x"})
+    form = EditForm("orders", RETRY, LETTER, 3, {**data, "target": "retry", "comment": "x"})
     assert form.is_valid(), form.errors
     assert form.record() == NewRecord(b"\xffkey", b"value", (("trace", b"7"), ("raw", b"\xff")), 3)
 
 
 def test_an_edited_key_chooses_its_partition() -> None:
     data = {"key": "k", "key_format": "text", "value_format": "text", "target": "retry", "comment": "x"}
-    form = EditForm("orders", LETTER, 3, {**data, "tombstone": "on"})
+    form = EditForm("orders", RETRY, LETTER, 3, {**data, "tombstone": "on"})
     assert form.is_valid() and form.record() == NewRecord(b"k", None, (("raw", b"\xff"),), None)
-    form = EditForm("orders", LETTER, 3, {**data, "tombstone": "on", "value": "v"})
+    form = EditForm("orders", RETRY, LETTER, 3, {**data, "tombstone": "on", "value": "v"})
     assert form.is_valid()
     with pytest.raises(Rejected, match="tombstone has no value"):
         form.record()

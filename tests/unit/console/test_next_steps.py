@@ -31,4 +31,4 @@ def test_each_step_has_an_address(kind: StepKind) -> None:
 
 def test_the_record_at_the_committed_offset_is_read_directly() -> None:
     (button,) = buttons([NextStep(StepKind.READ_RECORD, "x", ["orders", "0", "77"])])
-    assert button.url == "/messages/?topic=orders&partition=0&start=offset&offset=77&limit=1"
+    assert button.url == "/messages/?topic=orders&partitions=0&start=offset&offset=77&limit=1"

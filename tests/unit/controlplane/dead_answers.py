@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -12,9 +13,10 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
 from brokerd.wire.records import Record
-from controlplane.clients import record_range, transactional_producer
+from controlplane.clients import record_range, records_at, transactional_producer
 from controlplane.clients.connection import NoAnswer
 from controlplane.clients.record_range import RecordRange
+from controlplane.clients.records_at import RecordsAt
 from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker, TransactionResult
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.produce import NewRecord, ProducedRecord
@@ -49,11 +51,13 @@ class DeadAnswers:
     silent: Moment = Moment.NEVER
     unreachable: bool = False
     refusal: str = ""
+    originals: dict[tuple[str, int, int], NewRecord] = field(default_factory=dict)
+    unread: set[tuple[int, int]] = field(default_factory=set)
     starts: dict[int, int] = field(default_factory=dict)
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def raw(self, query: RecordQuery, resume: str = "") -> RawRead:
-        assert query.topic.endswith(".dead")
+        assert query.topic.endswith(".dead") or query.topic.startswith("dlq.")
         matcher = query.matcher()
         after = tuple(map(int, resume.split("@"))) if resume else (-1, -1)
         found = [
@@ -83,6 +87,11 @@ class DeadAnswers:
             if max(first, start) <= r.offset <= last
         ]
         return RecordRange(records, start, 100, True)
+
+    def read_records_at(self, topic: str, places: Iterable[tuple[int, int]]) -> RecordsAt:
+        chosen = set(places)
+        found = {p: r for p in chosen - self.unread if (r := self.originals.get((topic, *p))) is not None}
+        return RecordsAt(found, chosen & self.unread)
 
     # -- transactions ------------------------------------------------------------------------------------------------
     def send_once(
@@ -122,10 +131,46 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "order
     world.topic(topic, (1, 2), (2, 3))
     for name in (f"{topic}.retry", f"{topic}.dead"):
         world.topic(name, (1, 2), (2, 3), configs={"weir.retry.source": topic})
-    world.look()
     Topic.objects.filter(name__in=(f"{topic}.retry", f"{topic}.dead")).update(configs={"weir.retry.source": topic})
     first = [letter(1), letter(2, "mail", "bad address"), letter(5, None)]
-    answers = DeadAnswers({0: first, 1: [letter(0)]})
+    return _patched(monkeypatch, DeadAnswers({0: first, 1: [letter(0)]}))
+
+
+DLQ, ENABLED = "dlq.tasks", {"errors.deadletterqueue.group.enable": "true"}
+
+
+def share_letter(
+    offset: int, failed: int, *, topic: str = "orders", group: str = "workers", copy: bool = False, partition: str = "1"
+) -> Record:
+    """A dead letter of a share group for the record at `failed`, written a day from now: after the topics were created."""
+    headers = {"topic": topic, "partition": partition, "offset": failed, "group": group, "delivery.count": 5}
+    headers["message"] = "Offset rejected by client." if failed % 2 else "Offset delivery count exceeded the threshold."
+    named = tuple((f"__dlq.errors.{name}", str(value).encode()) for name, value in headers.items())
+    key, value = (f"k{failed}".encode(), f"v{failed}".encode()) if copy else (None, None)
+    at_ms = int((time.time() + 86_400) * 1000) + offset
+    return Record(offset, at_ms, key, value, named)
+
+
+def original(failed: int) -> NewRecord:
+    headers = (("trace", b"\xff"),)
+    return NewRecord(f"k{failed}".encode(), f"v{failed}".encode(), headers, None, START_MS)
+
+
+def share_answering(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
+    """Topics orders (two partitions) and bills, and dead letters of share groups for 30, 31, 32 (removed by retention, with a copy), 33 (removed) of
+    orders-1 and 7 of bills-0, and a record without the headers."""
+    world.topic("orders", (1, 2), (2, 3))
+    world.topic("bills", (1, 2))
+    world.topic(DLQ, (1, 2), (2, 3), configs=ENABLED)
+    letters = [share_letter(0, 30), share_letter(1, 31, group="mail", copy=True), share_letter(2, 32, copy=True)]
+    letters += [share_letter(3, 33), share_letter(4, 7, topic="bills", partition="0"), Record(5, START_MS, b"k", b"v")]
+    answers = DeadAnswers({0: letters})
+    answers.originals = {("orders", 1, o): original(o) for o in (30, 31)} | {("bills", 0, 7): original(7)}
+    monkeypatch.setattr(records_at, "read_records_at", answers.read_records_at)
+    return _patched(monkeypatch, answers)
+
+
+def _patched(monkeypatch: pytest.MonkeyPatch, answers: DeadAnswers) -> DeadAnswers:
     monkeypatch.setattr(messages, "read_messages", answers.page)
     monkeypatch.setattr(messages, "read_raw", answers.raw)
     monkeypatch.setattr(record_range, "read_range", answers.read_range)

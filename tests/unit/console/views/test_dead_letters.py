@@ -7,7 +7,16 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from console.views import dead_letters as views
-from tests.unit.controlplane.dead_answers import DeadAnswers, answering, letter, permitted
+from controlplane.models import Topic
+from tests.unit.controlplane.dead_answers import (
+    DLQ,
+    DeadAnswers,
+    answering,
+    letter,
+    permitted,
+    share_answering,
+    share_letter,
+)
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -105,3 +114,22 @@ def test_viewers_send_nothing(viewer: Client, operator: Client) -> None:
     text(operator, f"{PAGE}0/1/edit/", 403)
     form = {"place": "0@1", "step": "apply", "target": "topic", "comment": "x"}
     assert operator.post(f"{PAGE}send/", form).status_code == 403, "the permission is missing"
+
+
+def test_dead_letters_of_share_groups(monkeypatch: pytest.MonkeyPatch, producer: Client, world: World) -> None:
+    Topic.objects.all().delete()
+    answers = share_answering(monkeypatch, World())
+    page = f"/topics/{DLQ}/dead-letters/"
+    shown = text(producer, page)
+    assert "Offset rejected by client." in shown and "Deliveries" in shown
+    assert "/messages/?topic=orders&amp;partitions=1&amp;start=offset&amp;offset=31&amp;limit=1" in shown
+    assert "/share-groups/mail/" in shown and page in text(producer, f"/topics/{DLQ}/")
+    answers.letters[0].append(share_letter(9, 31, group="line\nend"))
+    assert "line\nend" in text(producer, page), "a group name that is no address"
+    form = {"place": ["0@0"], "step": "apply", "target": "topic", "comment": "fixed"}
+    assert "1 sent to orders." in producer.post(f"{page}send/", form, follow=True).content.decode()
+    assert producer.post(f"{page}send/", {**form, "target": "retry"}).status_code == 400
+    edit = text(producer, f"{page}0/1/edit/")
+    assert ">v31<" in edit.replace("\n", "") and "x-retry-group" not in edit
+    rest = producer.post(f"{page}send-matching/?source_begins=orders", {"target": "topic", "comment": "fixed"})
+    assert "1 refused." in rest.content.decode() and {r.value for _, r in answers.written} == {b"v30", b"v31", b"v32"}

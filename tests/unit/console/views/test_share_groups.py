@@ -7,7 +7,8 @@ from django.test import Client
 
 from controlplane.clients import kafka
 from controlplane.domain.access import AccessRecordKind
-from controlplane.models import AccessEntry
+from controlplane.models import AccessEntry, Topic
+from tests.unit.controlplane.dead_answers import ENABLED as DEAD_LETTERS
 from tests.unit.controlplane.share_group_answers import ShareGroupWorld, answering
 from tests.unit.controlplane.world import World
 
@@ -54,7 +55,10 @@ def test_a_group_with_dead_letters_leads_to_them(viewer: Client) -> None:
     configs = {"errors.deadletterqueue.topic.name": "dlq.orders"}
     AccessEntry.objects.create(kind=AccessRecordKind.GROUP, key="team/billing", value=configs, changed_by="alice")
     page = text(viewer, "/share-groups/team/billing/")
-    assert "/messages/?topic=dlq.orders&amp;header=__dlq.errors.group=team%2Fbilling" in page
+    assert "/messages/?topic=dlq.orders&amp;header=__dlq.errors.group%3Dteam%2Fbilling" in page
+    Topic.objects.create(name="dlq.orders", partitions=1, replication_factor=1, configs=DEAD_LETTERS)
+    page = text(viewer, "/share-groups/team/billing/")
+    assert "/topics/dlq.orders/dead-letters/?group=team%2Fbilling" in page
 
 
 def test_a_deletion_needs_the_name_and_an_empty_group(operator: Client, groups: ShareGroupWorld) -> None:

@@ -6,7 +6,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from tests.unit.controlplane.dead_answers import DeadAnswers, answering, permitted
+from controlplane.models import Topic
+from tests.unit.controlplane.dead_answers import DLQ, DeadAnswers, answering, permitted, share_answering
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -75,3 +76,19 @@ def test_an_edited_one_is_sent(producer: Client, answers: DeadAnswers) -> None:
     assert (sent.key, sent.value) == (b"k", None)
     bad = producer.post(f"{REST}/send-edited", {**body, "key": "x"}, content_type=JSON)
     assert bad.status_code == 400
+
+
+def test_dead_letters_of_share_groups(
+    monkeypatch: pytest.MonkeyPatch, world: World, producer: Client, answers: DeadAnswers
+) -> None:
+    Topic.objects.all().delete()
+    answers = share_answering(monkeypatch, World())
+    base = f"/api/v1/topics/{DLQ}/dead-letters"
+    found = producer.get(f"{base}?group=mail").json()
+    assert found["kind"] == "share_group"
+    assert found["rows"][0]["failed"] == {"topic": "orders", "partition": 1, "offset": 31}
+    body = {"places": [{"partition": 0, "offset": 1}], "target": "topic", "comment": "fixed"}
+    assert producer.post(f"{base}/send", body, content_type=JSON).json()["sent"] == 1
+    assert producer.post(f"{base}/send", body, content_type=JSON).json()["already"] == 1
+    assert producer.post(f"{base}/send", {**body, "target": "retry"}, content_type=JSON).status_code == 400
+    assert [topic for topic, _ in answers.written] == ["orders"]

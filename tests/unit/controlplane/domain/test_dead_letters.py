@@ -89,3 +89,42 @@ def test_headers_that_are_not_text_are_kept_by_an_edit() -> None:
     text, kept = d.editable_headers(headers)
     assert text == "a: 1\nnull" and kept == headers[2:]
     assert d.place_text("t", 1, 2) == "t-1@2"
+
+
+SHARE: tuple[Header, ...] = (
+    ("__dlq.errors.topic", b"orders"),
+    ("__dlq.errors.partition", b"3"),
+    ("__dlq.errors.offset", b"41"),
+    ("__dlq.errors.group", b"workers"),
+    ("__dlq.errors.delivery.count", b"5"),
+    ("__dlq.errors.message", b"Offset rejected by client."),
+)
+
+
+def test_a_dead_letter_of_a_share_group_names_its_record() -> None:
+    texts = {name: (value or b"").decode() for name, value in SHARE}
+    kind = d.DeadLetterKind.SHARE_GROUP
+    assert d.cause_of(texts, kind) == d.DeadLetterCause("workers", "orders-3@41", 5, "Offset rejected by client.")
+    assert d.cause_of({}, kind) == d.DeadLetterCause()
+    assert d.failed_record(SHARE) == d.FailedRecord("orders", 3, 41)
+    for at, value in ((0, b""), (0, b"\xff"), (1, b"-1"), (2, b"9" * 19), (2, None), (1, b"\xd9\xa3")):
+        changed = [(n, value if i == at else v) for i, (n, v) in enumerate(SHARE)]
+        assert d.failed_record(changed) is None
+    for filters, matches in (
+        (DeadLetterFilters(group="workers", error_contains="rejected", source_begins="orders-3@41"), True),
+        (DeadLetterFilters(group="work"), False),
+        (DeadLetterFilters(error_contains="threshold"), False),
+        (DeadLetterFilters(source_begins="orders-4"), False),
+    ):
+        matcher = filters.matcher()
+        assert matcher is not None and matcher(Record(1, 2, None, None, SHARE)) is matches
+
+
+def test_the_original_is_sent_unless_it_is_another_record() -> None:
+    original = NewRecord(b"k", b"v", (("trace", b"7"),), None, 5)
+    bare, copy = NewRecord(headers=SHARE), NewRecord(b"k", b"v", SHARE)
+    assert d.restored(bare, original) == d.restored(copy, original) == original
+    assert d.restored(bare, None) is None
+    assert d.restored(copy, None) == d.restored(copy, NewRecord(b"k", b"other")) == NewRecord(b"k", b"v")
+    sent = d.resent(NewRecord(b"k", b"v", SHARE), ResendTarget.TOPIC, "dlq.x-0@8", 3)
+    assert sent.headers == (("x-retry-resent", b"dlq.x-0@8"),)

@@ -8,7 +8,7 @@ from controlplane.domain.masking import RecordRenderer
 from controlplane.models import DeadLetterBatch, SentDeadLetter, Topic
 from controlplane.selectors import dead_letters as selectors
 from controlplane.selectors.messages import message_row
-from tests.unit.controlplane.dead_answers import answering, letter
+from tests.unit.controlplane.dead_answers import DLQ, answering, letter, share_answering
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -43,3 +43,12 @@ def test_each_sending_of_a_dead_letter_is_shown(monkeypatch: pytest.MonkeyPatch,
         [],
     ]
     assert found[0].cause.group == "billing"
+
+
+def test_a_dead_letter_topic_of_share_groups_has_its_own_page(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    share_answering(monkeypatch, world)
+    of = selectors.dead_letter_topic(DLQ)
+    assert of is not None and of.of_share_groups and (of.topic, of.dead_topic, of.retry_topic) == (DLQ, DLQ, None)
+    assert selectors.dead_letter_topic("orders") is None
+    Topic.objects.filter(name=DLQ).update(configs={"errors.deadletterqueue.group.enable": "false"})
+    assert selectors.dead_letter_topic(DLQ) is None

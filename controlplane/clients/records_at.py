@@ -1,0 +1,65 @@
+"""Reads single records of one topic by their offsets. Committed records only.
+
+Invariant: a record that was not read in time is `unread`, never missing. Does not contain: reads of a range (`clients.record_range`), of a page
+(`selectors.messages`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controlplane.clients.connection import NoAnswer
+from controlplane.clients.record_reader import CHUNK_BYTES_MIN, RecordReaderClient
+from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord
+from controlplane.domain.record_scan import Chunk, FetchRange
+
+READ_SECONDS = 15.0
+"""For all records of a call. One takes a few milliseconds, or longer if a broker reads old records from disk."""
+
+Place = tuple[int, int]
+"""(partition, offset)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsAt:
+    """`found`: records by place. `unread`: places that could not be read now. The log has no record at the others."""
+
+    found: dict[Place, NewRecord] = field(default_factory=dict)
+    unread: set[Place] = field(default_factory=set)
+
+
+def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_SECONDS) -> RecordsAt:
+    """At most REQUEST_BYTES_MAX bytes of records; further ones are unread."""
+    wanted = sorted(set(places))
+    found = RecordsAt()
+    until, size = time.monotonic() + seconds, 0
+    with RecordReaderClient(topic, seconds, CHUNK_BYTES_MIN) as reader:
+        try:
+            reader.load_leaders()
+        except NoAnswer:
+            found.unread.update(wanted)
+            return found
+        for partition, offset in wanted:
+            chunk = _read(reader, partition, offset, until) if size < REQUEST_BYTES_MAX else None
+            if chunk is None:
+                found.unread.add((partition, offset))
+            elif chunk.records:
+                r = chunk.records[0]
+                new = NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp)
+                size += new.size
+                found.found[partition, offset] = new
+    return found
+
+
+def _read(reader: RecordReaderClient, partition: int, offset: int, until: float) -> Chunk | None:
+    """None: no answer, or a problem, until the deadline."""
+    while time.monotonic() < until:
+        chunk = reader.fetch({partition: FetchRange(offset, offset + 1)})[partition]
+        if chunk.problem is not None:
+            return None
+        # Without a record: the answer is after the offset, or begins after it (compaction), or ends before it.
+        if chunk.records or chunk.next_offset > offset or chunk.size or (chunk.end is not None and chunk.end <= offset):
+            return chunk
+    return None

@@ -1,0 +1,114 @@
+"""What is sent for dead letters of share groups: the failed records themselves, and which of them cannot be sent now.
+
+A dead letter names its record by headers (KIP-1191) and has at most its key and value, so the record is read at its place. Invariants: a user without the
+right to read and produce raw records of a source topic gets nothing from it. A record is not replaced by one of a later topic with the same name. Does
+not contain: the sending (`services.dead_letters`), headers (`domain.dead_letters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+
+from controlplane.clients import records_at
+from controlplane.domain.dead_letters import FailedRecord, failed_record, place_text, restored
+from controlplane.domain.produce import NewRecord
+from controlplane.models import Topic
+from controlplane.services import masking, records
+from controlplane.services.common import Rejected
+from controlplane.services.produce import MASKED_SOURCE, check_target, denied
+
+User = AbstractBaseUser | AnonymousUser
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter at `partition`, `offset`. `record`: what is sent for it, to topic `to` and partition `to_partition` (None: by the key). `source`: the
+    failed record, with the id of its topic; "": it is not known, and other dead letters of the same record are sent too."""
+
+    partition: int
+    offset: int
+    record: NewRecord
+    to: str
+    to_partition: int | None
+    source: str = ""
+
+
+@dataclass(slots=True)
+class Restored:
+    """`problems`: why the other `refused` dead letters cannot be sent, each reason one time."""
+
+    letters: list[Letter] = field(default_factory=list)
+    refused: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def refuse(self, problem: str, count: int = 1) -> None:
+        self.refused += count
+        self.problems = list(dict.fromkeys([*self.problems, problem]))
+
+
+def check_source(user: User, topic: str) -> None:
+    """Raises PermissionDenied."""
+    if reason := records.denied(user, topic) or denied(user, topic):
+        raise PermissionDenied(f"{topic}: {reason}")
+    if masking.rules_for(user, topic):
+        raise PermissionDenied(f"{topic}: {MASKED_SOURCE}")
+
+
+def restore(user: User, letters: Sequence[Letter], *, edited: bool = False) -> Restored:
+    """The dead letters with the records that failed. `edited`: the record may be gone, because another one replaces it. Raises PermissionDenied, before a
+    record is read."""
+    made = Restored()
+    by_topic: dict[str, list[tuple[Letter, FailedRecord]]] = {}
+    for letter in letters:
+        failed = failed_record(letter.record.headers)
+        if failed is None:
+            made.refuse(
+                f"The record at {letter.partition}@{letter.offset} does not name a failed record in its headers."
+            )
+        else:
+            by_topic.setdefault(failed.topic, []).append((letter, failed))
+    for topic in by_topic:
+        check_source(user, topic)
+    for topic, named in sorted(by_topic.items()):
+        _restore_topic(topic, named, made, edited=edited)
+    made.letters.sort(key=lambda x: (x.partition, x.offset))
+    return made
+
+
+def _restore_topic(topic: str, named: Sequence[tuple[Letter, FailedRecord]], made: Restored, *, edited: bool) -> None:
+    row = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
+    try:
+        partitions = check_target(topic, None)
+    except Rejected as error:
+        made.refuse(error.reason, len(named))
+        return
+    places = {(f.partition, f.offset) for _, f in named if f.partition < partitions}
+    read = records_at.read_records_at(topic, places)
+    for letter, failed in named:
+        place = (failed.partition, failed.offset)
+        if place in read.unread:
+            made.refuse(f"{topic}-{failed.partition} could not be read. Send the dead letters of {topic} again.")
+            continue
+        original = read.found.get(place)
+        if original is not None and (row is None or _earlier(letter.record, row.created_at)):
+            original = None  # of a topic that was created after the failure
+        record = restored(letter.record, original) or (NewRecord() if edited else None)
+        if record is None:
+            made.refuse(
+                f"{place_text(topic, *place)} has no record any more, and its dead letter has no copy "
+                "(errors.deadletterqueue.copy.record.enable of the group). Edit it to send a record."
+            )
+            continue
+        source = "" if row is None else f"{row.id}:{failed.partition}@{failed.offset}"
+        to_partition = failed.partition if failed.partition < partitions else None
+        made.letters.append(replace(letter, record=record, to=topic, to_partition=to_partition, source=source))
+
+
+def _earlier(letter: NewRecord, created_at: datetime) -> bool:
+    at_ms = letter.timestamp_ms
+    return at_ms is not None and datetime.fromtimestamp(at_ms / 1000, UTC) < created_at

@@ -1,0 +1,124 @@
+"""Dead letters of share groups: the failed record is sent, at most one time, and never another record in its place."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.utils import timezone
+
+from controlplane.domain.dead_letters import DeadLetterFilters, ResendTarget
+from controlplane.domain.produce import NewRecord
+from controlplane.domain.record_query import RecordQuery
+from controlplane.models import Change, MaskingRule, SentDeadLetter, Topic
+from controlplane.services import Rejected
+from controlplane.services import dead_letters as services
+from controlplane.services.dead_letters import ResendResult
+from tests.unit.controlplane.dead_answers import DLQ, DeadAnswers, permitted, share_answering, share_letter
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+TOPIC = ResendTarget.TOPIC
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswers:
+    return share_answering(monkeypatch, world)
+
+
+@pytest.fixture
+def olga(answers: DeadAnswers) -> Any:
+    return permitted("olga")
+
+
+def send(who: Any, *offsets: int, edited: NewRecord | None = None) -> ResendResult:
+    result = services.send(who, DLQ, [(0, o) for o in offsets], target=TOPIC, edited=edited, comment="fixed")
+    assert result is not None
+    return result
+
+
+def test_the_failed_record_is_written_to_its_partition_with_its_headers(olga: Any, answers: DeadAnswers) -> None:
+    result = send(olga, 0, 1)
+    assert (result.target, result.sent, result.problems) == ("orders", 2, [])
+    (topic, sent), _ = answers.written
+    assert (topic, sent.key, sent.value, sent.partition, sent.timestamp_ms) == ("orders", b"k30", b"v30", 1, None)
+    assert sent.headers == (("trace", b"\xff"), ("x-retry-resent", b"dlq.tasks-0@0"))
+    change = Change.objects.get(verb="dead_letters.send")
+    assert (change.actor, change.object_name, change.outcome) == ("olga", DLQ, "confirmed")
+
+
+def test_a_record_that_is_gone_is_written_from_its_copy_or_refused(olga: Any, answers: DeadAnswers) -> None:
+    result = send(olga, 2, 3, 5, 77)
+    assert (result.sent, result.refused, result.missing) == (1, 2, 1)
+    assert answers.written[0][1].headers == (("x-retry-resent", b"dlq.tasks-0@2"),)
+    assert answers.written[0][1].value == b"v32"
+    assert "does not name a failed record" in result.problems[0]
+    assert "orders-1@33 has no record any more" in result.problems[1]
+    edited = NewRecord(b"k33", b"v", (), 1)
+    assert send(olga, 3, edited=edited).sent == 1, "an edit needs no record"
+
+
+def test_a_record_is_sent_one_time_also_for_several_dead_letters(olga: Any, answers: DeadAnswers) -> None:
+    """A new leader writes some dead letters again, and two groups can fail at the same record."""
+    answers.letters[0] += [share_letter(6, 30), share_letter(7, 30, group="mail")]
+    answers.letters[1] = [share_letter(0, 30)]
+    assert (send(olga, 0, 6).already, send(olga, 7).already, len(answers.written)) == (1, 1, 1)
+    other = services.send(olga, DLQ, [(1, 0)], target=TOPIC, comment="fixed")
+    assert other is not None and other.already == 1 and len(answers.written) == 1
+    topic_id = Topic.objects.get(name="orders").id
+    assert list(SentDeadLetter.objects.values_list("source", flat=True)) == [f"{topic_id}:1@30"]
+
+
+def test_a_topic_that_was_created_again_has_other_records(olga: Any, answers: DeadAnswers) -> None:
+    Topic.objects.filter(name="orders").update(created_at=timezone.now() + timedelta(days=2))
+    result = send(olga, 0, 1)
+    assert (result.sent, result.refused) == (1, 1) and answers.written[0][1].value == b"v31", "its copy"
+    answers.originals["bills", 0, 7] = NewRecord(b"k", b"other")
+    answers.letters[0].append(share_letter(8, 7, topic="bills", partition="0", copy=True))
+    assert send(olga, 8).sent == 1 and answers.written[-1][1].value == b"v7", "the copy says that it is another record"
+
+
+def test_all_that_match_go_to_their_topics(olga: Any, answers: DeadAnswers) -> None:
+    filters = DeadLetterFilters(source_begins="orders-1@")
+    found = services.dead_letters(olga, DLQ, RecordQuery(DLQ, filters=filters, all_partitions=True))
+    assert found is not None and found.kind == "share_group" and len(found.rows) == 4
+    row = found.rows[0]
+    assert (row.cause.group, row.cause.attempts, row.cause.source) == ("workers", 5, "orders-1@30")
+    assert row.cause.error == "Offset delivery count exceeded the threshold." and row.failed is not None
+    assert (row.failed.topic, row.failed.partition, row.failed.offset) == ("orders", 1, 30)
+    result = services.send_matching(olga, DLQ, RecordQuery(DLQ, all_partitions=True), target=TOPIC, comment="fixed")
+    assert result is not None and (result.target, result.sent, result.refused) == ("bills, orders", 4, 2)
+    again = services.send_matching(olga, DLQ, RecordQuery(DLQ, all_partitions=True), target=TOPIC, comment="fixed")
+    assert again is not None and (again.sent, again.already) == (0, 4) and len(answers.written) == 4
+
+
+def test_what_cannot_be_sent_says_why(olga: Any, answers: DeadAnswers) -> None:
+    answers.unread = {(1, 30)}
+    assert "could not be read" in send(olga, 0).problems[0]
+    answers.letters[0] += [share_letter(8, 1, topic="gone"), share_letter(9, 1, topic="__consumer_offsets")]
+    assert "no topic 'gone'" in send(olga, 8).problems[0]
+    with pytest.raises(PermissionDenied, match="internal"):
+        send(olga, 9)
+    with pytest.raises(Rejected, match="no retry topic"):
+        services.send(olga, DLQ, [(0, 0)], target=ResendTarget.RETRY, comment="fixed")
+    with pytest.raises(Rejected, match="does not name"):
+        services.one(olga, DLQ, 0, 5)
+    assert not answers.written
+
+
+def test_the_record_is_read_for_an_edit(olga: Any, answers: DeadAnswers) -> None:
+    found = services.one(olga, DLQ, 0, 0)
+    assert found is not None and (found.record.value, found.to, found.to_partition) == (b"v30", "orders", 1)
+    gone = services.one(olga, DLQ, 0, 3)
+    assert gone is not None and gone.record == NewRecord()
+
+
+def test_each_source_topic_needs_permissions(answers: DeadAnswers) -> None:
+    vera = permitted("vera", staff=False)
+    MaskingRule.objects.create(topics="bills", target="value", field="$.card")
+    assert send(vera, 0).sent == 1
+    with pytest.raises(PermissionDenied, match="bills: Masking rules"):
+        send(vera, 1, 4)
+    assert len(answers.written) == 1
