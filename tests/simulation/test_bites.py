@@ -66,8 +66,8 @@ from tests.simulation.fault_injector import AGAIN
 from tests.simulation.run import Live, run
 
 SEEDS_MAX = 30
-RARE = {"a_producer_is_never_fenced": 36}
-"""First seed for mutations that few worlds detect: of seeds 1 to 46, 40 and 46 detect this one."""
+RARE = {"a_producer_is_never_fenced": 8}
+"""First seed for mutations that few worlds detect: of seeds 1 to 20, 8, 17 and 20 detect this one."""
 
 
 def no_truncation_by_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -380,10 +380,10 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
     [
         (a_topic_id_means_any_topic_of_its_name, 3),
         (compaction_keeps_the_oldest_of_each_key, 14),
-        (an_unclean_election_is_not_reported, 13),
+        (an_unclean_election_is_not_reported, 5),
         (every_election_may_be_unclean, 1),
         (a_follower_returns_records_above_the_high_watermark, 8),
-        (a_sequence_above_the_expected_one_is_accepted, 1),
+        (a_sequence_above_the_expected_one_is_accepted, 24),
         (a_duplicate_is_acknowledged_at_another_offset, 1),
         (only_the_last_batch_is_remembered, 1),
         (an_old_duplicate_is_acknowledged_before_it_is_replicated, 513),

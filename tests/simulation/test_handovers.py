@@ -297,7 +297,7 @@ def test_a_removed_rule_is_detected(
     rule: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule(monkeypatch)
-    first, seeds_max = 6, 30
+    first, seeds_max = 18, 30
     for seed in range(first, first + seeds_max):
         found = run(seed, life=early_with_transactions).violation
         if found is not None:
