@@ -70,15 +70,26 @@
     u.ctx.restore();
   };
 
-  // Time and value under the pointer, and the mark that is close to it.
-  const showValue = (u, readout, marks, span) => {
+  // The last point at or before `at`, -1 without one. A line keeps its value until the next point.
+  const pointAt = (times, at) => {
+    const after = times.findIndex((t) => t > at);
+    return after === -1 ? times.length - 1 : after - 1;
+  };
+
+  // Time and value of a chart at time `at`, and the mark that is close to it.
+  const showValue = ({ chart, readout, marks, span }, at) => {
+    const [times, ...columns] = chart.data, i = pointAt(times, at);
+    readout.hidden = i < 0;
+    if (i < 0) return;
+    const close = marks.filter(([t]) => Math.abs(chart.valToPos(t, "x") - chart.valToPos(at, "x")) < 5).map(([, , text]) => text);
+    readout.textContent = [instant(at, span), columns.map((c) => exact(c[i])).join(gettext(", greatest ")), ...close.slice(0, 2)].join(" · ");
+  };
+
+  // The chart under the pointer sets the time for all charts: each of them would choose the point that is closest to the pointer in its own scale.
+  const showValues = (u, readout) => {
     const { idx, left } = u.cursor;
-    const at = idx == null || left < 0 ? null : u.data[0][idx];
-    readout.hidden = at == null;
-    if (at == null) return;
-    const values = u.data.slice(1).map((column) => exact(column[idx]));
-    const close = marks.filter(([t]) => Math.abs(u.valToPos(t, "x") - left) < 5).map(([, , text]) => text);
-    readout.textContent = [instant(at, span), values.join(gettext(", greatest ")), ...close.slice(0, 2)].join(" · ");
+    if (idx == null || left < 0) readout.hidden = true;
+    else if (u.over.matches(":hover")) for (const entry of charts.values()) if (entry.readout) showValue(entry, u.data[0][idx]);
   };
 
   const build = (box) => {
@@ -120,12 +131,12 @@
       ],
       hooks: {
         draw: [(u) => drawLimit(u, limit, amber), (u) => drawMarks(u, marks, colours)],
-        setCursor: since ? [(u) => showValue(u, readout, marks, span)] : [],
+        setCursor: since ? [(u) => showValues(u, readout)] : [],
       },
     };
     const chart = new uPlot(options, data, box);
     box.append(readout);
-    return { chart, data, box, over, keep: since ? span : KEEP_S, setLimit: (value) => { limit = value * times; chart.redraw(); } };
+    return { chart, data, box, over, marks, span, readout: since ? readout : null, keep: since ? span : KEEP_S, setLimit: (value) => { limit = value * times; chart.redraw(); } };
   };
 
   const draw = () => {
