@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml setup.py requirements.lock requirements-java.lock
 	@test -x $(BIN)/python || echo "setting up $(VENV) with $(PYTHON) (some minutes the first time)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifdef UNLOCKED
-	$(PIP_INSTALL) -e '.[controlplane,formats,zookeeper-sasl,oauth,oidc,redis,pipeline,demo,dev]'
+	$(PIP_INSTALL) -e '.[controlplane,formats,zookeeper-sasl,oauth,oidc,ldap,redis,pipeline,demo,dev]'
 else
 	$(PIP_INSTALL) --require-hashes -r requirements.lock
 	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
@@ -52,6 +52,7 @@ lock: setup  ## write requirements.lock after a change of dependencies in pyproj
 
 tools:  # clients and browser the tests drive; only root may install them
 	@missing=""; command -v kcat >/dev/null || missing="$$missing kcat"; command -v chromium >/dev/null || missing="$$missing chromium"; \
+	test -x /usr/sbin/slapd || missing="$$missing slapd"; \
 	if [ "$$(id -u)" = 0 ]; then command -v ip >/dev/null || missing="$$missing iproute2"; command -v nft >/dev/null || missing="$$missing nftables"; fi; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing" >&2; \

@@ -1,7 +1,7 @@
-"""Middleware that sends a page through the login provider when the half of its session's time is over, so that the provider confirms the user.
+"""Middleware that sends a page to the renewal of its session when the half of its session's time is over, so that the directory confirms the user.
 
 Invariants: only whole pages are sent there, never a form, a live update, a socket or the REST API, which would lose what they carry. The session itself
-ends at its fixed time, in the session store. Does not contain: the redirect and its answer (`console.views.oidc`).
+ends at its fixed time, in the session store. Does not contain: the redirect and its answer (`console.views.session`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXEMPT = ("/api/", "/login/", "/logout/", "/static/", "/texts/", "/theme/", "/pa
 
 
 class SessionRenewal:
-    """Only in the settings of a console with OpenID Connect."""
+    """Only in the settings of a console with a directory."""
 
     def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
         self._answer = answer
@@ -27,7 +27,7 @@ class SessionRenewal:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not _is_page(request) or request.session.get(RENEW_AT, float("inf")) > time.time():
             return self._answer(request)
-        address = f"{reverse('oidc-renew')}?{urlencode({'next': request.get_full_path()})}"
+        address = f"{reverse('login-renew')}?{urlencode({'next': request.get_full_path()})}"
         if request.headers.get("HX-Request"):
             # A script cannot follow the redirect to another site: the browser must.
             response = HttpResponse(status=204)

@@ -149,7 +149,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # A pasted plan of 100,000 partitions is 7 MB of Kafka's JSON, twice that as a form. (The limit ignores uploaded files and REST bodies.)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 AUTHENTICATION_BACKENDS = backends(WEIR)
-if WEIR.oidc_issuer:
+if WEIR.oidc_issuer or WEIR.ldap_url:
     MIDDLEWARE.append("console.session_renewal.SessionRenewal")
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"

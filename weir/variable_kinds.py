@@ -1,4 +1,5 @@
 """Types of the environment variables of Weir: how a text becomes a value, and which values are allowed.
+A dataclass declares a variable as a field with `variable`.
 
 A `parse` raises ValueError for a value that is not allowed. Does not contain: the variables themselves (`weir.variables`).
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +35,19 @@ class Kind:
     name: str
     allowed: str
     parse: Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`default`: as text, "" for none. `default_note` replaces it in the documentation if the default is computed."""
+
+    name: str
+    kind: Kind
+    default: str
+    doc: str
+    unit: str = ""
+    default_note: str = ""
+    secret: bool = False
 
 
 def choice(values: Mapping[str, Any], name: str = "choice") -> Kind:
@@ -89,6 +103,27 @@ def scopes(text: str) -> str:
     return text
 
 
+def directory_url(text: str) -> str:
+    """LDAP without TLS is only for a directory on this machine: the passwords of all users pass there."""
+    parts = urlsplit(text)
+    is_loopback = parts.scheme == "ldap" and parts.hostname in LOOPBACK
+    if text and not (parts.hostname and (parts.scheme in ("ldaps", "ldap+starttls") or is_loopback)):
+        raise ValueError(text)
+    return text
+
+
+def filter_with(*placeholders: str) -> Kind:
+    """A filter of LDAP with one of the placeholders."""
+
+    def parse(text: str) -> str:
+        fields = set(re.findall(r"{([^}]*)}", text))
+        if text and (not fields or not fields <= set(placeholders) or not re.fullmatch(r"\(.+\)", text)):
+            raise ValueError(text)
+        return text
+
+    return Kind("string", f"a filter in brackets, with {' or '.join('{' + p + '}' for p in placeholders)}", parse)
+
+
 def _group_map(text: str) -> tuple[tuple[str, str], ...]:
     """`a=b, c`: (group of the directory, Django group); a single name is both."""
     pairs = [item.rpartition("=") if "=" in item else (item, "=", item) for item in _group_names(text)]
@@ -134,3 +169,8 @@ FILE = Kind("path", "a file", lambda text: Path(text) if text else None)
 LOG_LEVEL = Kind("choice", ", ".join(LOG_LEVELS), lambda text: LOG_LEVELS[LOG_LEVELS.index(text.upper())])
 GROUPS = Kind("list", f"names of groups, separated by commas, {GROUPS_MAX} at most", _group_names)
 GROUP_MAP = Kind("list", "group or group=Django group, separated by commas", _group_map)
+
+
+def variable(name: str, kind: Kind, default: str, doc: str, **details: Any) -> Any:
+    described = Variable(name, kind, default, doc, **details)
+    return field(metadata={"variable": described}, repr=not described.secret)

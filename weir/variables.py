@@ -1,24 +1,23 @@
 """Environment variables of Weir: name, type, unit, default, limits and meaning of each, as fields of one frozen dataclass.
 
 `weir.settings` reads them once per process. All other code uses the result, `settings.WEIR`. The table in docs/settings.md is generated from
-the fields. Does not contain: Django's own settings (`weir.settings`), types of values (`weir.variable_kinds`), broker settings (`brokerd/config/broker.py`).
+the fields. Does not contain: Django's own settings (`weir.settings`), logins (`weir.login_variables`), types of values (`weir.variable_kinds`), broker settings (`brokerd/config/broker.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from weir.login_variables import LoginSettings
 from weir.variable_kinds import (
     CLUSTER_COLOURS,
     FILE,
     FOLDER,
-    GROUP_MAP,
-    GROUPS,
     LOG_LEVEL,
     NICE_MAX,
     PRICE,
@@ -26,56 +25,37 @@ from weir.variable_kinds import (
     TAILS_MAX,
     TEXT,
     Kind,
+    Variable,
     addresses,
     choice,
     integer,
     memory,
-    provider_url,
-    scopes,
     text_list,
     url,
+    variable,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """`default`: as text, "" for none. `default_note` replaces it in the documentation if the default is computed."""
-
-    name: str
-    kind: Kind
-    default: str
-    doc: str
-    unit: str = ""
-    default_note: str = ""
-    secret: bool = False
-
 
 IN_LOCAL_CLUSTER = "as in local-cluster.json"
 
 
-def _variable(name: str, kind: Kind, default: str, doc: str, **details: Any) -> Any:
-    variable = Variable(name, kind, default, doc, **details)
-    return field(metadata={"variable": variable}, repr=not variable.secret)
-
-
 @dataclass(frozen=True, kw_only=True)
-class WeirSettings:
+class WeirSettings(LoginSettings):
     """Every environment variable that the control plane, the console and the worker read, in the order of the documentation."""
 
-    data_dir: Path = _variable(
+    data_dir: Path = variable(
         "WEIR_DATA_DIR",
         FOLDER,
         "data",
         "Data directory of the local cluster. `local-cluster.json` in it, which `manage.py up` writes, is the source of several defaults.",
     )
-    lake_dir: Path = _variable(
+    lake_dir: Path = variable(
         "WEIR_LAKE_DIR",
         FOLDER,
         "",
         "Archive jobs write here: Parquet files, and Iceberg tables unless WEIR_LAKE_WAREHOUSE is set.",
         default_note="`lake` in the data directory",
     )
-    lake_catalog: str = _variable(
+    lake_catalog: str = variable(
         "WEIR_LAKE_CATALOG",
         url("sqlite", "postgresql", "http", "https", form="postgresql://user:password@host:port/name"),
         "",
@@ -83,14 +63,14 @@ class WeirSettings:
         default_note="SQLite in WEIR_LAKE_DIR",
         secret=True,
     )
-    lake_warehouse: str = _variable(
+    lake_warehouse: str = variable(
         "WEIR_LAKE_WAREHOUSE",
         TEXT,
         "",
         "Where the files of the Iceberg tables are: a directory or s3://bucket/path.",
         default_note="WEIR_LAKE_DIR",
     )
-    lake_options: str = _variable(
+    lake_options: str = variable(
         "WEIR_LAKE_OPTIONS",
         TEXT,
         "",
@@ -98,7 +78,7 @@ class WeirSettings:
         default_note="none",
         secret=True,
     )
-    database_url: str = _variable(
+    database_url: str = variable(
         "WEIR_DATABASE_URL",
         url("postgres", "postgresql", form="postgres://user:password@host:port/name"),
         "",
@@ -106,7 +86,7 @@ class WeirSettings:
         default_note="SQLite in the data directory",
         secret=True,
     )
-    secret_key: str = _variable(
+    secret_key: str = variable(
         "WEIR_SECRET_KEY",
         TEXT,
         "",
@@ -114,35 +94,35 @@ class WeirSettings:
         default_note=IN_LOCAL_CLUSTER,
         secret=True,
     )
-    bootstrap: str = _variable(
+    bootstrap: str = variable(
         "WEIR_BOOTSTRAP",
         Kind("list", "host:port, separated by commas", addresses),
         "",
         "Brokers that the cluster monitor, the worker and archive jobs contact first.",
         default_note=IN_LOCAL_CLUSTER,
     )
-    zookeeper: str = _variable(
+    zookeeper: str = variable(
         "WEIR_ZOOKEEPER",
         TEXT,
         "",
         "ZooKeeper servers, as host:port separated by commas, with a chroot path if the cluster has one.",
         default_note=IN_LOCAL_CLUSTER,
     )
-    kafka_config: Path | None = _variable(
+    kafka_config: Path | None = variable(
         "WEIR_KAFKA_CONFIG",
         FILE,
         "",
         "client.properties for a secured listener of the brokers ([how-to](how-to/secure-a-cluster.md)).",
         default_note=f"{IN_LOCAL_CLUSTER}; else plaintext",
     )
-    kafka_listener: str = _variable(
+    kafka_listener: str = variable(
         "WEIR_KAFKA_LISTENER",
         Kind("string", "a listener name", str.upper),
         "",
         "Name of the listener to use, if several listeners have the protocol of WEIR_KAFKA_CONFIG.",
         default_note="the first listener with that protocol",
     )
-    schema_registry_url: str = _variable(
+    schema_registry_url: str = variable(
         "WEIR_SCHEMA_REGISTRY_URL",
         url("http", "https", form="https://[user:password@]host:port"),
         "",
@@ -150,14 +130,14 @@ class WeirSettings:
         default_note="none",
         secret=True,
     )
-    zookeeper_config: Path | None = _variable(
+    zookeeper_config: Path | None = variable(
         "WEIR_ZOOKEEPER_CONFIG",
         FILE,
         "",
         "Properties for a secured ZooKeeper: zookeeper.ssl.*, zookeeper.sasl.jaas.config.",
         default_note=f"{IN_LOCAL_CLUSTER}; else plaintext",
     )
-    celery_broker_url: str = _variable(
+    celery_broker_url: str = variable(
         "CELERY_BROKER_URL",
         TEXT,
         "",
@@ -165,7 +145,7 @@ class WeirSettings:
         default_note="a directory in the data directory",
         secret=True,
     )
-    channels_redis_url: str = _variable(
+    channels_redis_url: str = variable(
         "CHANNELS_REDIS_URL",
         TEXT,
         "",
@@ -173,82 +153,82 @@ class WeirSettings:
         default_note="memory of the web process",
         secret=True,
     )
-    beat: bool = _variable(
+    beat: bool = variable(
         "WEIR_BEAT",
         SWITCH,
         "on",
         "The worker also runs Celery's beat. `off` if beat runs elsewhere. Several workers may each run it: duplicate tasks have no effect.",
     )
-    monitor: bool = _variable(
+    monitor: bool = variable(
         "WEIR_MONITOR",
         SWITCH,
         "on",
         "The web process runs the cluster monitor. `off` if `manage.py monitor` runs it in its own process, which several web processes need.",
     )
-    spark_nice: int = _variable(
+    spark_nice: int = variable(
         "WEIR_SPARK_NICE",
         integer(0, NICE_MAX),
         "10",
         "CPU priority of Spark drivers, so that they do not slow brokers on the same machine. 0 on a dedicated machine.",
         unit="nice value",
     )
-    spark_master: str = _variable(
+    spark_master: str = variable(
         "WEIR_SPARK_MASTER",
         TEXT,
         "local[*]",
         "Spark master of the jobs: local, spark://host:port, yarn or k8s://… ([how-to](how-to/run-spark-jobs.md)).",
     )
-    spark_driver_memory: str = _variable(
+    spark_driver_memory: str = variable(
         "WEIR_SPARK_DRIVER_MEMORY",
         Kind("size", "a number with m or g", memory),
         "1g",
         "Memory of a Spark driver's JVM.",
     )
-    auto_recovery: bool = _variable(
+    auto_recovery: bool = variable(
         "WEIR_AUTO_RECOVERY",
         SWITCH,
         "off",
         "Damaged replicas that brokers report are deleted and fetched again automatically, if another replica is in sync.",
     )
-    price_disk: float | None = _variable(
+    price_disk: float | None = variable(
         "WEIR_PRICE_DISK_GB_MONTH",
         PRICE,
         "",
         "Price of brokers' disks per GB (10^9 bytes) and month, for cost estimates on the pages of topics. Replicas count each.",
         default_note="no estimate",
     )
-    price_remote: float | None = _variable(
+    price_remote: float | None = variable(
         "WEIR_PRICE_REMOTE_GB_MONTH",
         PRICE,
         "",
         "Price of the remote store of tiered storage per GB (10^9 bytes) and month. Requests and traffic are not estimated.",
         default_note="no estimate",
     )
-    price_currency: str = _variable(
+    price_currency: str = variable(
         "WEIR_PRICE_CURRENCY", TEXT, "USD", "Currency of the prices, shown beside the estimates."
     )
-    second_person: bool = _variable(
+    second_person: bool = variable(
         "WEIR_SECOND_PERSON",
         choice({"required": True, "off": False}),
         "required",
         "A proposal that overrides a safety refusal needs approval by another operator. `off` for a cluster with one operator "
         "([how-to](how-to/override-a-refusal.md)).",
     )
-    read_only: bool = _variable(
+    read_only: bool = variable(
         "WEIR_READ_ONLY",
         SWITCH,
         "off",
         "The console and the REST API refuse every change of the cluster, also those of operators, for example during a freeze. Moves, jobs and "
         "self-healing that run continue, and Kafka clients are not limited. `manage.py` commands work.",
     )
-    console_url: str = _variable(
+    console_url: str = variable(
         "WEIR_CONSOLE_URL",
         url("http", "https", form="https://host[:port]"),
         "",
         "Address of the console in the links of notifications ([how-to](how-to/notifications.md)). With https, cookies are sent over TLS only.",
         default_note=f"{IN_LOCAL_CLUSTER}; else no links",
     )
-    smtp_url: str = _variable(
+    smtp_url: str = variable(
         "WEIR_SMTP_URL",
         url("smtp", "smtps", "smtp+starttls", form="smtp://, smtps:// or smtp+starttls://[user:password@]host[:port]"),
         "",
@@ -256,134 +236,39 @@ class WeirSettings:
         default_note="none",
         secret=True,
     )
-    mail_from: str = _variable("WEIR_MAIL_FROM", TEXT, "weir@localhost", "Sender of notifications by e-mail.")
-    allowed_hosts: tuple[str, ...] = _variable(
+    mail_from: str = variable("WEIR_MAIL_FROM", TEXT, "weir@localhost", "Sender of notifications by e-mail.")
+    allowed_hosts: tuple[str, ...] = variable(
         "WEIR_ALLOWED_HOSTS",
         text_list(r"\S+", "host names"),
         "127.0.0.1,localhost,[::1],testserver",
         "Host names of the console (Django's ALLOWED_HOSTS).",
     )
-    trusted_origins: tuple[str, ...] = _variable(
+    trusted_origins: tuple[str, ...] = variable(
         "WEIR_TRUSTED_ORIGINS",
         text_list(r"https?://\S+", "https://host[:port]"),
         "",
         "Origins of forms, if a proxy in front of the console ends TLS (Django's CSRF_TRUSTED_ORIGINS).",
     )
-    password_login: bool = _variable(
-        "WEIR_PASSWORD_LOGIN",
-        SWITCH,
-        "on",
-        "Users log in to the console and to /admin/ with passwords that Weir stores. `off`: only through the directory, and sessions of local "
-        "users end ([how-to](how-to/log-in-with-oidc.md)).",
-    )
-    oidc_issuer: str = _variable(
-        "WEIR_OIDC_ISSUER",
-        Kind("URL", "https://host/path, or http:// on this machine", provider_url),
-        "",
-        "Issuer of the OpenID Connect provider, exactly as in its discovery document. Users of the console log in there "
-        "([how-to](how-to/log-in-with-oidc.md)).",
-        default_note="no OpenID Connect",
-    )
-    oidc_name: str = _variable(
-        "WEIR_OIDC_NAME", TEXT, "OpenID Connect", "Name of the provider on the button of the login page."
-    )
-    oidc_client_id: str = _variable("WEIR_OIDC_CLIENT_ID", TEXT, "weir", "Client ID of the console at the provider.")
-    oidc_client_secret: str = _variable(
-        "WEIR_OIDC_CLIENT_SECRET",
-        TEXT,
-        "",
-        "Client secret of the console at the provider.",
-        default_note="a public client, protected by PKCE alone",
-        secret=True,
-    )
-    oidc_scopes: str = _variable(
-        "WEIR_OIDC_SCOPES",
-        Kind("string", "scopes separated by spaces, with openid", scopes),
-        "openid profile email",
-        "Scopes that the console requests. Some providers send groups only for a further scope, for example `groups`.",
-    )
-    oidc_username_claim: str = _variable(
-        "WEIR_OIDC_USERNAME_CLAIM",
-        TEXT,
-        "preferred_username",
-        "Claim with the name of a new user. Later logins find the user by the claim `sub`.",
-    )
-    oidc_groups_claim: str = _variable(
-        "WEIR_OIDC_GROUPS_CLAIM",
-        TEXT,
-        "groups",
-        "Claim with the groups of the user. Dots name a claim inside of objects: `realm_access.roles`.",
-    )
-    login_groups: tuple[tuple[str, str], ...] = _variable(
-        "WEIR_LOGIN_GROUPS",
-        GROUP_MAP,
-        "",
-        "Groups of the directory that are also groups of console users, for role bindings: `payments`, or `g-123=payments`. Created if missing.",
-        default_note="none",
-    )
-    login_viewer_groups: tuple[str, ...] = _variable(
-        "WEIR_LOGIN_VIEWER_GROUPS",
-        GROUPS,
-        "",
-        "Groups of the directory whose members may see the console. `*`: every user of the directory.",
-        default_note="none",
-    )
-    login_operator_groups: tuple[str, ...] = _variable(
-        "WEIR_LOGIN_OPERATOR_GROUPS",
-        GROUPS,
-        "",
-        "Groups of the directory whose members are operators of the whole cluster (`is_staff`).",
-        default_note="none",
-    )
-    login_admin_groups: tuple[str, ...] = _variable(
-        "WEIR_LOGIN_ADMIN_GROUPS",
-        GROUPS,
-        "",
-        "Groups of the directory whose members are administrators (`is_staff` and `is_superuser`).",
-        default_note="none",
-    )
-    login_link_users: bool = _variable(
-        "WEIR_LOGIN_LINK_USERS",
-        SWITCH,
-        "off",
-        "The first login through the directory takes over the local user of the same name, with its tokens and role bindings. Never an administrator. "
-        "Only for the time of the change from passwords.",
-    )
-    login_session_minutes: int = _variable(
-        "WEIR_LOGIN_SESSION_MINUTES",
-        integer(2, 1440),
-        "60",
-        "A session of a user of the directory ends this time after the directory has last confirmed the user. From the half of the time on, pages "
-        "renew it through OpenID Connect without a question.",
-        unit="minutes",
-    )
-    login_token_days: int = _variable(
-        "WEIR_LOGIN_TOKEN_DAYS",
-        integer(1, 365),
-        "30",
-        "API tokens of a user of the directory are refused this time after the last login.",
-        unit="days",
-    )
-    cluster_colour: str = _variable(
+    cluster_colour: str = variable(
         "WEIR_CLUSTER_COLOUR",
         choice({c: c for c in CLUSTER_COLOURS}),
         "none",
         "Colour of the top bar, so that nobody takes one cluster for another. `red` is meant for production.",
     )
-    tails_per_user: int = _variable(
+    tails_per_user: int = variable(
         "WEIR_TAILS_PER_USER",
         integer(1, TAILS_MAX),
         "3",
         "Live tails of one user at the same time, in one web process ([how-to](how-to/find-a-message.md)).",
     )
-    tails_max: int = _variable(
+    tails_max: int = variable(
         "WEIR_TAILS_MAX",
         integer(1, TAILS_MAX),
         "20",
         "Live tails of all users at the same time, in one web process. Each needs a thread and connections to the leaders of its topic.",
     )
-    log_level: str = _variable("WEIR_LOG_LEVEL", LOG_LEVEL, "INFO", "Lowest level of logged messages.")
-    debug: bool = _variable("WEIR_DEBUG", SWITCH, "off", "Django's DEBUG. Never in production: error pages show code.")
+    log_level: str = variable("WEIR_LOG_LEVEL", LOG_LEVEL, "INFO", "Lowest level of logged messages.")
+    debug: bool = variable("WEIR_DEBUG", SWITCH, "off", "Django's DEBUG. Never in production: error pages show code.")
 
 
 INTERNAL = {
@@ -395,8 +280,9 @@ INTERNAL = {
 
 
 def variables() -> dict[str, Variable]:
-    """The variable of each field of WeirSettings, in order."""
-    return {f.name: f.metadata["variable"] for f in fields(WeirSettings)}
+    """The variable of each field of WeirSettings, in order; those of logins at the end."""
+    logins = {f.name for f in fields(LoginSettings)}
+    return {f.name: f.metadata["variable"] for f in sorted(fields(WeirSettings), key=lambda f: f.name in logins)}
 
 
 def read(environ: Mapping[str, str], defaults: Mapping[str, str]) -> WeirSettings:
@@ -406,14 +292,14 @@ def read(environ: Mapping[str, str], defaults: Mapping[str, str]) -> WeirSetting
     """
     values: dict[str, Any] = {}
     errors = []
-    for name, variable in variables().items():
-        text = environ.get(variable.name, "") or defaults.get(name, "") or variable.default
+    for name, known in variables().items():
+        text = environ.get(known.name, "") or defaults.get(name, "") or known.default
         try:
-            values[name] = variable.kind.parse(text)
+            values[name] = known.kind.parse(text)
         except ValueError:
-            shown = "a value that is not shown here" if variable.secret else repr(text)
-            unit = f" ({variable.unit})" if variable.unit else ""
-            errors.append(f"{variable.name} is {shown}; allowed: {variable.kind.allowed}{unit}")
+            shown = "a value that is not shown here" if known.secret else repr(text)
+            unit = f" ({known.unit})" if known.unit else ""
+            errors.append(f"{known.name} is {shown}; allowed: {known.kind.allowed}{unit}")
     if errors:
         raise ImproperlyConfigured("\n".join(errors))
     return WeirSettings(**values)

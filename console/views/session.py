@@ -1,17 +1,29 @@
-"""Login, logout and the choice of the theme."""
+"""Login with a password, logout, renewal of a session, and the choice of the theme."""
 
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
-from django.views.decorators.http import require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
 
-from console.views import shell
+from console.session_renewal import RENEW_AT
+from console.views import oidc, shell
+from console.views.directory_sessions import end_session, limit_session, local_address, postpone, refused_page
+from controlplane.domain.external_login import LoginRefused, LoginSource
 from controlplane.domain.text import duration_text
-from controlplane.services import logins
+from controlplane.services import directory, logins
+
+LDAP_BACKEND = "controlplane.services.login_backends.LdapUsers"
+
+
+def _accepts_passwords() -> bool:
+    """Whether the login page has a form: for passwords of local users, or for those of an LDAP directory."""
+    return settings.WEIR.password_login or bool(settings.WEIR.ldap_url)
 
 
 class SignIn(LoginView):
@@ -23,7 +35,7 @@ class SignIn(LoginView):
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """After several failed logins the next attempt must wait; until then the password is not checked."""
-        if not settings.WEIR.password_login:
+        if not _accepts_passwords():
             return render(request, self.template_name, self._choices(request.POST.get("next", "")), status=403)
         name, address = request.POST.get("username", ""), request.META.get("REMOTE_ADDR", "")
         if (wait := logins.wait_s(name, address)) > 0:
@@ -31,8 +43,17 @@ class SignIn(LoginView):
             response = render(request, self.template_name, context, status=429)
             response.headers["Retry-After"] = str(int(wait) + 1)
             return response
-        response = super().post(request, *args, **kwargs)  # type: ignore[arg-type]
-        (logins.succeeded if request.user.is_authenticated else logins.failed)(name, address)
+        try:
+            response = super().post(request, *args, **kwargs)  # type: ignore[arg-type]
+        except LoginRefused as refusal:
+            return refused_page(request, refusal, LoginSource.LDAP)
+        if not request.user.is_authenticated:
+            logins.failed(name, address)
+        elif request.session.get(BACKEND_SESSION_KEY) == LDAP_BACKEND:
+            logins.succeeded(name, address, request.user.get_username(), LoginSource.LDAP)
+            limit_session(request)
+        else:
+            logins.succeeded(name, address, request.user.get_username(), LoginSource.PASSWORD)
         return response
 
     def get_context_data(self, **kwargs: object) -> dict[str, object]:
@@ -43,7 +64,8 @@ class SignIn(LoginView):
         return {
             "theme": shell.theme(self.request),
             "next": following,
-            "passwords": settings.WEIR.password_login,
+            "passwords": _accepts_passwords(),
+            "directory": bool(settings.WEIR.ldap_url),
             "oidc": settings.WEIR.oidc_name if settings.WEIR.oidc_issuer else "",
             "oidc_query": urlencode({"next": following} if following else {}),
             "ended": self.request.GET.get("ended") == "1",
@@ -57,6 +79,32 @@ class SignOut(LogoutView):
         if request.user.is_authenticated:
             logins.logged_out(request.user.get_username())
         return super().post(request, *args, **kwargs)  # type: ignore[arg-type]
+
+
+@never_cache
+@require_GET
+def renew(request: HttpRequest) -> HttpResponse:
+    """Let the directory confirm the user again: LDAP here, OpenID Connect through the browser without a page of the provider. If it does not answer, the
+    session continues until its end."""
+    following = local_address(request, request.GET.get("next", ""))
+    if RENEW_AT not in request.session or not request.user.is_authenticated:
+        return HttpResponseRedirect(following)
+    try:
+        if request.session.get(BACKEND_SESSION_KEY) != LDAP_BACKEND:
+            elsewhere = oidc.other_address(request)
+            return (
+                HttpResponseRedirect(following)
+                if elsewhere
+                else oidc.provider_redirect(request, following, silent=True)
+            )
+        ended = directory.confirmed(request.user)
+    except LoginRefused:
+        postpone(request)
+        return HttpResponseRedirect(following)
+    if ended:
+        return end_session(request, following, ended)
+    limit_session(request)
+    return HttpResponseRedirect(following)
 
 
 @require_POST

@@ -30,6 +30,8 @@ class LoginSource(StrEnum):
 class LoginRefusal(StrEnum):
     UNREACHABLE = "unreachable"
     BAD_ANSWER = "bad_answer"
+    BAD_DIRECTORY = "bad_directory"
+    ATTRIBUTE_MISSING = "attribute_missing"
     REFUSED_BY_PROVIDER = "refused_by_provider"
     WRONG_STATE = "wrong_state"
     INVALID_TOKEN = "invalid_token"
@@ -46,6 +48,10 @@ REFUSALS: dict[LoginRefusal, str] = {
     "with an emergency account.",
     LoginRefusal.BAD_ANSWER: "The login provider {provider} sent an answer that cannot be used: {cause}. An administrator must compare the OpenID Connect "
     "settings of Weir with those of the provider.",
+    LoginRefusal.BAD_DIRECTORY: "The directory {provider} sent an answer that cannot be used: {cause}. An administrator must compare the LDAP settings of "
+    "Weir with those of the directory.",
+    LoginRefusal.ATTRIBUTE_MISSING: "The entry {dn} of the directory has no attribute {attribute}, or Weir may not read it. WEIR_LDAP_USER_ATTRIBUTE can name "
+    "another one.",
     LoginRefusal.REFUSED_BY_PROVIDER: "The login provider {provider} refused the login: {cause}.",
     LoginRefusal.WRONG_STATE: "This login was not started in this browser, or was started more than an hour ago. Start again.",
     LoginRefusal.INVALID_TOKEN: "The ID token of the login provider {provider} is not valid: {cause}. Start again. If it happens again, an "

@@ -10,9 +10,22 @@ from typing import Any
 from django.contrib.auth.backends import ModelBackend
 from django.http import HttpRequest
 
+from controlplane.clients import ldap
+from controlplane.services import external_logins
+
 
 class OidcUsers(ModelBackend):
     """Sessions and permissions of users whom the provider of OpenID Connect has authenticated. Checks no password (`console.views.oidc` logs in)."""
 
     def authenticate(self, request: HttpRequest | None, *args: Any, **kwargs: Any) -> None:
         return None
+
+
+class LdapUsers(ModelBackend):
+    """Users of an LDAP directory. Raises LoginRefused for a right password without a permitted group, and for a directory that does not answer."""
+
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+    ) -> Any:
+        found = ldap.authenticated(username or "", password or "")
+        return None if found is None else external_logins.user_of(found)

@@ -51,8 +51,9 @@ def failed(name: str, address: str) -> None:
     log.warning("login failed: user=%r address=%s", key, address)
 
 
-def succeeded(name: str, address: str) -> None:
-    external_logins.record_login(_key(name), LoginSource.PASSWORD, _place(address))
+def succeeded(name: str, address: str, user: str, source: LoginSource) -> None:
+    """`name` as entered, of the user `user`."""
+    external_logins.record_login(user, source, _place(address))
     LoginFailure.objects.filter(name=_key(name), address=_place(address)).delete()
 
 

@@ -18,10 +18,10 @@ def answer(path: str = "/topics/?q=a", *, renew_at: float | None = 0.0, method: 
 
 
 def test_a_page_is_sent_there_when_it_is_due() -> None:
-    assert answer().headers["Location"] == "/login/oidc/renew/?next=%2Ftopics%2F%3Fq%3Da"
+    assert answer().headers["Location"] == "/login/renew/?next=%2Ftopics%2F%3Fq%3Da"
     assert answer(**{"Sec-Fetch-Mode": "navigate"}).status_code == 302
     boosted = answer(**{"HX-Request": "true", "HX-Boosted": "true"})
-    assert (boosted.status_code, boosted.headers["HX-Redirect"][:18]) == (204, "/login/oidc/renew/")
+    assert (boosted.status_code, boosted.headers["HX-Redirect"][:13]) == (204, "/login/renew/")
 
 
 @pytest.mark.parametrize("path", EXEMPT)

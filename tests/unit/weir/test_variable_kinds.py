@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.variable_kinds import GROUP_MAP, GROUPS, GROUPS_MAX, provider_url, scopes
+from weir.variable_kinds import GROUP_MAP, GROUPS, GROUPS_MAX, directory_url, filter_with, provider_url, scopes
 
 
 def test_a_map_of_groups() -> None:
@@ -37,3 +37,20 @@ def test_scopes_have_openid() -> None:
     assert scopes("openid groups") == "openid groups"
     with pytest.raises(ValueError):
         scopes("profile openid2")
+
+
+def test_a_directory_elsewhere_needs_tls() -> None:
+    for text in ("", "ldaps://ldap.example", "ldap+starttls://ldap.example:1389", "ldap://127.0.0.1:389"):
+        assert directory_url(text) == text
+    for text in ("ldap://ldap.example", "ldaps://", "https://ldap.example"):
+        with pytest.raises(ValueError):
+            directory_url(text)
+
+
+def test_a_filter_has_brackets_and_one_of_its_placeholders() -> None:
+    kind = filter_with("dn", "user")
+    for text in ("(member={dn})", "(&(a=b)(memberUid={user}))"):
+        assert kind.parse(text) == text
+    for text in ("(member=x)", "member={dn}", "(member={name})"):
+        with pytest.raises(ValueError):
+            kind.parse(text)

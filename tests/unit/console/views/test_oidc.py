@@ -264,7 +264,7 @@ def test_a_session_ends_at_a_fixed_time_and_is_renewed_without_a_question_before
     assert timedelta(minutes=59) < client.session.get_expiry_date() - timezone.now() <= timedelta(minutes=60)
     due(client)
     answer = client.get("/topics/?q=b")
-    assert answer.headers["Location"] == "/login/oidc/renew/?next=%2Ftopics%2F%3Fq%3Db"
+    assert answer.headers["Location"] == "/login/renew/?next=%2Ftopics%2F%3Fq%3Db"
     address = client.get(answer.headers["Location"]).headers["Location"]
     assert SILENT in address and address.startswith(idp.url)
     answer = callback(client, idp.log_in(address.replace(SILENT, ""), "s-1"))
@@ -305,18 +305,18 @@ def test_a_boosted_link_makes_the_browser_go_to_the_provider(client: Client, idp
     log_in(client, idp)
     due(client)
     answer = client.get("/topics/", headers={"HX-Request": "true", "HX-Boosted": "true"})
-    assert answer.headers["HX-Redirect"] == "/login/oidc/renew/?next=%2Ftopics%2F"
+    assert answer.headers["HX-Redirect"] == "/login/renew/?next=%2Ftopics%2F"
 
 
 def test_a_renewal_without_a_session_at_the_provider_ends_the_session(client: Client, idp: Provider) -> None:
     log_in(client, idp)
     key = client.session.session_key
     due(client)
-    back = idp.log_in(client.get("/login/oidc/renew/?next=/topics/").headers["Location"], "s-1")
+    back = idp.log_in(client.get("/login/renew/?next=/topics/").headers["Location"], "s-1")
     assert query_of(back)["error"] == "login_required"
     answer = callback(client, back)
     assert answer.headers["Location"] == "/login/?next=%2Ftopics%2F&ended=1"
-    assert "session at the login provider has ended" in client.get(answer.headers["Location"]).content.decode()
+    assert "no longer confirms your session" in client.get(answer.headers["Location"]).content.decode()
     assert not signed_in(key)
     assert "has no session" in Change.objects.get(verb="session.logout").detail
 
@@ -328,7 +328,7 @@ def test_a_renewal_that_does_not_reach_the_provider_keeps_the_session(
     due(client)
     end = client.session.get_expiry_date()
     use(settings, "http://127.0.0.1:9")
-    assert client.get("/login/oidc/renew/?next=/topics/").headers["Location"] == "/topics/"
+    assert client.get("/login/renew/?next=/topics/").headers["Location"] == "/topics/"
     assert client.get("/topics/").status_code == 200 and client.session.get_expiry_date() == end
 
 

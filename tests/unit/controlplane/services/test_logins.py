@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.clients import logins as delays
+from controlplane.domain.external_login import LoginSource
 from controlplane.models import LoginFailure
 from controlplane.services import logins
 
@@ -21,7 +22,7 @@ def test_a_name_waits_at_one_address_after_some_failures() -> None:
     logins.failed("ann", "10.0.0.1")
     assert 0 < logins.wait_s("ann", "10.0.0.1") <= 1
     assert logins.wait_s("ann", "10.0.0.2") == logins.wait_s("bob", "10.0.0.1") == 0
-    logins.succeeded("ann", "10.0.0.1")
+    logins.succeeded("ann", "10.0.0.1", "ann", LoginSource.PASSWORD)
     assert logins.wait_s("ann", "10.0.0.1") == 0
 
 

@@ -1,0 +1,74 @@
+"""Sessions of users of a directory, whatever its protocol: their end, and the page of a refused login.
+
+Invariants: a session ends at a fixed time after the directory last confirmed the user, whatever its activity (`session.set_expiry`). A directory that
+does not answer ends no session before that time. Does not contain: the login itself (`console.views.session`, `console.views.oidc`).
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.translation import gettext
+
+from console.session_renewal import RENEW_AT
+from console.views import shell
+from controlplane.domain.external_login import REFUSALS, LoginRefusal, LoginRefused, LoginSource
+from controlplane.services import external_logins
+
+RETRY_SECONDS = 60
+"""Pause after a renewal that could not reach the directory. The session continues until its end."""
+STATUS = {
+    LoginRefusal.UNREACHABLE: 503,
+    LoginRefusal.BAD_ANSWER: 502,
+    LoginRefusal.BAD_DIRECTORY: 502,
+    LoginRefusal.ATTRIBUTE_MISSING: 502,
+    LoginRefusal.INVALID_TOKEN: 502,
+    LoginRefusal.CLAIM_MISSING: 502,
+    LoginRefusal.TOO_MANY_GROUPS: 502,
+    LoginRefusal.WRONG_STATE: 400,
+}
+"""All other refusals: 403."""
+
+
+def limit_session(request: HttpRequest) -> None:
+    """The end of a session whose user the directory has just confirmed, and the time of its renewal."""
+    minutes = settings.WEIR.login_session_minutes
+    request.session.set_expiry(timezone.now() + timedelta(minutes=minutes))
+    request.session[RENEW_AT] = time.time() + minutes * 30
+
+
+def postpone(request: HttpRequest) -> None:
+    request.session[RENEW_AT] = time.time() + RETRY_SECONDS
+
+
+def end_session(request: HttpRequest, following: str, reason: str) -> HttpResponse:
+    """The directory no longer confirms the user: the session of the console ends, too."""
+    if request.user.is_authenticated:
+        external_logins.record_logout(request.user.get_username(), reason=reason)
+        logout(request)
+    return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': following, 'ended': '1'})}")
+
+
+def refused_page(request: HttpRequest, refusal: LoginRefused, source: LoginSource) -> HttpResponse:
+    """The page of a refused login, which says what would help."""
+    if refusal.user:
+        address = request.META.get("REMOTE_ADDR", "")
+        external_logins.record_failure(refusal.user, source, address, str(refusal))
+    reason = gettext(REFUSALS[refusal.refusal]).format(**refusal.values)
+    context = {"theme": shell.theme(request), "reason": reason}
+    status = STATUS.get(refusal.refusal, 403)
+    return shell.add_security_headers(render(request, "console/login_refused.html", context, status=status))
+
+
+def local_address(request: HttpRequest, address: str) -> str:
+    """`address` if it is a page of this console, else the overview."""
+    safe = url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()}, require_https=False)
+    return address if address and safe else reverse("overview")

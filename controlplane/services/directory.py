@@ -1,0 +1,25 @@
+"""Renewal of the session of a user of an LDAP directory: the directory is asked again whether the user exists, and in which groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.clients import ldap
+from controlplane.domain.external_login import LoginRefused
+from controlplane.models import ExternalIdentity
+from controlplane.services import external_logins
+
+REMOVED = "The directory has no entry of the user any more."
+
+
+def confirmed(user: Any) -> str:
+    """Refresh the rights of this user. Returns why the session must end; empty: it continues. Raises LoginRefused if the directory does not answer."""
+    identity = ExternalIdentity.objects.filter(user=user).first()
+    found = ldap.found(user.get_username())
+    if found is None or identity is None or identity.subject != found.subject:
+        return REMOVED
+    try:
+        external_logins.user_of(found)
+    except LoginRefused as refusal:
+        return str(refusal)
+    return ""
