@@ -60,7 +60,7 @@ class DocumentForm(WeirForm):
         label=gettext_lazy("Document"),
         required=False,
         widget=text_area(16),
-        help_text=gettext_lazy("YAML or JSON with topics, acls, quotas and routes, for example from an export."),
+        help_text=gettext_lazy("YAML or JSON with topics, acls, quotas, routes and more, for example an export."),
     )
     file = forms.FileField(
         label=gettext_lazy("Or a file"),
@@ -211,6 +211,7 @@ def apply(request: HttpRequest, plan_id: int) -> HttpResponse:
                 request.POST.get("digest", ""),
                 actor=actor(request),
                 comment=form.cleaned_data["comment"],
+                is_administrator=bool(getattr(request.user, "is_superuser", False)),
             )
         except Rejected as error:
             form.refuse(error)

@@ -40,7 +40,9 @@ DIFFERENCE = serializers.shape(selectors.DocumentDifferenceRow)
 
 
 class DocumentCompare(drf.Serializer[Any]):
-    document = drf.JSONField(help_text="version, owner, topics, acls, quotas, routes (docs/apply.md).")
+    document = drf.JSONField(
+        help_text="version, owner, topics, acls, quotas, routes, users, broker_configs, role_bindings (docs/apply.md)."
+    )
     prune = drf.BooleanField(
         default=False, help_text="Delete resources that the owner manages and the document does not have."
     )
@@ -88,7 +90,10 @@ class DocumentPlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         """Carry out the steps that are not done. Refused, with the difference, if a resource changed since the plan was made."""
         self.get_object()
         given = self.body(DocumentPlanApply)
-        services.apply_plan(plan_id, given["digest"], actor=self.actor, comment=given["comment"])
+        administrator = bool(getattr(request.user, "is_superuser", False))
+        services.apply_plan(
+            plan_id, given["digest"], actor=self.actor, comment=given["comment"], is_administrator=administrator
+        )
         return self.row()
 
     @extend_schema(responses={200: DIFFERENCE})
@@ -132,5 +137,5 @@ class ClusterDocumentView(InputMixin):
         operation_id="cluster_document_retrieve", parameters=[ExportQuery], responses={200: OpenApiTypes.OBJECT}
     )
     def get(self, request: Request) -> Response:
-        """The present topics, ACLs, quotas and routes as a document."""
+        """The present topics, ACLs, quotas, routes, users, broker configs and role bindings as a document, without secrets."""
         return Response(selectors.export(**self.query(ExportQuery)))

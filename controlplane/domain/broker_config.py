@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from brokerd.cluster.cordons import CORDONED, LEADERSHIP
+
 
 class BrokerConfigSource(StrEnum):
     """Where a value comes from, the strongest first."""
@@ -27,6 +29,11 @@ class BrokerConfigUnit(StrEnum):
     NONE = ""
 
 
+OTHER_ACTIONS = {
+    CORDONED: "Use Cordon or Uncordon on the page of the broker.",
+    LEADERSHIP: "Use Demote or Restore leadership on the page of the broker.",
+}
+"""Dynamic settings that are changed by an action of their own, and how."""
 _UNITS = (
     (".ms", BrokerConfigUnit.MILLISECONDS),
     (".seconds", BrokerConfigUnit.SECONDS),

@@ -1,11 +1,13 @@
-"""A cluster document: topics, ACLs, quotas and routes as one declarative object. Reads it, with all its faults at once.
+"""A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. Reads it, with all its faults
+at once.
 
-Invariants: `parse` either returns a document whose resources are well-formed and named once each, or every fault with its path. A config or limit
+Invariants: a document has no secret: of a user it has the name and the mechanisms, and a password is a fault. `parse` either returns a document whose resources are well-formed and named once each, or every fault with its path. A config or limit
 that a document does not name stays as it is; null removes it. Does not contain: the present state (`document_plan`), text (`weir_common.document_text`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,8 +18,11 @@ from brokerd.cluster.configs import topic_config_problem
 from brokerd.cluster.model import INTERNAL_TOPICS, topic_name_problem
 from brokerd.cluster.quota_entities import entity_key, entity_problem, value_problem
 from brokerd.cluster.routes import InvalidRoute, RouteStart, route_of
+from controlplane.domain import scram_users
 from controlplane.domain.access import ACL_FIELDS, AclOperation, AclPattern, AclPermission, AclResource, acl_key
+from controlplane.domain.errors import Rejected
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
+from controlplane.domain.roles import check_grant
 
 VERSION = 1
 OWNER_LENGTH_MAX = 100
@@ -35,6 +40,9 @@ class ResourceKind(StrEnum):
     ACL = "acl"
     QUOTA = "quota"
     ROUTE = "route"
+    USER = "user"
+    BROKER_CONFIG = "broker_config"
+    ROLE_BINDING = "role_binding"
 
 
 SECTIONS = {
@@ -42,6 +50,9 @@ SECTIONS = {
     "acls": ResourceKind.ACL,
     "quotas": ResourceKind.QUOTA,
     "routes": ResourceKind.ROUTE,
+    "users": ResourceKind.USER,
+    "broker_configs": ResourceKind.BROKER_CONFIG,
+    "role_bindings": ResourceKind.ROLE_BINDING,
 }
 """{list of a document: the kind of its resources}"""
 FIELDS = ("version", "owner", *SECTIONS)
@@ -74,7 +85,8 @@ class InvalidDocument(ValueError):
 
 
 ResourceId = tuple[ResourceKind, str]
-"""(kind, key). The key is the name of a topic or route, the fields of an ACL, the entity of a quota."""
+"""(kind, key). The key is the name of a topic, route or user, the fields of an ACL or role binding, the entity of a quota, the ID of a broker or
+ALL_BROKERS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,13 @@ _ACL_WORDS: dict[str, type[StrEnum]] = {
 }
 _ACL_DEFAULTS = {"pattern_type": AclPattern.LITERAL.value, "host": "*"}
 TOPIC_FIELDS = ("name", "partitions", "replication_factor", "configs")
+USER_FIELDS = ("name", "mechanisms")
+BROKER_FIELDS = ("broker", "configs")
+ALL_BROKERS = "all"
+"""The broker of configs that hold for every broker without a value of its own."""
+BINDING_FIELDS = ("user", "group", "role", "resource_type", "pattern_type", "resource_name")
+SECRETS = ("password", "salt", "salted_password", "stored_key", "server_key", "iterations")
+"""Fields of a credential that a document must not have."""
 ROUTE_FIELDS = ("name", "source", "start", "enabled", "owner", "description", "bindings")
 
 
@@ -215,15 +234,20 @@ def _topic(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
         "partitions": faults.number(path, value, "partitions", TOPIC_PARTITIONS_MAX),
         "replication_factor": faults.number(path, value, "replication_factor", REPLICAS_MAX),
     }
+    wanted["configs"] = _configs(value, path, faults)
+    for config, text in wanted["configs"].items():
+        if text is not None and (problem := topic_config_problem(config, text)) is not None:
+            faults.invalid(f"{path}.configs.{config}", problem)
+    return None if name is None else DocumentResource(ResourceKind.TOPIC, name, wanted, path)
+
+
+def _configs(value: Mapping[str, Any], path: str, faults: _Faults) -> dict[str, str | None]:
+    """The configs of a topic or broker by name. None removes the config."""
     configs = value.get("configs") or {}
     if not isinstance(configs, Mapping):
         faults.invalid(f"{path}.configs", "An object of names and values is needed.")
-        configs = {}
-    for config, given in configs.items():
-        if given is not None and (problem := topic_config_problem(str(config), config_text(given))) is not None:
-            faults.invalid(f"{path}.configs.{config}", problem)
-    wanted["configs"] = {str(k): None if v is None else config_text(v) for k, v in configs.items()}
-    return None if name is None else DocumentResource(ResourceKind.TOPIC, name, wanted, path)
+        return {}
+    return {str(k): None if v is None else config_text(v) for k, v in configs.items()}
 
 
 def _acl(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
@@ -292,9 +316,74 @@ def _route(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
     return DocumentResource(ResourceKind.ROUTE, name, wanted, path)
 
 
+def _user(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+    for secret in SECRETS:
+        if secret in value:
+            faults.invalid(
+                f"{path}.{secret}",
+                "A document has no secrets: of a user it has the name and the mechanisms only. Remove this field, and create the user or change its "
+                "password with `weir users create`, `weir users update` or in the console.",
+            )
+    faults.unknown(path, {n: v for n, v in value.items() if n not in SECRETS}, USER_FIELDS)
+    name = faults.text(path, value, "name")
+    if name is not None and (problem := scram_users.name_problem(name)) is not None:
+        faults.invalid(f"{path}.name", problem)
+    mechanisms = value.get("mechanisms")
+    if mechanisms is not None and (
+        not isinstance(mechanisms, list)
+        or not all(isinstance(m, str) for m in mechanisms)
+        or scram_users.mechanisms_problem(mechanisms) is not None
+    ):
+        faults.invalid(f"{path}.mechanisms", f"A list of mechanisms is needed: {', '.join(scram_users.MECHANISMS)}.")
+        return None
+    wanted = {"mechanisms": None if mechanisms is None else sorted(set(mechanisms))}
+    return None if name is None else DocumentResource(ResourceKind.USER, name, wanted, path)
+
+
+def _broker_config(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+    faults.unknown(path, value, BROKER_FIELDS)
+    broker = value.get("broker")
+    if broker is None:
+        detail = f"This field is required: the ID of a broker, or {ALL_BROKERS}."
+        faults.add(f"{path}.broker", DocumentFault.REQUIRED, detail)
+        return None
+    if broker != ALL_BROKERS and (not isinstance(broker, int) or isinstance(broker, bool) or broker < 0):
+        faults.invalid(f"{path}.broker", f"The ID of a broker or {ALL_BROKERS} is needed, not {broker!r}.")
+        return None
+    return DocumentResource(ResourceKind.BROKER_CONFIG, str(broker), {"configs": _configs(value, path, faults)}, path)
+
+
+def _role_binding(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+    faults.unknown(path, value, BINDING_FIELDS)
+    fields = {"user": "", "group": "", "pattern_type": AclPattern.LITERAL.value}
+    fields |= {f: value[f] for f in BINDING_FIELDS if f in value}
+    texts = {f: faults.text(path, fields, f) for f in BINDING_FIELDS if f not in ("user", "group")}
+    for holder in ("user", "group"):
+        if not isinstance(fields[holder], str):
+            faults.invalid(f"{path}.{holder}", "A text is needed.")
+            return None
+    if bool(fields["user"]) == bool(fields["group"]):
+        faults.add(f"{path}.user", DocumentFault.REQUIRED, "Name a user or a group of users, and not both.")
+    if None in texts.values():
+        return None
+    try:
+        check_grant(*(texts[f] or "" for f in ("role", "resource_type", "pattern_type", "resource_name")))
+    except Rejected as e:
+        faults.invalid(f"{path}.{e.field}", e.reason)
+    return DocumentResource(ResourceKind.ROLE_BINDING, binding_key(fields), fields, path)
+
+
+def binding_key(fields: Mapping[str, str]) -> str:
+    """The key of a role binding: its fields as a JSON list, because a name may have any character."""
+    return json.dumps([fields[f] for f in BINDING_FIELDS], ensure_ascii=False)
+
+
 _READERS: dict[ResourceKind, Callable[[Mapping[str, Any], str, _Faults], DocumentResource | None]] = {
     ResourceKind.TOPIC: _topic,
     ResourceKind.ACL: _acl,
     ResourceKind.QUOTA: _quota,
     ResourceKind.ROUTE: _route,
+    ResourceKind.USER: _user,
+    ResourceKind.BROKER_CONFIG: _broker_config,
+    ResourceKind.ROLE_BINDING: _role_binding,
 }

@@ -150,7 +150,8 @@ def _step(
         return [] if empty else [DocumentStep(*resource.id, StepAction.CREATE, None, wanted, changes)]
     if changes:
         return [DocumentStep(*resource.id, StepAction.ALTER, before, wanted, changes)]
-    if present.owners.get(resource.id, "") != document.owner and (document.owner or take_over):
+    owned = resource.kind is not ResourceKind.BROKER_CONFIG
+    if owned and present.owners.get(resource.id, "") != document.owner and (document.owner or take_over):
         return [DocumentStep(*resource.id, StepAction.MANAGE, before, wanted, [])]
     return []
 
@@ -165,7 +166,12 @@ def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> li
             found += _changed("configs", had.get("configs") or {}, wanted["configs"])
         case ResourceKind.QUOTA:
             found = _changed("limits", had.get("limits") or {}, wanted["limits"])
-        case ResourceKind.ACL:
+        case ResourceKind.BROKER_CONFIG:
+            found = _changed("configs", had.get("configs") or {}, wanted["configs"])
+        case ResourceKind.USER:
+            present = had.get("mechanisms")
+            found = [FieldChange(f, present, v) for f, v in wanted.items() if v not in (None, present)]
+        case ResourceKind.ACL | ResourceKind.ROLE_BINDING:
             found = [] if before is not None else [FieldChange(f, None, v) for f, v in wanted.items()]
         case ResourceKind.ROUTE:
             found = [FieldChange(f, had.get(f), v) for f, v in wanted.items() if before is None or had.get(f) != v]
@@ -213,10 +219,33 @@ def _refusals(
             yield refused("name", f"{resource.key} follows topic {followed}; configure {followed} instead.")
         elif before is not None:
             yield from _topic_refusals(resource, before, wanted, refused)
+    elif resource.kind is ResourceKind.USER:
+        yield from _user_refusals(resource, before, wanted, refused)
+    elif resource.kind is ResourceKind.BROKER_CONFIG and before is None:
+        yield refused("broker", f"Broker {resource.key} does not exist.")
     elif resource.kind is ResourceKind.ROUTE and before is not None:
         for field in ("source", "start"):
             if wanted[field] != before.get(field):
                 yield refused(field, f"It is {before.get(field)!r} and never changes; create a route of another name.")
+
+
+def _user_refusals(
+    resource: DocumentResource, before: Mapping[str, Any] | None, wanted: Mapping[str, Any], refused: Any
+) -> Iterator[DocumentProblem]:
+    """A document has no password, so that it neither creates a user nor adds a mechanism."""
+    mechanisms = wanted["mechanisms"]
+    if before is None:
+        yield refused(
+            "name",
+            f"There is no SCRAM user {resource.key!r}, and a document cannot create one, because it has no password. "
+            f"Create the user first: weir users create --name {resource.key}",
+        )
+    elif mechanisms not in (None, before["mechanisms"]):
+        yield refused(
+            "mechanisms",
+            f"The user has {', '.join(before['mechanisms'])}. A document cannot change mechanisms, because each one needs the password. "
+            "Delete the user and create it again with these mechanisms.",
+        )
 
 
 def _topic_refusals(

@@ -38,7 +38,7 @@ class DocumentPlan(models.Model):
 class ManagedResource(models.Model):
     """The owner of the document that last applied this resource. `identity`: distinguishes a topic or route from a later one of the same name."""
 
-    kind = models.CharField(max_length=10, choices=choices(ResourceKind))
+    kind = models.CharField(max_length=20, choices=choices(ResourceKind))
     key = models.CharField(max_length=1000)
     identity = models.CharField(max_length=64, blank=True)
     owner = models.CharField(max_length=100, db_index=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from brokerd.cluster.configs import ALL_BROKERS, FOLLOWER_RATE, LEADER_RATE
 from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_brokers
 from controlplane.clients.broker_configs import describe_broker
 from controlplane.clients.connection import KafkaConnection
+from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSource, ReportedConfig, compared
-from controlplane.models import Broker
+from controlplane.models import AccessEntry, Broker
 
 
 class BrokerConfigChoice(StrEnum):
@@ -63,6 +65,19 @@ def broker_configs(
         problem=mine.problem,
         other_problem=other_problem,
     )
+
+
+def desired_configs() -> dict[int, dict[str, str]]:
+    """The dynamic settings of each known broker, and of ALL_BROKERS, as desired, without the throttles of moves. Reads the database only."""
+    entries = {e.key: e for e in AccessEntry.objects.filter(kind=AccessRecordKind.BROKER)}
+    logged = {ALL_BROKERS: ({}, 0), **{b.broker_id: (b.configs, b.config_generation) for b in Broker.objects.all()}}
+    found: dict[int, dict[str, str]] = {}
+    for broker_id, (configs, generation) in sorted(logged.items()):
+        entry = entries.get(str(broker_id))
+        if entry is not None and entry.generation >= generation:
+            configs = entry.value or {}
+        found[broker_id] = {n: v for n, v in configs.items() if n not in (LEADER_RATE, FOLLOWER_RATE)}
+    return found
 
 
 def _ask(brokers: list[BrokerAddress]) -> list[BrokerAnswer[dict[str, ReportedConfig]]]:

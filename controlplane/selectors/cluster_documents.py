@@ -6,8 +6,9 @@ Invariants: a topic that follows another topic, and an internal topic, is in no 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -16,11 +17,21 @@ from typing import Any, Unpack
 from django.db.models import Max, QuerySet
 from django_filters import rest_framework as filters
 
-from brokerd.cluster.configs import DELAY_TOPIC, HALF_SOURCE, HALF_TOPIC, RETRY_SOURCE
+from brokerd.cluster.configs import ALL_BROKERS, DELAY_TOPIC, HALF_SOURCE, HALF_TOPIC, RETRY_SOURCE
 from brokerd.cluster.model import INTERNAL_TOPICS
 from brokerd.cluster.quota_entities import entity_of
-from controlplane.domain.access import ACL_FIELDS, acl_key
-from controlplane.domain.cluster_document import ROUTE_FIELDS, VERSION, ResourceId, ResourceKind
+from controlplane.domain.access import ACL_FIELDS, AccessRecordKind, acl_key
+from controlplane.domain.broker_config import OTHER_ACTIONS
+from controlplane.domain.cluster_document import ALL_BROKERS as DOCUMENT_ALL
+from controlplane.domain.cluster_document import (
+    BINDING_FIELDS,
+    ROUTE_FIELDS,
+    SECTIONS,
+    VERSION,
+    ResourceId,
+    ResourceKind,
+    binding_key,
+)
 from controlplane.domain.document_plan import (
     DocumentDifference,
     DocumentStep,
@@ -30,9 +41,11 @@ from controlplane.domain.document_plan import (
     digest_of,
 )
 from controlplane.domain.errors import Rejected
-from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, Topic
+from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, RoleBinding, Topic
+from controlplane.selectors.broker_configs import desired_configs
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageOptions, PageStart, paged
+from controlplane.selectors.role_bindings import binding_shape
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
 """Configs that name the topic which a topic follows."""
@@ -186,6 +199,8 @@ def _numbers(actions: Iterable[str]) -> dict[str, int]:
 
 def _name(kind: str, key: str) -> str:
     """A key as text for a reader."""
+    if kind == ResourceKind.ROLE_BINDING:
+        return " ".join(part for part in json.loads(key) if part)
     if kind == ResourceKind.QUOTA:
         return ", ".join(f"{t} {'<default>' if n is None else n}" for t, n in entity_of(key).items())
     return key.replace("|", " ") if kind == ResourceKind.ACL else key
@@ -221,6 +236,7 @@ def _values(row: DocumentPlan) -> dict[str, Any]:
 def present(only: Collection[ResourceId] | None = None) -> Present:
     """The present state of all resources, or only of these."""
     values: dict[ResourceId, dict[str, Any]] = {}
+    kinds = set(ResourceKind) if only is None else {kind for kind, _ in only}
     identities: dict[ResourceId, str] = {}
     protected: dict[str, str] = {}
     topics = Topic.objects.filter(deleted_at__isnull=True, internal=False).exclude(name__in=INTERNAL_TOPICS)
@@ -246,12 +262,56 @@ def present(only: Collection[ResourceId] | None = None) -> Present:
         found = (ResourceKind(kind), acl_key(value) if kind == ResourceKind.ACL else key)
         values[found] = _value(found, value)
         identities[found] = str(value.get("route_id", "")) if kind == ResourceKind.ROUTE else ""
+    if ResourceKind.USER in kinds:
+        values |= _users()
+    if ResourceKind.BROKER_CONFIG in kinds:
+        values |= _broker_configs()
+    if ResourceKind.ROLE_BINDING in kinds:
+        values |= _role_bindings()
+    identities |= {found: "" for found in values if found not in identities}
     owners = {
         (ResourceKind(m.kind), m.key): m.owner
         for m in owned
         if identities.get((ResourceKind(m.kind), m.key)) == m.identity
     }
     return Present(values, owners, protected)
+
+
+def _users() -> dict[ResourceId, dict[str, Any]]:
+    """SCRAM users with their mechanisms. Their keys are secret and are not read."""
+    mechanisms: dict[ResourceId, dict[str, Any]] = {}
+    rows = AccessEntry.objects.filter(kind=AccessRecordKind.SCRAM, value__isnull=False).order_by("key")
+    for key in rows.values_list("key", flat=True):
+        mechanism, _, name = key.partition(":")
+        mechanisms.setdefault((ResourceKind.USER, name), {"mechanisms": []})["mechanisms"].append(mechanism)
+    return {found: mechanisms[found] for found in sorted(mechanisms)}
+
+
+def _broker_configs() -> dict[ResourceId, dict[str, Any]]:
+    """Dynamic settings of each broker and of all brokers, without those that have an action of their own."""
+    return {
+        (ResourceKind.BROKER_CONFIG, DOCUMENT_ALL if broker_id == ALL_BROKERS else str(broker_id)): {
+            "configs": {n: v for n, v in configs.items() if n not in OTHER_ACTIONS}
+        }
+        for broker_id, configs in desired_configs().items()
+    }
+
+
+def _role_bindings() -> dict[ResourceId, dict[str, Any]]:
+    rows = RoleBinding.objects.select_related("user", "group").order_by("id")
+    bindings = [{f: getattr(binding_shape(r), f) for f in BINDING_FIELDS} for r in rows]
+    return {(ResourceKind.ROLE_BINDING, binding_key(b)): b for b in bindings}
+
+
+def binding_id(fields: Mapping[str, str]) -> int | None:
+    """The role binding with these fields of a document."""
+    user, group, rest = (
+        fields["user"],
+        fields["group"],
+        {f: fields[f] for f in BINDING_FIELDS if f not in ("user", "group")},
+    )
+    holder = {"user__username": user} if user else {"group__name": group}
+    return RoleBinding.objects.filter(**holder, **rest).values_list("pk", flat=True).first()
 
 
 def _value(found: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
@@ -264,27 +324,34 @@ def _value(found: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
     return {f: value[f] for f in ROUTE_FIELDS if f != "name" and f in value}
 
 
+def _exported(kind: ResourceKind, key: str, value: dict[str, Any]) -> dict[str, Any]:
+    """The resource as a document has it."""
+    match kind:
+        case ResourceKind.TOPIC | ResourceKind.ROUTE | ResourceKind.USER:
+            return {"name": key, **value}
+        case ResourceKind.BROKER_CONFIG:
+            return {"broker": key if key == DOCUMENT_ALL else int(key), **value}
+        case ResourceKind.ROLE_BINDING:
+            return {f: v for f, v in value.items() if v}
+    return value
+
+
 def export(*, prefix: str = "", owner: str = "") -> dict[str, Any]:
     """The present state as a document. `prefix`: only topics, and routes, whose names begin with it. `owner`: only the resources that it manages.
     Raises Rejected for more than EXPORT_MAX resources."""
     now = present()
-    document: dict[str, Any] = {
-        "version": VERSION,
-        "owner": owner,
-        "topics": [],
-        "acls": [],
-        "quotas": [],
-        "routes": [],
-    }
+    document: dict[str, Any] = {"version": VERSION, "owner": owner, **{section: [] for section in SECTIONS}}
     total = 0
     for (kind, key), value in now.values.items():
         if owner and now.owners.get((kind, key)) != owner:
+            continue
+        if kind is ResourceKind.BROKER_CONFIG and not value["configs"]:
             continue
         named = kind in (ResourceKind.TOPIC, ResourceKind.ROUTE)
         if prefix and not (named and key.startswith(prefix)):
             continue
         total += 1
-        document[f"{kind}s"].append({"name": key, **value} if named else value)
+        document[f"{kind}s"].append(_exported(kind, key, value))
     if total > EXPORT_MAX:
         raise Rejected(f"The export would have {total} resources; at most {EXPORT_MAX}. Give a prefix.", "prefix")
     if not owner:

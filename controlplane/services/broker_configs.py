@@ -12,19 +12,15 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from brokerd.cluster.configs import ALL_BROKERS, FOLLOWER_RATE, LEADER_RATE
-from brokerd.cluster.cordons import CORDONED, LEADERSHIP
 from brokerd.cluster.metadata import BROKER
 from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.config import dynamic
 from brokerd.config.broker import BY_NAME
+from controlplane.domain.broker_config import OTHER_ACTIONS
 from controlplane.models import AccessEntry, Broker
 from controlplane.services import access
 from controlplane.services.common import Rejected, audited
 
-OTHER_ACTIONS = {
-    CORDONED: "Use Cordon or Uncordon on the page of the broker.",
-    LEADERSHIP: "Use Demote or Restore leadership on the page of the broker.",
-}
 CLUSTER_WIDE = ALL_BROKERS
 
 

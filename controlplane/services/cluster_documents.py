@@ -7,7 +7,7 @@ Does not contain: what a document means (`controlplane.domain.cluster_document`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from brokerd.cluster.configs import contradiction, transition_problem
 from controlplane.domain.cluster_document import (
+    ALL_BROKERS,
     DocumentFault,
     DocumentProblem,
     DocumentResource,
@@ -39,7 +40,17 @@ from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource,
 from controlplane.models.change import Outcome
 from controlplane.selectors import cluster_documents as selectors
 from controlplane.selectors.cluster_documents import StepResult
-from controlplane.services import acls, front_topics, quotas, routes, topic_checks, topics
+from controlplane.services import (
+    acls,
+    broker_configs,
+    front_topics,
+    quotas,
+    role_bindings,
+    routes,
+    topic_checks,
+    topics,
+    users,
+)
 from controlplane.services.common import Rejected, needs_reason, record, recorded_refusals
 
 KEPT = timedelta(days=30)
@@ -77,7 +88,7 @@ def plan_document(
 def compare_document(document: Any, *, prune: bool = False, take_over: bool = False) -> DocumentDifference:
     """The difference between this document and the present state, with what the cluster refuses. Stores nothing. Raises InvalidDocument for a document
     that is not well-formed."""
-    return difference(parse(document), selectors.present(), prune=prune, take_over=take_over, check=_topic_problems)
+    return difference(parse(document), selectors.present(), prune=prune, take_over=take_over, check=_problems)
 
 
 def drift_of(plan_id: int) -> DocumentDifference:
@@ -105,31 +116,49 @@ def _forget_old(owner: str) -> None:
     mine.filter(document__isnull=False).exclude(pk__in=kept).update(document=None)
 
 
-def _topic_problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProblem]:
-    """What would make the creation or alteration of a topic fail. An ACL, a quota and a route have no more checks than `parse`, except loops of
-    routes."""
-    if resource.kind is not ResourceKind.TOPIC:
-        return
-    wanted, before = resource.wanted, now.values.get(resource.id)
-    given = {k: v for k, v in wanted["configs"].items() if v is not None}
+def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProblem]:
+    """What would make the step of a resource fail. An ACL, a quota and a route have no more checks than `parse`, except loops of routes."""
     try:
-        if before is None and resource.key not in now.protected:
-            front_topics.check_creation(given)
-            counts = wanted["partitions"] or 1, wanted["replication_factor"] or 1
-            topic_checks.check_topic(resource.key, partitions=counts[0], replication_factor=counts[1], configs=given)
-        elif before is not None:
-            front_topics.check_creation(given)
-            after = {k: v for k, v in {**before["configs"], **wanted["configs"]}.items() if v is not None}
-            if (problem := contradiction(after) or transition_problem(before["configs"], after)) is not None:
-                raise Rejected(problem, "configs")
+        match resource.kind:
+            case ResourceKind.TOPIC:
+                _check_topic(resource, now)
+            case ResourceKind.BROKER_CONFIG if resource.id in now.values:
+                if configs := _changed_configs(resource.wanted, now.values[resource.id]):
+                    broker_configs.preview_change(_broker_id(resource.key), configs)
+            case ResourceKind.ROLE_BINDING if resource.id not in now.values:
+                role_bindings.check_holder(resource.wanted["user"], resource.wanted["group"])
     except Rejected as refused:
         path = f"{resource.path}.{refused.field}" if refused.field else resource.path
         yield DocumentProblem(path, DocumentFault.REFUSED, refused.reason)
 
 
-def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> DocumentPlan:
-    """Run the steps of the plan that are not done. `digest` is that of the plan that was read. A step that fails does not prevent the others, except
-    deletions; the results say which failed. Raises Rejected, with the difference, if a resource has changed since the plan was made."""
+def _check_topic(resource: DocumentResource, now: Present) -> None:
+    """Raises Rejected."""
+    wanted, before = resource.wanted, now.values.get(resource.id)
+    given = {k: v for k, v in wanted["configs"].items() if v is not None}
+    if before is None and resource.key not in now.protected:
+        front_topics.check_creation(given)
+        counts = wanted["partitions"] or 1, wanted["replication_factor"] or 1
+        topic_checks.check_topic(resource.key, partitions=counts[0], replication_factor=counts[1], configs=given)
+    elif before is not None:
+        front_topics.check_creation(given)
+        after = {k: v for k, v in {**before["configs"], **wanted["configs"]}.items() if v is not None}
+        if (problem := contradiction(after) or transition_problem(before["configs"], after)) is not None:
+            raise Rejected(problem, "configs")
+
+
+def _changed_configs(wanted: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, str | None]:
+    return {k: v for k, v in wanted["configs"].items() if before["configs"].get(k) != v}
+
+
+def _broker_id(key: str) -> int:
+    return broker_configs.CLUSTER_WIDE if key == ALL_BROKERS else int(key)
+
+
+def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_administrator: bool = False) -> DocumentPlan:
+    """Run the steps of the plan that are not done. `digest` is that of the plan that was read. `is_administrator`: whether the actor may change role
+    bindings. A step that fails does not prevent the others, except deletions; the results say which failed. Raises Rejected, with the difference, if a
+    resource has changed since the plan was made."""
     row = _get(plan_id)
     with recorded_refusals(actor, "document.apply", "document", str(row.pk), comment=comment):
         needs_reason(comment)
@@ -140,6 +169,8 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> Docume
             )
         if row.applied_at is not None:
             return row
+        if not is_administrator and any(s.kind is ResourceKind.ROLE_BINDING for s in selectors.steps_of(row)):
+            raise Rejected(f"{role_bindings.NEEDS_ADMINISTRATOR} This plan has some. Nothing was changed.")
         _check_unchanged(row)
     steps = selectors.steps_of(row)
     for number in range(len(steps)):
@@ -220,6 +251,8 @@ def _attempt(row: DocumentPlan, step: DocumentStep, actor: str, comment: str) ->
 
 
 def _manage(row: DocumentPlan, step: DocumentStep, identity: str) -> None:
+    if step.kind is ResourceKind.BROKER_CONFIG:
+        return
     if step.action is StepAction.DELETE or not row.owner:
         ManagedResource.objects.filter(kind=step.kind, key=step.key).delete()
         return
@@ -245,6 +278,16 @@ def _execute(step: DocumentStep, actor: str, comment: str) -> str:
             quotas.set_quota(wanted["entity"], wanted["limits"], actor=actor, comment=comment)
         case ResourceKind.ROUTE:
             return _execute_route(step, wanted, actor, comment)
+        case ResourceKind.USER if step.action is StepAction.DELETE:
+            users.delete_user(step.key, actor=actor, comment=comment)
+        case ResourceKind.BROKER_CONFIG:
+            changed = _changed_configs(wanted, step.before or {"configs": {}})
+            broker_configs.alter_configs(_broker_id(step.key), changed, actor=actor, comment=comment)
+        case ResourceKind.ROLE_BINDING if step.action is StepAction.CREATE:
+            role_bindings.create_binding(**wanted, actor=actor, comment=comment)
+        case ResourceKind.ROLE_BINDING if step.action is StepAction.DELETE:
+            binding_id = selectors.binding_id(step.before or {})
+            role_bindings.delete_binding(binding_id or 0, actor=actor, comment=comment)
     return ""
 
 

@@ -44,22 +44,7 @@ def create_binding(
 ) -> RoleBinding:
     """Give a role to the user or to the members of the Django group. It applies to the next request. Raises Rejected."""
     grant = check_grant(role, resource_type, pattern_type, resource_name.strip())
-    if bool(user) == bool(group):
-        raise Rejected("Name a user or a group, and not both.", "user")
-    holder: dict[str, int] = {}
-    if user:
-        found = get_user_model().objects.filter(username=user).values_list("pk", flat=True).first()
-        if found is None:
-            raise Rejected(f"There is no user {user!r} of the console.", "user")
-        holder["user_id"] = found
-    else:
-        row = Group.objects.filter(name=group).first()
-        if row is None:
-            raise Rejected(
-                f"There is no group {group!r} of console users. A login through a directory creates the groups of WEIR_LOGIN_GROUPS.",
-                "group",
-            )
-        holder["group_id"] = row.pk
+    holder = check_holder(user, group)
     if RoleBinding.objects.count() >= BINDINGS_MAX:
         raise Rejected(f"There are {BINDINGS_MAX:,} role bindings already. Use prefixes and groups.")
     values = {
@@ -84,6 +69,24 @@ def create_binding(
             return binding
     except IntegrityError:
         raise AlreadyExists("This role binding exists already.", "resource_name") from None
+
+
+def check_holder(user: str, group: str) -> dict[str, int]:
+    """The column of this user or group, with its key. Raises Rejected."""
+    if bool(user) == bool(group):
+        raise Rejected("Name a user or a group, and not both.", "user")
+    if user:
+        found = get_user_model().objects.filter(username=user).values_list("pk", flat=True).first()
+        if found is None:
+            raise Rejected(f"There is no user {user!r} of the console.", "user")
+        return {"user_id": found}
+    row = Group.objects.filter(name=group).first()
+    if row is None:
+        raise Rejected(
+            f"There is no group {group!r} of console users. A login through a directory creates the groups of WEIR_LOGIN_GROUPS.",
+            "group",
+        )
+    return {"group_id": row.pk}
 
 
 @audited("role_binding.delete", "{binding_id}")

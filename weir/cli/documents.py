@@ -1,7 +1,7 @@
-"""The commands `diff`, `apply` and `export`: a file of topics, ACLs, quotas and routes, and the difference from the cluster.
+"""The commands `diff`, `apply` and `export`: a file of topics, ACLs and other resources, and the difference from the cluster.
 
-Invariant: `diff` stores nothing, except with `--save`. Exit codes of `diff`, as of `kubectl diff`: 0 no difference, 1 differences, 2 an error. Those of the others are in `weir.cli.app`; 4 is an `apply` of which
-a step failed. Does not contain: what a document means; the server decides that.
+Invariant: `diff` stores nothing, except with `--save`. Exit codes of `diff`, as of `kubectl diff`: 0 no difference, 1 differences, 2 an error. Those
+of the others are in `weir.cli.app`; 4 is an `apply` of which a step failed. Does not contain: what a document means; the server decides that.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def apply(
 @click.option("--owner", default="", help="Only resources that this owner manages.")
 @click.pass_obj
 def export(settings: CliOptions, prefix: str, owner: str) -> None:
-    """Write the present topics, ACLs, quotas and routes as YAML (JSON with `-o json`), in the format of `apply`."""
+    """Write the present resources as YAML, without secrets, (JSON with `-o json`), in the format of `apply`."""
     query = {name: value for name, value in (("prefix", prefix), ("owner", owner)) if value}
     found = send(settings, "GET", "/cluster-document", query, None).data
     click.echo(

@@ -34,7 +34,7 @@ def faults(document: Any) -> dict[str, DocumentFault]:
 
 def test_a_document_has_its_resources_with_defaults() -> None:
     found = parse(DOCUMENT)
-    assert found.owner == "payments" and [r.kind for r in found.resources] == list(ResourceKind)
+    assert found.owner == "payments" and [r.kind for r in found.resources] == list(ResourceKind)[:4]
     topic, acl, quota, route = (r.wanted for r in found.resources)
     assert topic["configs"] == {"retention.ms": "1000", "cleanup.policy": None}
     assert acl["host"] == "*" and acl["pattern_type"] == "literal"
@@ -98,3 +98,36 @@ def test_a_fault_says_what_would_help(document: Any, hint: str) -> None:
 @pytest.mark.parametrize("value", [None, [], "topics", 3])
 def test_a_document_is_an_object(value: Any) -> None:
     assert list(faults(value)) == [""]
+
+
+@pytest.mark.parametrize("secret", ["password", "salt", "stored_key", "iterations"])
+def test_a_secret_of_a_user_is_a_fault_that_says_what_to_do(secret: str) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        parse({"users": [{"name": "billing", secret: "hunter2-hunter2"}]})
+    ((fault),) = refused.value.problems
+    assert fault.path == f"users.0.{secret}" and "no secrets" in fault.detail and "weir users create" in fault.detail
+    assert "hunter2" not in str(refused.value)
+
+
+def test_faults_of_users_broker_configs_and_role_bindings_are_named_with_their_path() -> None:
+    document = {
+        "users": [{"name": "a", "mechanisms": ["PLAIN"]}, {"name": " a"}],
+        "broker_configs": [{"configs": {}}, {"broker": "one"}, {"broker": True}],
+        "role_bindings": [
+            {"user": "a", "group": "b", "role": "owner", "resource_type": "topic", "resource_name": "t"},
+            {"user": "a", "role": "king", "resource_type": "topic", "resource_name": "t"},
+            {"user": "a", "role": "owner", "resource_type": "topic"},
+        ],
+    }
+    with pytest.raises(InvalidDocument) as refused:
+        parse(document)
+    assert {p.path for p in refused.value.problems} == {
+        "users.0.mechanisms",
+        "users.1.name",
+        "broker_configs.0.broker",
+        "broker_configs.1.broker",
+        "broker_configs.2.broker",
+        "role_bindings.0.user",
+        "role_bindings.1.role",
+        "role_bindings.2.resource_name",
+    }
