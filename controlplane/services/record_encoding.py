@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.clients.json_schema_checks import encode_limited
 from controlplane.clients.schema_registry import registry
 from controlplane.domain.errors import Rejected
 from controlplane.domain.produce import SCHEMA_FORMAT, InputFormat, decode_input
@@ -62,7 +63,7 @@ def encode(topic: str, part: RecordPart, text: str, format_name: str, choice: Sc
         return decode_input(text, InputFormat(format_name), part)
     _, schema = _schema(topic, part, choice)
     try:
-        return encode_with_schema(schema, text, part, choice.message)
+        return encode_with_schema(schema, text, part, choice.message, json_encoder=encode_limited)
     except SchemaUnavailable as error:
         raise Rejected(str(error), f"{part}_subject") from None
 

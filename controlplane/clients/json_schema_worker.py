@@ -1,0 +1,47 @@
+"""The process that validates one value with a JSON Schema, and ends.
+
+Invariant: it has CPU_SECONDS of CPU time and MEMORY_BYTES of memory. The kernel ends it above them, also inside a regular expression. Input: a JSON list of the
+schema's ID, text and references, and the text of the value. Output: see `main`. Does not contain: the validation (`domain.json_schema_encoding`).
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from dataclasses import astuple
+
+CPU_SECONDS = 1.0
+"""CPU time of one validation. A value of 1 MB without patterns takes some tenths."""
+MEMORY_BYTES = 1024 * 1024 * 1024
+"""Address space of the process."""
+
+
+def main() -> None:
+    """Writes {"faults": [[path, expected, found]]}, or {"unavailable": why the schema cannot be used}."""
+    from controlplane.domain.json_schema_encoding import encode_json
+    from controlplane.domain.value_faults import ValueMisfit
+    from weir_common.schema_formats import Schema, SchemaType, SchemaUnavailable, load_library
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    schema_id, definition, references, text = json.load(sys.stdin)
+    schema = Schema(schema_id, SchemaType.JSON, definition, tuple((name, found) for name, found in references))
+    answer: dict[str, object] = {"faults": []}
+    try:
+        load_library("jsonschema")  # before the limit of time
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        encode_json(schema, text)
+    except ValueMisfit as misfit:
+        answer = {"faults": [astuple(fault) for fault in misfit.faults]}
+    except SchemaUnavailable as error:
+        answer = {"unavailable": str(error)}
+    except RecursionError:
+        answer = {"unavailable": f"Schema ID {schema_id}, or the value, is nested too deeply."}
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

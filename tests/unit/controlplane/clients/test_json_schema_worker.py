@@ -1,0 +1,36 @@
+"""The process that validates one value: its answers, and its end above the limit of time."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from tests.cluster.local import ROOT
+
+
+def answer_of(definition: Any, text: str) -> tuple[int, Any]:
+    """(exit code, answer) for a schema of this definition and a value."""
+    done = subprocess.run(
+        [sys.executable, "-m", "controlplane.clients.json_schema_worker"],
+        input=json.dumps([5, json.dumps(definition), [], text]).encode(),
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else None
+
+
+def test_the_answer_has_the_faults_or_why_the_schema_cannot_be_used() -> None:
+    assert answer_of({"type": "integer"}, "1") == (0, {"faults": []})
+    code, answer = answer_of({"type": "integer"}, '"x"')
+    assert (code, answer) == (0, {"faults": [["$", "the type integer", 'the text "x"']]})
+    code, answer = answer_of({"type": "nonsense"}, "1")
+    assert code == 0 and "not a valid JSON Schema" in answer["unavailable"]
+
+
+def test_the_kernel_ends_a_validation_without_an_answer() -> None:
+    assert answer_of({"pattern": "^(a+)+$"}, json.dumps("a" * 60 + "!")) == (-signal.SIGPROF, None)
