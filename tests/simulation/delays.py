@@ -27,6 +27,7 @@ from tests.simulation.checkers import History, Violation, Watch, logs_agree, val
 from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.figures import check_pending
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
@@ -35,6 +36,8 @@ PARTITIONS = 2
 DELAYS_MS = (0, 300, 1_000, 3_000, 8_000, 15_000)
 STEP_MS = 500
 """Delivery times are multiples of this, so that many are equal."""
+FIGURE_CHECKS = 8
+"""Comparisons of the figures of each partition, half a second apart, while records are delivered."""
 CANCEL_MARGIN_MS = 100
 """A tombstone counts if it was acknowledged this long before the delivery time."""
 
@@ -219,6 +222,11 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         for producer in producers:
             producer.stopped = True
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        for _ in range(FIGURE_CHECKS):
+            world.run(world.now_us + S // 2)
+            for partition in range(PARTITIONS):
+                times = Counter(schedule.times[v] for v, (at, _) in schedule.placed.items() if at == partition)
+                world.reached["figure of delayed messages"] += check_pending(cluster, FRONT, partition, times)
         cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all delayed records delivered and deleted")
         cluster.until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(FRONT,))

@@ -32,6 +32,7 @@ from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.delays import DelayFaultInjector
 from tests.simulation.fault_injector import FaultKinds
+from tests.simulation.figures import UndecidedChecker
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.world import S, World
 
@@ -42,6 +43,8 @@ FIRST_CHECK_MS, CHECK_INTERVAL_MS, CHECKS_MAX, DECIDED_KEEP_MS = 1_500, 2_000, 4
 EXPIRY_MS = FIRST_CHECK_MS + CHECKS_MAX * CHECK_INTERVAL_MS
 DECIDED_FROM_MS, DECIDED_UPTO_MS = 0, EXPIRY_MS + 1_000
 """Ages at which messages are decided. The latest ones race with the expiry."""
+FIGURE_CHECKS = 12
+"""Comparisons of the figures of each partition, half a second apart, while messages expire."""
 COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
 FATES = {
     HalfRefusal.ALREADY_COMMITTED: COMMIT,
@@ -238,6 +241,11 @@ def drained(cluster: Cluster) -> bool:
     return True
 
 
+def undecided(shop: Shop, partition: int) -> set[bytes]:
+    own = ((i, h) for i, h in shop.halves.items() if h.partition == partition)
+    return {half_id for half_id, half in own if half.acknowledged and half.decision is None}
+
+
 def judge(cluster: Cluster, world: World, shop: Shop) -> None:
     delivered, expired = _found(cluster, TOPIC, shop), _found(cluster, EXPIRED, shop)
     for half_id in delivered | expired:
@@ -296,6 +304,13 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         for producer in producers:
             producer.stopped = True
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+        figures = UndecidedChecker(FRONT, EXPIRED)
+        for _ in range(FIGURE_CHECKS):
+            world.run(world.now_us + S // 2)
+            for partition in range(PARTITIONS):
+                world.reached["figure of half messages"] += figures.check(
+                    cluster, partition, undecided(shop, partition)
+                )
         cluster.until(lambda: drained(cluster), RECOVERY_S_MAX, "all half messages decided and deleted")
         cluster.until(cluster.level, 20, "equal high watermarks")
         logs_agree(cluster, but=(FRONT,))

@@ -25,6 +25,7 @@ from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
+from tests.simulation.figures import check_letters, letters_counted
 from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
 from tests.simulation.share_checker import ShareChecker, watched
 from tests.simulation.share_members import ShareMember
@@ -125,7 +126,7 @@ def live(
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
     checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
-    with short_times(), watched(checker):
+    with short_times(), watched(checker), letters_counted() as counted:
         cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
         Watch(cluster)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
@@ -159,7 +160,9 @@ def live(
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
         checker.judge(ends(cluster))
         if with_letters:
-            checker.judge_letters(dead_letters(cluster))
+            letters = dead_letters(cluster)
+            checker.judge_letters(letters)
+            check_letters(counted, letters)
         world.reached["records of the share group"] += sum(ends(cluster).values())
 
 

@@ -42,6 +42,7 @@ def test_the_sample_sends_batches_again_and_cancels_records() -> None:
         reached += ran(seed).reached
     for state in ("delayed batch", "delayed record sent again", "delayed record cancelled", "truncation by epoch"):
         assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
+    assert reached["figure of delayed messages"] > 3, "the figures were compared"
 
 
 def a_new_leader_ignores_the_journal(patch: pytest.MonkeyPatch) -> None:
