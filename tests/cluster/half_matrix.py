@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -218,6 +219,7 @@ def main() -> int:
     if given.shop:
         shop_main(*given.shop)
         return 0
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # the context managers end the brokers
     with tempfile.TemporaryDirectory() as folder, LocalCluster(Path(folder), 3) as cluster:
         AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=30)
         wrong = load(cluster, given.messages, given.seed) if given.messages else matrix(cluster, given.only)
