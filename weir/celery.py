@@ -15,7 +15,7 @@ from typing import Any
 from celery import Celery
 from celery.beat import EmbeddedService
 from celery.signals import worker_ready
-from kombu import Queue
+from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
 # Skip Django's system checks, because they import every view (two fifths of a worker's start time). `manage.py` runs them.
@@ -62,7 +62,8 @@ def _configure(app: Celery) -> None:
         worker_prefetch_multiplier=1,
         broker_connection_retry_on_startup=True,
         task_default_queue=QUEUE,
-        task_queues=(Queue(QUEUE), Queue(SPARK_QUEUE)),
+        # An exchange per queue: by default all queues have the same one, and each message would go to each queue.
+        task_queues=[Queue(name, Exchange(name), routing_key=name) for name in POLLS],
         task_routes={task: {"queue": SPARK_QUEUE} for task in SPARK_TASKS},
         # One fixed interval needs no stored schedule. A kill -9 could corrupt the schedule file of the default scheduler.
         beat_scheduler="celery.beat:Scheduler",

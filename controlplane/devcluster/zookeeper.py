@@ -1,7 +1,7 @@
 """Apache ZooKeeper from the jars of the pyspark package: command line, settings, readiness.
 
 Those of a local cluster: loopback only, bounded heap (docs/safety.md section 2). `server_command` also runs a server of an ensemble (the command
-`zookeeper`). Does not contain: other processes.
+`zookeeper_server`). Does not contain: other processes.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ def test_the_first_polls_are_those_of_the_queues_that_the_worker_reads(
 def test_tasks_of_drivers_go_to_the_worker_whose_machine_runs_them() -> None:
     """A driver is a process: a worker on another machine would not find it, and would start a second one."""
     route = celery.app.amqp.router.route
+    assert {(q.exchange.name, q.routing_key) for q in celery.app.amqp.queues.values()} == {(n, n) for n in celery.POLLS}
     spark = {tasks.advance_spark.name, tasks.advance_archive.name, tasks.advance_spark_run.name}
     assert {route({}, name)["queue"].name for name in spark} == {celery.SPARK_QUEUE}
     others = {t.name for t in vars(tasks).values() if getattr(t, "name", "").startswith("controlplane.")} - spark

@@ -1,4 +1,4 @@
-"""The command `zookeeper`: the process becomes a JVM with the settings that it was given."""
+"""The command `zookeeper_server`: the process becomes a JVM with the settings that it was given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from django.core.management.base import CommandError
 
 from controlplane.devcluster import zookeeper
-from controlplane.management.commands import zookeeper as command
+from controlplane.management.commands import zookeeper_server as command
 from tests.unit.controlplane.management.commands.local_cluster import run
 from weir_common.java import JavaMissing
 
@@ -23,7 +23,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_the_server_gets_its_settings_its_heap_and_its_users(tmp_path: Path, executed: list[list[str]]) -> None:
     settings = tmp_path / "zoo.cfg"
     settings.write_text("")
-    run("zookeeper", "--config", str(settings), "--heap", "1g", "--jaas", "/etc/weir/jaas.conf")
+    run("zookeeper_server", "--config", str(settings), "--heap", "1g", "--jaas", "/etc/weir/jaas.conf")
     (line,) = executed
     assert line[-2:] == [zookeeper.MAIN_CLASS, str(settings)] and "-Xmx1g" in line
     assert f"-Dlog4j2.configurationFile={tmp_path / 'log4j2.properties'}" in line
@@ -34,7 +34,7 @@ def test_missing_settings_and_a_missing_java_are_reported(
     tmp_path: Path, executed: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CommandError, match=r"must name zoo\.cfg"):
-        run("zookeeper", "--config", str(tmp_path / "zoo.cfg"))
+        run("zookeeper_server", "--config", str(tmp_path / "zoo.cfg"))
     (tmp_path / "zoo.cfg").write_text("")
 
     def missing(*arguments: object, **options: object) -> list[str]:
@@ -42,5 +42,5 @@ def test_missing_settings_and_a_missing_java_are_reported(
 
     monkeypatch.setattr(command, "server_command", missing)
     with pytest.raises(CommandError, match="Java 17 or later"):
-        run("zookeeper", "--config", str(tmp_path / "zoo.cfg"))
+        run("zookeeper_server", "--config", str(tmp_path / "zoo.cfg"))
     assert executed == []

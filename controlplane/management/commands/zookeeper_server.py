@@ -1,4 +1,4 @@
-"""`manage.py zookeeper --config zoo.cfg`: a server of a ZooKeeper ensemble, from the jars of the pyspark package. The process becomes the JVM, so signals and
+"""`manage.py zookeeper_server --config zoo.cfg`: a server of a ZooKeeper ensemble, from the jars of the pyspark package. The process becomes the JVM, so signals and
 the exit code are ZooKeeper's own. `log4j2.properties` beside the settings configures its logging."""
 
 from __future__ import annotations
