@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-delays bench-spark tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-delays bench-spark tiered bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -136,6 +136,9 @@ fuzz: setup  ## fuzz the listeners of a whole broker: make fuzz MINUTES=60 (with
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 rolling-restart: setup  ## all brokers of a local cluster restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
 	$(BIN)/python -m tests.faults.rolling_restart $(ARGS)
+
+deploy-rehearsal: setup tools  ## three machines as network namespaces, by the files of deploy/: machines cut off, all units restarted, under load; as root (Debian: apt install postgresql redis-server nginx)
+	$(BIN)/python -m tests.deploy $(ARGS)
 
 cold-starts: setup  ## 200 first starts of a broker with an empty ZooKeeper: how many refuse the first CreateTopics (options: make cold-starts ARGS='--starts 20')
 	$(BIN)/python -m tests.faults.cold_starts $(ARGS)

@@ -19,4 +19,6 @@ setup(
     ],
     package_dir=PAGES,
     package_data={"": ["py.typed", "*.pxd", "rest_operations.json"], **{package: ["**/*"] for package in PAGES}},
+    # The passwords of somebody's cluster.
+    exclude_package_data={"weir.deploy": ["kubernetes/secret.env"]},
 )

@@ -68,8 +68,9 @@ def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer
         return readiness(
             config.broker_id,
             lambda: broker.partitions.image,
-            lambda: broker.membership.broker_epoch is not None,
-            lambda: broker.stopping or broker.stopped,
+            registered=lambda: broker.membership.broker_epoch is not None,
+            current=lambda: broker.membership.tailer.current,
+            stopping=lambda: broker.stopping or broker.stopped,
         )
 
     metrics = BrokerMetrics(config.broker_id, lambda: broker.partitions.hosted, lambda: broker.dispatch.metrics.all())

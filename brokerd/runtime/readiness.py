@@ -18,6 +18,8 @@ class ReadinessState(StrEnum):
     READY = "ready"
     STARTING = "starting"
     """Not registered, or its registration is not in the metadata log that the broker has read."""
+    METADATA_STALE = "metadata_stale"
+    """ZooKeeper does not answer: the broker does not know whether its replicas are in sync."""
     OUT_OF_SYNC = "out_of_sync"
     STOPPING = "stopping"
 
@@ -40,13 +42,20 @@ def partitions_out_of_sync(image: Image, broker_id: int) -> int:
 
 
 def readiness(
-    broker_id: int, image: Callable[[], Image], registered: Callable[[], bool], stopping: Callable[[], bool]
+    broker_id: int,
+    image: Callable[[], Image],
+    *,
+    registered: Callable[[], bool],
+    current: Callable[[], bool],
+    stopping: Callable[[], bool],
 ) -> Readiness:
-    """The state now. The functions read attributes of the event loop by single calls."""
+    """The state now. The functions read attributes of the event loop by single calls. `current`: the image is that of the end of the metadata log."""
     if stopping():
         return Readiness(ReadinessState.STOPPING)
     seen = image()
     if not registered() or not seen.alive(broker_id):
         return Readiness(ReadinessState.STARTING)
+    if not current():
+        return Readiness(ReadinessState.METADATA_STALE)
     behind = partitions_out_of_sync(seen, broker_id)
     return Readiness(ReadinessState.OUT_OF_SYNC if behind else ReadinessState.READY, behind)

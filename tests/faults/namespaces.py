@@ -39,7 +39,7 @@ def _run(*words: str, stdin: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def _own_namespace() -> Iterator[None]:
+def own_namespace() -> Iterator[None]:
     """A new network namespace for this thread and the threads that it starts."""
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
@@ -94,6 +94,10 @@ class Network:
         everybody = [HOME, *(i for i in self._names if i != broker_id)]
         self.drop(*((broker_id, i) for i in everybody), *((i, broker_id) for i in everybody))
 
+    def plug(self, broker_id: int, *, connected: bool) -> None:
+        """The link of that namespace goes up or down, as when a cable is pulled."""
+        _run("ip", "link", "set", f"b{broker_id}", "up" if connected else "down")
+
     def lossy(self, percent: int) -> None:
         everybody = [HOME, *self._names]
         self.drop(*((a, b) for a in everybody for b in everybody if a != b), percent=percent)
@@ -141,7 +145,7 @@ class NetworkedCluster(LocalCluster):
 
 @contextlib.contextmanager
 def networked(folder: Path, **settings: str) -> Iterator[NetworkedCluster]:
-    with _own_namespace(), contextlib.ExitStack() as ends:
+    with own_namespace(), contextlib.ExitStack() as ends:
         network = Network((1, 2, 3))
         ends.callback(network.close)
         yield ends.enter_context(NetworkedCluster(folder, network, settings))

@@ -36,17 +36,20 @@ def test_a_replica_out_of_sync_is_counted_unless_a_move_adds_it(state: Partition
 
 
 @pytest.mark.parametrize(
-    ("registered", "alive", "stopping", "state", "found"),
+    ("change", "state", "found"),
     [
-        (True, True, False, IN_SYNC, Readiness(ReadinessState.READY)),
-        (True, True, False, WITHOUT_2, Readiness(ReadinessState.OUT_OF_SYNC, 1)),
-        (False, True, False, IN_SYNC, Readiness(ReadinessState.STARTING)),
-        (True, False, False, IN_SYNC, Readiness(ReadinessState.STARTING)),
-        (True, True, True, IN_SYNC, Readiness(ReadinessState.STOPPING)),
+        ({}, IN_SYNC, Readiness(ReadinessState.READY)),
+        ({}, WITHOUT_2, Readiness(ReadinessState.OUT_OF_SYNC, 1)),
+        ({"registered": False}, IN_SYNC, Readiness(ReadinessState.STARTING)),
+        ({"alive": False}, IN_SYNC, Readiness(ReadinessState.STARTING)),
+        ({"current": False}, IN_SYNC, Readiness(ReadinessState.METADATA_STALE)),
+        ({"stopping": True}, IN_SYNC, Readiness(ReadinessState.STOPPING)),
     ],
 )
 def test_a_broker_is_ready_when_it_is_registered_in_sync_and_stays(
-    registered: bool, alive: bool, stopping: bool, state: PartitionState, found: Readiness
+    change: dict[str, bool], state: PartitionState, found: Readiness
 ) -> None:
-    seen: Any = image(state, alive=alive)
-    assert readiness(2, lambda: seen, lambda: registered, lambda: stopping) == found
+    now = {"registered": True, "alive": True, "current": True, "stopping": False} | change
+    seen: Any = image(state, alive=now["alive"])
+    functions: dict[str, Any] = {n: lambda n=n: now[n] for n in ("registered", "current", "stopping")}
+    assert readiness(2, lambda: seen, **functions) == found

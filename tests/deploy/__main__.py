@@ -1,0 +1,312 @@
+"""`make deploy-rehearsal`: a cluster on three network namespaces, by the files of deploy/, under load: machines are cut off and return, all units restart.
+
+Measured from outside: no acknowledged record is lost, duplicated or out of order; each failover and each return to full ISR, in seconds. Exits with 1
+if a record is lost, a unit does not end cleanly, or a failover does not happen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import secrets
+import shutil
+import socket
+import ssl
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+from websockets.typing import Origin
+
+from tests.cluster.local import wait_for
+from tests.cluster.test_failover import PARTITIONS, Verifier
+from tests.deploy.machines import RehearsedMachine, configure, install, missing, mount_points
+from tests.faults.namespaces import Network, own_namespace, possible
+from tests.pki import Authority
+
+TOPIC = "rehearsal"
+SERVER_NAME = "weir.example"
+SIGNED_OUT = 4401
+"""Close code of the websocket for a browser without a login (`console.sockets`)."""
+RATE = 500
+"""Records per second: the rehearsal shares two cores with twenty processes."""
+UNVERIFIED = ssl.create_default_context()
+UNVERIFIED.check_hostname, UNVERIFIED.verify_mode = False, ssl.CERT_NONE
+
+
+class Rehearsal:
+    """`bootstrap` is what the load addresses."""
+
+    def __init__(self, machines: dict[str, RehearsedMachine], network: Network) -> None:
+        self.machines, self.network = machines, network
+        self.a, self.b, self.c = machines["a"], machines["b"], machines["c"]
+        self.bootstrap = ",".join(f"{m.address}:9092" for m in machines.values())
+        self.token = ""
+        self.unclean: list[str] = []
+        self.rows: list[tuple[str, float]] = []
+
+    # -- what is seen from outside -------------------------------------------------------------------------------------
+    def status(self, url: str, host: str = SERVER_NAME) -> int:
+        try:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, headers={"Host": host}), timeout=6, context=UNVERIFIED
+            ) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as e:
+            return e.code
+        except OSError:
+            return 0
+
+    def broker_ready(self, machine: RehearsedMachine) -> bool:
+        return self.status(f"http://{machine.address}:9404/readyz") == 200
+
+    def web_ready(self, machine: RehearsedMachine) -> bool:
+        return self.status(f"https://{machine.address}/readyz", "load-balancer") == 200
+
+    def call(self, machine: RehearsedMachine, method: str, path: str, body: object = None) -> Any:
+        """The answer of the REST API through nginx of this machine; None if there is none."""
+        headers = {"Host": SERVER_NAME, "Authorization": f"Token {self.token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"https://{machine.address}/api/v1/{path}", method=method, data=data, headers=headers
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20, context=UNVERIFIED) as answer:
+                return json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as e:
+            text = f"{method} {path}: {e.code} {e.read()[:300]!r}"
+            if e.code < 500:
+                raise AssertionError(text) from e
+            print(f"            {text}", flush=True)
+            return None
+        except OSError as e:
+            print(f"            {method} {path}: {e}", flush=True)
+            return None
+
+    def overview(self, machine: RehearsedMachine) -> dict[str, Any]:
+        return self.call(machine, "GET", "overview") or {}
+
+    def websocket_passes(self, machine: RehearsedMachine) -> bool:
+        """nginx passes the upgrade and the origin: the console itself closes a socket without a login."""
+        tcp = socket.create_connection((machine.address, 443), timeout=20)
+        origin = Origin(f"https://{SERVER_NAME}")
+        with connect(f"wss://{SERVER_NAME}/ws/live", sock=tcp, ssl=UNVERIFIED, origin=origin, open_timeout=20) as live:
+            try:
+                live.recv(timeout=20)
+            except ConnectionClosed as e:
+                return e.rcvd is not None and e.rcvd.code == SIGNED_OUT
+        return False
+
+    def leaders(self, machine: RehearsedMachine) -> dict[int, int]:
+        """The leader of each partition, as the broker of this machine says."""
+        admin = AdminClient({"bootstrap.servers": f"{machine.address}:9092", "log_level": 0, "socket.timeout.ms": 3000})
+        try:
+            topic = admin.list_topics(timeout=5).topics.get(TOPIC)
+        except KafkaException:
+            return {}
+        return {i: p.leader for i, p in topic.partitions.items()} if topic is not None else {}
+
+    def all_in_sync(self) -> bool:
+        """Every broker says that it is ready, and each of them shows the full ISR of each partition of every topic."""
+        for machine in self.machines.values():
+            if not self.broker_ready(machine):
+                return False
+            admin = AdminClient(
+                {"bootstrap.servers": f"{machine.address}:9092", "log_level": 0, "socket.timeout.ms": 3000}
+            )
+            try:
+                topics = admin.list_topics(timeout=5).topics
+            except KafkaException:
+                return False
+            if not all(len(p.isrs) == len(p.replicas) for t in topics.values() for p in t.partitions.values()):
+                return False
+        return True
+
+    def ensemble_complete(self) -> bool:
+        """Every ZooKeeper server has a mode."""
+        for machine in self.machines.values():
+            try:
+                with socket.create_connection((machine.address, 2181), timeout=3) as s:
+                    s.sendall(b"srvr")
+                    if b"Mode:" not in s.makefile("rb").read():
+                        return False
+            except OSError:
+                return False
+        return True
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+    def timed(self, what: str, condition: Callable[[], Any], seconds: float = 180) -> None:
+        began = time.monotonic()
+        wait_for(condition, what, seconds)
+        self.rows.append((what, time.monotonic() - began))
+        print(f"  {self.rows[-1][1]:7.1f} s  {what}", flush=True)
+
+    def start(self, password: str, authority: Authority) -> None:
+        print("start", flush=True)
+        began = time.monotonic()
+        self.a.start_redis()
+        self.a.start_postgresql(password, authority)
+        for machine in self.machines.values():
+            machine.units["weir-zookeeper.service"].start()
+        (self.b.root / "var/lib/weir/control").mkdir(parents=True, exist_ok=True)
+        self.b.run("/opt/weir/current/bin/weir", "migrate", "-v", "0")
+        for machine in self.machines.values():
+            for name, unit in machine.units.items():
+                if name != "weir-zookeeper.service":
+                    unit.start()
+        for machine in (self.b, self.c):
+            machine.start_nginx(authority)
+        made = self.b.run(
+            "/opt/weir/current/bin/weir",
+            "ensure_operator",
+            "--username",
+            "ann",
+            WEIR_PASSWORD=secrets.token_urlsafe(20),
+        )
+        self.token = made.split()[-1]
+        self.timed("brokers ready", self.all_in_sync)
+        self.timed("web processes ready", lambda: self.web_ready(self.b) and self.web_ready(self.c))
+        self.rows.append(("from the first process to a ready cluster", time.monotonic() - began))
+        assert self.websocket_passes(self.b) and self.websocket_passes(self.c), "nginx does not pass the websocket"
+        self.timed("three brokers in the console", lambda: self.overview(self.c).get("brokers_alive") == 3)
+        changed = {"configs": {"min.insync.replicas": "2"}, "cluster_wide": True, "comment": "rehearsal"}
+        wait_for(
+            lambda: self.call(self.b, "PATCH", "brokers/1/configs", changed) is not None, "the cluster-wide config"
+        )
+        topic = {"name": TOPIC, "partitions": PARTITIONS, "replication_factor": 3, "comment": "rehearsal"}
+        assert self.call(self.c, "POST", "topics", topic) is not None
+        self.timed("topic with leaders", lambda: len([x for x in self.leaders(self.a).values() if x > 0]) == PARTITIONS)
+
+    def cut_off(self, lost: RehearsedMachine, other: RehearsedMachine, verifier: Verifier) -> None:
+        """The machine with the active controller loses its link. Everything continues on the others."""
+        print(f"machine {lost.name}: link down", flush=True)
+        self.network.plug(lost.number, connected=False)
+        self.timed(
+            "leaders moved",
+            lambda: (x := self.leaders(self.a)) and lost.number not in x.values() and min(x.values()) > 0,
+        )
+        before = len(verifier.acked)
+        self.timed("next 500 acknowledgements", lambda: len(verifier.acked) > before + 500)
+        self.timed("web of the other machine ready", lambda: self.web_ready(other))
+        self.timed("another controller active", lambda: self.overview(other).get("controller_id") == other.number)
+        self.timed(
+            "another monitor active (figures younger than 5 s)",
+            lambda: (self.overview(other).get("sample_age_s") or 99) < 5,
+        )
+        name = f"made-without-{lost.name}"
+        made = self.call(
+            other, "POST", "topics", {"name": name, "partitions": 1, "replication_factor": 2, "comment": "rehearsal"}
+        )
+        assert made is not None, "no topic can be created"
+        self.timed(
+            "a new topic exists",
+            lambda: (self.call(other, "GET", f"topics/{name}") or {}).get("row", {}).get("state") == "active",
+        )
+
+    def returns(self, machine: RehearsedMachine) -> None:
+        print(f"machine {machine.name}: link up", flush=True)
+        self.network.plug(machine.number, connected=True)
+        self.timed("all brokers ready, full ISR", self.all_in_sync)
+        if machine.unit("weir-web"):
+            self.timed("its web process ready", lambda: self.web_ready(machine))
+
+    def lose_database(self, verifier: Verifier) -> None:
+        print("machine a: link down (PostgreSQL, Redis, a broker, a ZooKeeper server)", flush=True)
+        self.network.plug(self.a.number, connected=False)
+        self.timed("leaders moved", lambda: (x := self.leaders(self.c)) and 1 not in x.values() and min(x.values()) > 0)
+        before = len(verifier.acked)
+        self.timed("next 500 acknowledgements", lambda: len(verifier.acked) > before + 500)
+        self.timed("web processes not ready", lambda: self.status(f"https://{self.b.address}/readyz") == 503)
+        assert self.status(f"https://{self.b.address}/healthz") == 200
+        self.returns(self.a)
+        self.timed("web processes ready again", lambda: self.web_ready(self.b) and self.web_ready(self.c))
+        self.timed("figures younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
+
+    def restart_all(self) -> None:
+        """A rolling restart as in the guide: each unit by its stop signal; after a broker, wait until it is ready."""
+        for machine in self.machines.values():
+            print(f"machine {machine.name}: restart of its units", flush=True)
+            for name, unit in machine.units.items():
+                code, seconds = unit.stop()
+                print(f"  {seconds:7.1f} s  stop of {name}, exit code {code}", flush=True)
+                if not unit.ended_cleanly(code):
+                    self.unclean.append(f"{machine.name} {name}: {code}")
+                unit.start()
+                if name == "weir-zookeeper.service":
+                    self.timed("three ZooKeeper servers with a mode", self.ensemble_complete)
+                    self.timed("all brokers ready, full ISR", self.all_in_sync)
+                elif name == "weir-broker.service":
+                    self.timed("all brokers ready, full ISR", self.all_in_sync)
+            if machine.unit("weir-web"):
+                self.timed("its web process ready", lambda m=machine: self.web_ready(m))  # type: ignore[misc]
+
+    def active_controller(self) -> RehearsedMachine:
+        number = wait_for(lambda: self.overview(self.b).get("controller_id"), "an active controller")
+        return next(m for m in self.machines.values() if m.number == number)
+
+    def run(self) -> int:
+        """The exit code."""
+        verifier = Verifier(self, TOPIC, RATE)  # type: ignore[arg-type]
+        verifier.progress("before the first fault")
+        lost = self.active_controller()
+        other = self.c if lost is self.b else self.b
+        self.cut_off(lost, other, verifier)
+        self.returns(lost)
+        self.lose_database(verifier)
+        self.restart_all()
+        verifier.progress("after the last restart")
+        count = verifier.count()
+        print(f"records: {count._asdict()}", flush=True)
+        for text in self.unclean:
+            print(f"not clean: {text}")
+        failed = count.lost or count.doubled or count.disordered or count.failed or count.undelivered or self.unclean
+        print("FAILED" if failed else "PASSED")
+        return 1 if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.deploy")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with all logs")
+    options = parser.parse_args()
+    if problem := possible() or ", ".join(missing()):
+        print(f"the rehearsal cannot run: {problem}", file=sys.stderr)
+        return 2
+    folder = Path(tempfile.mkdtemp(prefix="weir-rehearsal-"))
+    folder.chmod(0o755)  # PostgreSQL runs as its own user
+    print(f"logs: {folder / 'logs'}", flush=True)
+    passed = False
+    try:
+        (folder / "logs").mkdir()
+        password = secrets.token_urlsafe(20)
+        opt, out, authority = install(folder), configure(folder, password), Authority(folder / "authority")
+        with own_namespace(), mount_points(), contextlib.ExitStack() as ends:
+            network = Network((1, 2, 3))
+            ends.callback(network.close)
+            machines = {
+                name: RehearsedMachine(name, number, out / name, opt, network, folder / "logs")
+                for number, name in enumerate(("a", "b", "c"), 1)
+            }
+            for machine in machines.values():
+                ends.callback(machine.end)
+            rehearsal = Rehearsal(machines, network)
+            rehearsal.start(password, authority)
+            code = rehearsal.run()
+            passed = code == 0
+            return code
+    finally:
+        if passed and not options.keep:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

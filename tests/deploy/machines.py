@@ -1,0 +1,225 @@
+"""Three machines of a production cluster on this one: each has a network namespace with an address of its own, and /etc/weir, /var/lib/weir and
+/opt/weir of its own, as mounts that only its processes see.
+
+The files are those of `weir configure` for deploy/cluster.toml, with the addresses of the namespaces. All machines share one virtual environment with the
+wheel. Its dependencies are those of this Python: a rehearsal tests the files and the program, not a package registry. Debian's PostgreSQL, Redis
+and nginx run with the generated files. Requires root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from tests.cluster.local import ROOT, wait_for
+from tests.deploy.units import RunningUnit, Unit, parse, read_environment
+from tests.faults.namespaces import SUBNET, Network
+from tests.pki import Authority
+from tests.postgres import programs
+from weir.deployment import command
+from weir.deployment.inventory import PLACEHOLDER
+from weir_common.java import java_home
+
+MOUNTS = ("/etc/weir", "/var/lib/weir", "/opt/weir")
+ENTER = " && ".join(f'mount --bind "$ROOT{m}" {m}' for m in MOUNTS) + ' && unset ROOT && cd "$1" && shift && exec "$@"'
+EXAMPLE_SUBNET = "10.0.0"
+WITH_ENTRY_POINTS = ("celery", "uvicorn")
+"""Dependencies whose programs the units start."""
+
+
+def missing() -> list[str]:
+    """Programs that the rehearsal needs and that are not installed."""
+    return [p for p in ("redis-server", "nginx", "ip", "nft", "openssl", "java") if shutil.which(p) is None]
+
+
+def install(folder: Path) -> Path:
+    """A virtual environment at folder/<version> with the wheel of this checkout, and the link `current`."""
+    wheels = folder / "wheels"
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT)], check=True)
+    (wheel,) = wheels.glob("weir-*.whl")
+    version = wheel.name.split("-")[1]
+    opt = folder / "opt-weir"
+    subprocess.run([sys.executable, "-m", "venv", "--copies", str(opt / version)], check=True)
+    pins = [f"{name}=={metadata.version(name)}" for name in WITH_ENTRY_POINTS]
+    subprocess.run(
+        [*pip, "--python", str(opt / version / "bin/python"), "install", "--no-deps", str(wheel), *pins], check=True
+    )
+    site = next((opt / version / "lib").glob("python*/site-packages"))
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (opt / "current").symlink_to(version)
+    # The programs of the environment name their Python by its path, as in /opt/weir.
+    for script in (opt / version / "bin").iterdir():
+        if script.is_file() and script.read_bytes()[:2] == b"#!":
+            script.write_text(script.read_text().replace(str(opt), "/opt/weir"))
+    return opt
+
+
+@contextlib.contextmanager
+def mount_points() -> Iterator[None]:
+    """Empty directories where this machine has none. They are removed at the end."""
+    made = [Path(m) for m in MOUNTS if not Path(m).exists()]
+    for path in made:
+        path.mkdir()
+    try:
+        yield
+    finally:
+        for path in made:
+            path.rmdir()
+
+
+class RehearsedMachine:
+    """`root`: the files that `weir configure` wrote for it, and its state."""
+
+    def __init__(self, name: str, number: int, root: Path, opt: Path, network: Network, logs: Path) -> None:
+        self.name, self.number, self.root, self._logs = name, number, root, logs
+        self.address = f"{SUBNET}.{number}"
+        for mount in MOUNTS:
+            (root / mount.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        (root / "opt/weir").rmdir()
+        (root / "opt/weir").symlink_to(opt)
+        enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "sh"]
+        self.prefix = [*network.inside(number), "env", f"ROOT={root}", *enter]
+        self.units = {u.name: self._running(u) for u in self._units()}
+        self.servers: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _units(self) -> list[Unit]:
+        """In the order of etc/weir/units, which is that of starting."""
+        found = []
+        for name in (self.root / "etc/weir/units").read_text().split():
+            stem, _, instance = name.removesuffix(".service").partition("@")
+            file = f"{stem}@.service" if instance else name
+            found.append(parse(self.root / "etc/systemd/system" / file, instance))
+        return found
+
+    def _running(self, unit: Unit) -> RunningUnit:
+        log = self._logs / f"{self.name}-{unit.name.removesuffix('.service')}.log"
+        return RunningUnit(unit, self.prefix, self.root, log, {"JAVA_HOME": str(java_home())})
+
+    def unit(self, prefix: str) -> RunningUnit | None:
+        return next((u for name, u in self.units.items() if name.startswith(prefix)), None)
+
+    def run(self, *words: str, **environment: str) -> str:
+        """The output of a command on this machine, with the environment of its control plane."""
+        file = self.root / "etc/weir/weir.env"
+        values = read_environment(file.read_text()) if file.exists() else {}
+        done = subprocess.run(
+            [*self.prefix, "/var/lib/weir", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **values, **environment},
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def server(self, name: str, *words: str) -> None:
+        with (self._logs / f"{self.name}-{name}.log").open("ab") as log:
+            self.servers[name] = subprocess.Popen(
+                [*self.prefix, "/", *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    # -- packages of Debian --------------------------------------------------------------------------------------------
+    def start_redis(self) -> None:
+        self.server("redis", "redis-server", str(self.root / "etc/redis/weir.conf"), "--dir", str(self.root))
+
+    def start_postgresql(self, password: str, authority: Authority) -> None:
+        """A new database cluster with the generated settings; Debian's package makes the same at its installation, with a certificate."""
+        data, bin_folder = self.root / "postgresql", programs()
+        as_user = ["runuser", "-u", "postgres", "--"]
+        word = self.root / "password"
+        data.mkdir()
+        word.write_text(password)
+        for path in (data, word):
+            shutil.chown(path, "postgres", "postgres")
+        _quiet(
+            [
+                *as_user,
+                str(bin_folder / "initdb"),
+                "-D",
+                str(data),
+                "-U",
+                "weir",
+                "-A",
+                "scram-sha-256",
+                f"--pwfile={word}",
+                "-E",
+                "UTF8",
+            ]
+        )
+        authority.issue("postgresql")
+        for suffix in ("key", "crt"):
+            target = data / f"server.{suffix}"
+            shutil.copy(authority.folder / f"postgresql.{suffix}", target)
+            shutil.chown(target, "postgres", "postgres")
+            target.chmod(0o600)
+        settings = (self.root / "etc/postgresql/15/main/conf.d/weir.conf").read_text()
+        sockets = f"unix_socket_directories = '{data}'\nssl = on\n"
+        with (data / "postgresql.conf").open("a") as file:
+            file.write(f"\n{settings}{sockets}")
+        with (data / "pg_hba.conf").open("a") as file:
+            file.write((self.root / "etc/weir/pg_hba.conf").read_text())
+        self.server("postgresql", *as_user, str(bin_folder / "postgres"), "-D", str(data))
+        create = [str(bin_folder / "createdb"), "-h", "127.0.0.1", "-U", "weir", "weir"]
+
+        def created() -> bool:
+            done = subprocess.run(
+                [*self.prefix, "/", *create],
+                env={"PATH": os.environ["PATH"], "PGPASSWORD": password},
+                capture_output=True,
+                check=False,
+            )
+            return done.returncode == 0
+
+        wait_for(created, "PostgreSQL")
+
+    def start_nginx(self, authority: Authority) -> None:
+        tls = self.root / "etc/weir/tls"
+        tls.mkdir()
+        authority.issue("console")
+        shutil.copy(authority.folder / "console.key", tls / "console.key")
+        shutil.copy(authority.folder / "console.crt", tls / "console.pem")
+        main = self.root / "nginx.conf"
+        pid, site = self.root / "nginx.pid", self.root / "etc/nginx/conf.d/weir.conf"
+        main.write_text(
+            f"daemon off; user root; pid {pid}; error_log stderr;\nevents {{}}\nhttp {{ access_log off; include {site}; }}\n"
+        )
+        self.run("nginx", "-t", "-c", str(main))
+        self.server("nginx", "nginx", "-c", str(main))
+
+    def end(self) -> None:
+        """Kills what still runs."""
+        for unit in self.units.values():
+            if unit.starts:
+                unit.kill()
+        for process in self.servers.values():
+            process.terminate()
+        for process in self.servers.values():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _quiet(words: list[str]) -> None:
+    subprocess.run(words, check=True, capture_output=True, cwd="/")
+
+
+def configure(folder: Path, password: str) -> Path:
+    """The files of each machine, by `weir configure` from deploy/cluster.toml with the addresses of the namespaces."""
+    text = (ROOT / "deploy" / "cluster.toml").read_text()
+    text = text.replace(f'WEIR_SECRET_KEY = "{PLACEHOLDER}"', f'WEIR_SECRET_KEY = "{secrets.token_urlsafe(48)}"')
+    text = text.replace(PLACEHOLDER, password).replace(EXAMPLE_SUBNET, SUBNET)
+    (folder / "cluster.toml").write_text(text)
+    assert command.main([str(folder / "cluster.toml"), "--to", str(folder / "out")]) == 0
+    return folder / "out"
