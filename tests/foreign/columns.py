@@ -102,7 +102,8 @@ def java(version: str) -> Callable[[], Ready]:
         lib = copy_dependencies(folder, wanted)
         classes = folder / "classes"
         shutil.rmtree(classes, ignore_errors=True)
-        sources = sorted(str(p) for p in (HERE / "java").glob("*.java"))
+        folders = ["java", "java4"] if int(version.partition(".")[0]) >= 4 else ["java"]
+        sources = sorted(str(p) for f in folders for p in (HERE / f).glob("*.java"))
         run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(classes), *sources], ROOT)
         flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         return Ready(version, [str(find_java()), *flags, "-cp", f"{classes}:{lib}/*", "Client"])

@@ -28,6 +28,8 @@ class Feature:
     """Suffixes of further topics with the same content."""
     empty: tuple[str, ...] = ()
     """Suffixes of further empty topics."""
+    fronts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Suffixes of further empty topics, with the configs of each; `{topic}` is the name of the topic."""
     configs: Mapping[str, str] = field(default_factory=dict)
     codec: int = -1
     """The compression that the batches on the disks must have."""
@@ -53,6 +55,11 @@ FEATURES: tuple[Feature, ...] = (
     Feature("lz4", "lz4", "the same with lz4", codec=3),
     Feature("zstd", "zstd", "the same with zstd", codec=4),
     Feature("headers", "headers", "two headers with one name and an empty header are read back in order"),
+    Feature("delayed", "delayed messages", "by their header, three records arrive in the order of their times, none early; one that a tombstone cancelled does not",
+            fronts={".delay": {"weir.delay.topic": "{topic}"}}),
+    Feature("half", "half messages", "of three, two are committed and one is rolled back: the committed ones arrive, in the order of the decisions",
+            fronts={".half": {"weir.half.topic": "{topic}"}, ".half.check": {}, ".half.expired": {}}),
+    Feature("share-letters", "dead letters of a share group (KIP-1191)", "of six records three are rejected and one is released five times; exactly these four are in the topic of dead letters, with cause, place, group and number of deliveries"),
     Feature("nulls", "null keys and values", "null keys and values are read back as null, empty ones as empty (where the client distinguishes them)"),
     Feature("big", "records of 1 MB", "1,000,000 bytes are read back byte for byte"),
     Feature("too-large", "a record that is too large", "a topic with a limit of 100,000 bytes refuses 500,000 as too large; the next record is written",

@@ -102,12 +102,13 @@ class DevCluster(LocalCluster):
             (f, prefix + f.id + ending, filled)
             for f in features
             if f.partitions
-            for ending, filled in (("", True), *((x, True) for x in f.also), *((x, False) for x in f.empty))
+            for ending, filled in (
+                ("", True),
+                *((x, True) for x in f.also),
+                *((x, False) for x in (*f.empty, *f.fronts)),
+            )
         ]
-        new = [
-            NewTopic(name, f.partitions, 3, config={**f.configs, **({"retention.ms": "-1"} if f.filled else {})})
-            for f, name, _ in wanted
-        ]
+        new = [NewTopic(name, f.partitions, 3, config=configs_of(f, prefix + f.id, name)) for f, name, _ in wanted]
         for done in admin.create_topics(new, operation_timeout=60).values():
             done.result(60)
         for _, name, _ in wanted:
@@ -168,6 +169,14 @@ def shown(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[
         if idempotent and values != sorted(set(values), key=int):
             return "records are doubled or out of order although the producer was idempotent"
     return ""
+
+
+def configs_of(feature: Feature, topic: str, name: str) -> dict[str, str]:
+    """The configs of `name`, which is the topic of the feature, or one beside it."""
+    own = feature.fronts.get(name.removeprefix(topic))
+    if own is not None:
+        return {k: v.format(topic=topic) for k, v in own.items()}
+    return {**feature.configs, **({"retention.ms": "-1"} if feature.filled else {})}
 
 
 class Program:

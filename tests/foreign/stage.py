@@ -41,6 +41,32 @@ def one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
+def delayed_records(now_ms: int) -> list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]:
+    """(key, value, headers) for the front topic of delayed messages. `DELAYED` are the values that arrive."""
+    return [
+        (b"a", b"third", [("x-deliver-at-ms", b"%d" % (now_ms + 6_000))]),
+        (b"b", b"cancelled", [("x-deliver-at-ms", b"%d" % (now_ms + 5_500))]),
+        (b"c", b"second", [("x-delay-ms", b"3000")]),
+        (b"d", b"first", [("x-delay-ms", b"0")]),
+        (b"b", None, []),
+    ]
+
+
+DELAYED = ["first", "second", "third"]
+
+
+def half_records() -> list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]:
+    """(key, value, headers) for the front topic of half messages. `DECIDED` are the values that arrive."""
+    halves: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]] = [
+        (b"k", b"order %d" % n, [("x-half-id", b"%d" % n)]) for n in (1, 2, 3)
+    ]
+    decisions = [(b"3", b"commit"), (b"2", b"rollback"), (b"1", b"commit")]
+    return [*halves, *((b"k", None, [("x-half-id", i), ("x-half", d)]) for i, d in decisions)]
+
+
+DECIDED = ["order 3", "order 1"]
+
+
 def acked(value: bytes | str) -> None:
     say("acked", value.decode() if isinstance(value, bytes) else value)
 

@@ -6,6 +6,7 @@ from tests.foreign.aiokafka import admin, consume, produce
 from tests.foreign.stage import play
 
 LACKS = {
+    "share-letters": "no share groups",
     "assignor-cooperative": "no incremental rebalance",
     "new-protocol": "classic groups only",
     "list-offsets": "no call of its admin client's (its consumer has them: see seek by timestamp)",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from aiokafka import TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, MessageSizeTooLargeError, ProducerFenced
 
 from tests.foreign.aiokafka.kit import consuming, feature, numbers, producing, read, refused, send, some, until, values
-from tests.foreign.stage import acked, equal
+from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records
 
 
 def acks(wanted: int | str) -> Callable[[str], None]:
@@ -43,6 +44,27 @@ async def headers(name: str) -> None:
     async with producing() as made:
         await made.send_and_wait(name, b"v", headers=wanted)
     equal(list((await read(name, 1))[0].headers), wanted)
+
+
+async def through(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
+    """Each record is acknowledged before the next one is sent: a decision needs a message that is stored."""
+    async with producing() as made:
+        for key, value, headers in written:
+            await made.send_and_wait(front, value, key, partition=0, headers=headers)
+
+
+@feature
+async def delayed(name: str) -> None:
+    began = time.time()
+    await through(f"{name}.delay", delayed_records(int(began * 1000)))
+    equal(values(await read(name, 3)), DELAYED)
+    equal(time.time() - began >= 6, True)
+
+
+@feature
+async def half(name: str) -> None:
+    await through(f"{name}.half", half_records())
+    equal(values(await read(name, 2)), DECIDED)
 
 
 @feature

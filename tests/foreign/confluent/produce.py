@@ -13,7 +13,7 @@ from confluent_kafka import (
 )
 
 from tests.foreign.confluent.kit import PLAIN, numbers, read, refusal, send, values
-from tests.foreign.stage import acked, equal, until
+from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records, until
 
 
 # -- produce ---------------------------------------------------------------------------------------------------------------
@@ -44,6 +44,30 @@ def headers(name: str) -> None:
     producer.produce(name, b"v", headers=wanted)
     equal(producer.flush(60), 0)
     equal(read(name, 1)[0].headers(), wanted)
+
+
+def through(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
+    """Each record is acknowledged before the next one is sent: a decision needs a message that is stored."""
+    producer = Producer({**PLAIN, "acks": "all"})
+    errors: list[KafkaError] = []
+    for key, value, headers in written:
+        producer.produce(
+            front, value, key, 0, headers=headers, on_delivery=lambda error, m: errors.append(error) if error else None
+        )
+        equal(producer.flush(60), 0)
+    equal(errors, [])
+
+
+def delayed(name: str) -> None:
+    began = time.time()
+    through(f"{name}.delay", delayed_records(int(began * 1000)))
+    equal(values(read(name, 3)), DELAYED)
+    equal(time.time() - began >= 6, True)
+
+
+def half(name: str) -> None:
+    through(f"{name}.half", half_records())
+    equal(values(read(name, 2)), DECIDED)
 
 
 def nulls(name: str) -> None:

@@ -188,6 +188,49 @@ func headers(topic string) {
 	equal(read(topic, 1, 0)[0].Headers, wanted)
 }
 
+type written struct {
+	key, value string
+	headers    [][2]string
+}
+
+// Each record is acknowledged before the next one is sent: a decision needs a message that is stored. An empty value is null.
+func through(front string, all ...written) {
+	producer := client(partitionZero)
+	defer producer.Close()
+	for _, w := range all {
+		record := &kgo.Record{Topic: front, Key: []byte(w.key)}
+		if w.value != "" {
+			record.Value = []byte(w.value)
+		}
+		for _, h := range w.headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
+		}
+		must(producer.ProduceSync(within(), record).FirstErr())
+	}
+}
+
+func delayed(topic string) {
+	began := time.Now()
+	at := func(ms int64) [][2]string { return [][2]string{{"x-deliver-at-ms", fmt.Sprint(began.UnixMilli() + ms)}} }
+	after := func(ms string) [][2]string { return [][2]string{{"x-delay-ms", ms}} }
+	through(topic+".delay", written{"a", "third", at(6_000)}, written{"b", "cancelled", at(5_500)}, written{"c", "second", after("3000")},
+		written{"d", "first", after("0")}, written{"b", "", nil})
+	equal(values(read(topic, 3, 0)), []string{"first", "second", "third"})
+	equal(time.Since(began) >= 6*time.Second, true)
+}
+
+func half(topic string) {
+	var all []written
+	for _, id := range []string{"1", "2", "3"} {
+		all = append(all, written{"k", "order " + id, [][2]string{{"x-half-id", id}}})
+	}
+	for _, d := range [][2]string{{"3", "commit"}, {"2", "rollback"}, {"1", "commit"}} {
+		all = append(all, written{"k", "", [][2]string{{"x-half-id", d[0]}, {"x-half", d[1]}}})
+	}
+	through(topic+".half", all...)
+	equal(values(read(topic, 2, 0)), []string{"order 3", "order 1"})
+}
+
 func nulls(topic string) {
 	for _, pair := range [][2][]byte{{nil, []byte("v")}, {[]byte("k"), nil}, {{}, {}}} {
 		must(client().ProduceSync(within(), &kgo.Record{Topic: topic, Key: pair[0], Value: pair[1]}).FirstErr())
@@ -228,7 +271,7 @@ func leaderKilled(topic string) {
 var features = map[string]func(string){
 	"acks-0": acks(kgo.NoAck()), "acks-1": acks(kgo.LeaderAck()), "acks-all": acks(kgo.AllISRAcks()),
 	"gzip": codec(kgo.GzipCompression()), "snappy": codec(kgo.SnappyCompression()), "lz4": codec(kgo.Lz4Compression()), "zstd": codec(kgo.ZstdCompression()),
-	"headers": headers, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
+	"headers": headers, "delayed": delayed, "half": half, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
 	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "from-start": fromStart,
 	"group": members(false), "assignor-range": members(false, kgo.Balancers(kgo.RangeBalancer())),
 	"assignor-roundrobin": members(false, kgo.Balancers(kgo.RoundRobinBalancer())), "assignor-sticky": members(false, kgo.Balancers(kgo.StickyBalancer())),

@@ -13,6 +13,9 @@ public final class Client {
         for (String acks : new String[] {"0", "1", "all"}) out.put("acks-" + acks, Produce.acks(acks));
         for (String codec : new String[] {"gzip", "snappy", "lz4", "zstd"}) out.put(codec, Produce.codec(codec));
         out.put("headers", Produce::headers);
+        out.put("delayed", Produce::delayed);
+        out.put("half", Produce::half);
+        out.put("share-letters", Client::shares);
         out.put("nulls", Produce::nulls);
         out.put("big", Produce::big);
         out.put("too-large", Produce::tooLarge);
@@ -56,6 +59,17 @@ public final class Client {
         return out;
     }
 
+    /** Compiled for clients of Kafka 4 only. */
+    private static void shares(String topic) throws Exception {
+        Kit.Feature found;
+        try {
+            found = (Kit.Feature) Class.forName("Shares").getDeclaredConstructor().newInstance();
+        } catch (ClassNotFoundException e) {
+            throw new Kit.Lacks("share groups need a client of Kafka 4");
+        }
+        found.play(topic);
+    }
+
     public static void main(String[] names) {
         Map<String, Kit.Feature> features = features();
         for (String name : names) {
@@ -63,6 +77,8 @@ public final class Client {
             try {
                 features.get(name).play(Kit.PREFIX + name);
                 say("yes " + name);
+            } catch (Kit.Lacks e) {
+                say("none " + name + " " + e.getMessage());
             } catch (Throwable e) {
                 e.printStackTrace();
                 String why = e.toString().replaceAll("\\s+", " ");

@@ -31,6 +31,13 @@ final class Kit {
         void play(String topic) throws Exception;
     }
 
+    /** The client does not have the feature. */
+    static final class Lacks extends RuntimeException {
+        Lacks(String why) {
+            super(why);
+        }
+    }
+
     interface Condition {
         boolean holds() throws Exception;
     }

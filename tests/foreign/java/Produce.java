@@ -44,6 +44,48 @@ final class Produce {
         Kit.equal(found, List.of("a=1", "a=2", "empty="));
     }
 
+    /** Each record is acknowledged before the next one is sent: a decision needs a message that is stored. Key, value (null: none), headers. */
+    private static void through(String front, String[]... written) throws Exception {
+        try (var producer = Kit.producer(Kit.plain("acks", "all"))) {
+            for (String[] w : written) {
+                var record = new ProducerRecord<>(front, 0, Kit.bytes(w[0]), w[1] == null ? null : Kit.bytes(w[1]));
+                for (int i = 2; i < w.length; i += 2) record.headers().add(w[i], Kit.bytes(w[i + 1]));
+                Kit.done(producer.send(record));
+            }
+        }
+    }
+
+    static void delayed(String topic) throws Exception {
+        long began = System.currentTimeMillis();
+        through(
+                topic + ".delay",
+                new String[] {"a", "third", "x-deliver-at-ms", "" + (began + 6_000)},
+                new String[] {"b", "cancelled", "x-deliver-at-ms", "" + (began + 5_500)},
+                new String[] {"c", "second", "x-delay-ms", "3000"},
+                new String[] {"d", "first", "x-delay-ms", "0"},
+                new String[] {"b", null});
+        Kit.equal(texts(topic, 3), List.of("first", "second", "third"));
+        Kit.equal(System.currentTimeMillis() - began >= 6_000, true);
+    }
+
+    static void half(String topic) throws Exception {
+        through(
+                topic + ".half",
+                new String[] {"k", "order 1", "x-half-id", "1"},
+                new String[] {"k", "order 2", "x-half-id", "2"},
+                new String[] {"k", "order 3", "x-half-id", "3"},
+                new String[] {"k", null, "x-half-id", "3", "x-half", "commit"},
+                new String[] {"k", null, "x-half-id", "2", "x-half", "rollback"},
+                new String[] {"k", null, "x-half-id", "1", "x-half", "commit"});
+        Kit.equal(texts(topic, 2), List.of("order 3", "order 1"));
+    }
+
+    private static List<String> texts(String topic, int count) throws Exception {
+        List<String> out = new ArrayList<>();
+        for (var r : Kit.read(topic, count)) out.add(Kit.text(r.value()));
+        return out;
+    }
+
     static void nulls(String topic) throws Exception {
         byte[][][] wanted = {{null, Kit.bytes("v")}, {Kit.bytes("k"), null}, {new byte[0], new byte[0]}};
         try (var producer = Kit.producer(Kit.plain())) {

@@ -6,6 +6,7 @@ from tests.foreign.kafka_python import admin, consume, produce
 from tests.foreign.stage import play
 
 LACKS = {
+    "share-letters": "no share groups",
     "new-protocol": "classic groups only",
     "quotas": "no such call",
     "streams": "Java only",

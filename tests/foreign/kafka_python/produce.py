@@ -9,7 +9,7 @@ from kafka.errors import InvalidProducerEpochError, MessageSizeTooLargeError, Pr
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.foreign.kafka_python.kit import consumer, numbers, producer, read, refused, send, some, values
-from tests.foreign.stage import acked, equal, until
+from tests.foreign.stage import DECIDED, DELAYED, acked, delayed_records, equal, half_records, until
 
 
 def acks(wanted: int | str) -> Callable[[str], None]:
@@ -37,6 +37,25 @@ def headers(name: str) -> None:
     wanted = [("a", b"1"), ("a", b"2"), ("empty", b"")]
     producer().send(name, b"v", headers=wanted).get(60)
     equal(list(read(name, 1)[0].headers), wanted)
+
+
+def through(front: str, written: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
+    """Each record is acknowledged before the next one is sent: a decision needs a message that is stored."""
+    made = producer()
+    for key, value, headers in written:
+        made.send(front, value, key, headers=headers, partition=0).get(60)
+
+
+def delayed(name: str) -> None:
+    began = time.time()
+    through(f"{name}.delay", delayed_records(int(began * 1000)))
+    equal(values(read(name, 3)), DELAYED)
+    equal(time.time() - began >= 6, True)
+
+
+def half(name: str) -> None:
+    through(f"{name}.half", half_records())
+    equal(values(read(name, 2)), DECIDED)
 
 
 def nulls(name: str) -> None:

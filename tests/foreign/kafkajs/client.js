@@ -19,6 +19,7 @@ const LACKS = {
   scram: "no such call",
   quotas: "no such call",
   elect: "no such call",
+  "share-letters": "no share groups",
   streams: "Java only",
 };
 
@@ -102,6 +103,15 @@ async function read(topic, count, readUncommitted = true) {
   return reader.seen;
 }
 
+// Each record is acknowledged before the next one is sent: a decision needs a message that is stored.
+async function through(front, written) {
+  await producing({}, async (producer) => {
+    for (const [key, value, headers] of written) {
+      await producer.send({ topic: front, acks: -1, messages: [{ key, value, headers, partition: 0 }] });
+    }
+  });
+}
+
 async function comeAndGo(topic, kafka) {
   await producing({}, (producer) => send(producer, topic, numbers(100)), kafka);
   const reader = await member(topic, topic, { kafka });
@@ -157,6 +167,27 @@ const features = {
     await producing({}, (producer) => producer.send({ topic, messages: [{ value: "v", headers: wanted }] }));
     const { headers } = (await read(topic, 1))[0];
     equal({ a: headers.a.map(String), empty: String(headers.empty) }, wanted);
+  },
+
+  async delayed(topic) {
+    const began = Date.now();
+    const at = (ms) => ({ "x-deliver-at-ms": String(began + ms) });
+    await through(`${topic}.delay`, [
+      ["a", "third", at(6_000)],
+      ["b", "cancelled", at(5_500)],
+      ["c", "second", { "x-delay-ms": "3000" }],
+      ["d", "first", { "x-delay-ms": "0" }],
+      ["b", null, {}],
+    ]);
+    equal(texts(await read(topic, 3)), ["first", "second", "third"]);
+    equal(Date.now() - began >= 6_000, true);
+  },
+
+  async half(topic) {
+    const halves = ["1", "2", "3"].map((id) => ["k", `order ${id}`, { "x-half-id": id }]);
+    const decisions = [["3", "commit"], ["2", "rollback"], ["1", "commit"]];
+    await through(`${topic}.half`, [...halves, ...decisions.map(([id, decision]) => ["k", null, { "x-half-id": id, "x-half": decision }])]);
+    equal(texts(await read(topic, 2)), ["order 3", "order 1"]);
   },
 
   async nulls(topic) {
