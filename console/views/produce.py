@@ -118,6 +118,9 @@ class ProduceForm(WeirForm):
                 choice.choices = INPUT_FORMATS
                 for name in SCHEMA_FIELDS:
                     del self.fields[f"{part}_{name}"]
+                continue
+            for name in SCHEMA_FIELDS:
+                self.fields[f"{part}_{name}"].widget.attrs["data-when"] = f"{part}_format={SCHEMA_FORMAT}"
 
     def choice(self, part: RecordPart) -> SchemaChoice:
         v = self.cleaned_data

@@ -113,6 +113,26 @@ def test_a_search_without_an_index_says_so_and_offers_it(session: BrowserSession
     assert page.url.endswith("/alter/#c:weir.index.keys")
 
 
+def test_a_filter_expression_is_evaluated_and_a_wrong_one_is_refused_beside_its_field(session: BrowserSession) -> None:
+    page = session.page
+    page.goto(f"/messages/?topic={PLAIN}&start=earliest")
+    page.click("details.more summary")
+    page.fill("#id_expression", "value.n >= 100 && value.n < 103 || key == 'none'")
+    page.click("main button.primary")
+    page.wait_for_url("**expression=**")
+    until(session, "document.querySelectorAll('#list table.records summary').length === 3", "the matching records")
+    assert sorted(numbers(session)) == [100, 101, 102]
+    session.shot("messages-expression")
+    page.reload()
+    assert page.input_value("#id_expression").startswith("value.n >= 100"), "the expression is in the address"
+    page.fill("#id_expression", "value.n >=")
+    page.click("main button.primary")
+    page.wait_for_selector("main .error")
+    assert page.locator("#list table.records summary").count() == 0
+    session.shot("messages-expression-refused")
+    session.errors = [e for e in session.errors if "400" not in e]
+
+
 # -- live tail ---------------------------------------------------------------------------------------------------------------
 
 
