@@ -32,7 +32,7 @@ GROUPS = AccessRule(RoleResource.GROUP, _asked_in_view)
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 
-ASKED_IN_VIEW = ("bulk-topics", "move-new")
+ASKED_IN_VIEW = ("bulk-groups", "bulk-topics", "move-new")
 """Pages whose views check the resources of their forms."""
 RULES: dict[str, AccessRule | None] = {
     "topics": TOPICS,
@@ -52,6 +52,7 @@ RULES: dict[str, AccessRule | None] = {
     "produce": PRODUCES,
     "record-copy": AccessRule(RoleResource.TOPIC, field_name("topic"), Access.PRODUCE_RECORDS),
     "groups": GROUPS,
+    "bulk-groups": GROUPS,
     "group": GROUP,
     "group-delete": GROUP,
     "share-group": GROUP,

@@ -24,6 +24,7 @@ LISTED = (
     "ACLs",
     "alerts",
     "archives",
+    "brokers",
     "changes",
     "channels",
     "clients",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from console import exports
 from console.forms import DrainForm
 from console.history_charts import page_charts
 from console.panels import lazy
@@ -70,7 +71,10 @@ IMMEDIATE: dict[str, ImmediateAction] = {
 
 @viewer_required
 def broker_list(request: HttpRequest) -> HttpResponse:
-    context = {"brokers": lazy(brokers.broker_list), "restart": lazy(restarts.working_restart)}
+    found = brokers.broker_page(**list_options(request, "broker_id"))
+    if exports.wanted(request):
+        return exports.response("brokers", brokers.broker_page, found.sort)
+    context = {"page": found, "csv": True, "restart": lazy(restarts.working_restart)}
     return render_page(request, "console/brokers.html", context, nav="brokers")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from controlplane.models import Broker, Move, Replica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.common import RowFilter, age_s, cluster_row
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, numbered, paged
 
 TOLD_SECONDS = 60
 """A broker's report about itself that is older is not used."""
@@ -190,6 +191,35 @@ def broker_list() -> list[BrokerRow]:
         )
         for b in rows
     ]
+
+
+BROKER_COLUMNS: dict[str, Callable[[BrokerRow], Any]] = {
+    "broker_id": lambda b: b.broker_id,
+    "alive": lambda b: (not b.alive, b.answered is False),
+    "host": lambda b: (b.host, b.port),
+    "rack": lambda b: b.rack,
+    "leaders": lambda b: b.leaders,
+    "leaders_skew_pct": lambda b: b.leaders_skew_pct,
+    "replicas": lambda b: b.replicas,
+    "replicas_skew_pct": lambda b: b.replicas_skew_pct,
+    "replicas_out_of_sync": lambda b: b.replicas_out_of_sync,
+    "size_bytes": lambda b: b.size_bytes,
+    "free_bytes": lambda b: b.free_bytes,
+    "broker_epoch": lambda b: b.broker_epoch,
+}
+"""Columns by which the list is sorted, with their values."""
+
+
+def broker_page(*, sort: str = "broker_id", page: PageStart = 1, per_page: int = 50) -> Page[BrokerRow]:
+    """The list in this order, by id for an unknown column. Unknown values are last in both directions."""
+    column, descending = sort.removeprefix("-"), sort.startswith("-")
+    if column not in BROKER_COLUMNS:
+        sort, column, descending = "broker_id", "broker_id", False
+    value, rows = BROKER_COLUMNS[column], broker_list()
+    known = sorted((b for b in rows if value(b) is not None), key=value, reverse=descending)
+    found = [*known, *(b for b in rows if value(b) is None)]
+    start, window = numbered(len(found), page, per_page)
+    return Page(found[start : start + window.per_page], len(found), window, sort, "")
 
 
 def _acts(b: Broker) -> list[str]:

@@ -94,16 +94,6 @@
     button.click();
   });
 
-  // A field that only one choice of another field needs: data-when="name=value". Without scripts it is always shown, and one with an error, too.
-  const showNeeded = () => {
-    for (const input of document.querySelectorAll("#main [data-when]")) {
-      const [name, value] = input.dataset.when.split("="), row = input.closest(".field");
-      row.hidden = input.form.elements[name].value !== value && !row.querySelector(".error");
-      row.previousElementSibling.hidden = row.hidden;
-    }
-  };
-  for (const event of ["DOMContentLoaded", "change", "htmx:afterSettle"]) document.addEventListener(event, showNeeded);
-
   // Focus. A refused form: its first invalid field. Another page: its field with autofocus, else its heading.
   const announce = (text) => (document.getElementById("announcement").textContent = text);
   const INVALID = "[aria-invalid=true]:not([type=hidden])";

@@ -124,6 +124,7 @@ PAGES = {
     "topic-changes": "/topics/orders/?tab=changes",
     "search": "/search/?q=or",
     "saved-views": "/saved-views/",
+    "bulk-groups": "/bulk/groups/?q=nightly",
     "bulk-topics": "/bulk/topics/?q=app",
     "topic-clone": "/new/topic/?clone=orders",
     "topic-compare": "/topics/orders/?tab=configs&other=flights",

@@ -37,5 +37,9 @@ def test_fields_of_a_schema_follow_the_format(chromium: Browser, with_registry: 
     session.shot("produce-schema", full=True)
     page.select_option("#id_value_format", "json")
     expect(subject).to_be_hidden()
+    page.goto("/topics/orders/")
+    page.click("main a[href='/topics/orders/produce/']")  # loaded into the page by htmx
+    expect(page.locator("#id_value_format")).to_be_visible()
+    expect(subject).to_be_hidden()
     session.context.close()
     assert not session.errors

@@ -24,7 +24,9 @@ LOADED_ROWS = {"offset-reset-act", "move-act"}
 
 def test_each_operation_has_a_rule_and_each_rule_a_page() -> None:
     assert set(OPERATIONS) <= set(access_rules.RULES) <= set(PAGES)
-    assert {n for n in OPERATIONS if access_rules.RULES[n] is access_rules.TOPICS} == set(access_rules.ASKED_IN_VIEW)
+    assert {n for n in OPERATIONS if access_rules.RULES[n] in (access_rules.TOPICS, access_rules.GROUPS)} == set(
+        access_rules.ASKED_IN_VIEW
+    )
 
 
 def page(user: Any, name: str, resource: str) -> int:

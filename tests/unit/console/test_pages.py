@@ -34,6 +34,7 @@ PAGES = [
     "/schemas/register/",
     "/documents/",
     "/documents/compare/",
+    "/bulk/groups/?q=nightly",
     "/clients/",
     "/clients/?broker=1&with=brokers&q=shop&sort=client_id",
     "/brokers/restarts/",

@@ -98,3 +98,20 @@ def test_requests_by_api_have_the_names_of_their_errors(world: World) -> None:
     assert (first.name, first.p99_ms, first.errors_per_s, first.errors) == ("FetchConsumer", None, 0, [])
     assert [(e.code, e.per_s) for e in second.errors] == [("31999", 2.0), ("NOT_LEADER_OR_FOLLOWER", 0.5)]
     assert second.errors_per_s == 2.5 and brokers.broker_requests(2) == brokers.broker_requests(9) == []
+
+
+def test_the_list_is_sorted_by_the_server_with_unknown_values_last() -> None:
+    World()
+    Broker.objects.filter(pk=1).update(rack="b", size_bytes=10, leaders=3)
+    Broker.objects.filter(pk=2).update(rack="a", size_bytes=None, leaders=9)
+    Broker.objects.filter(pk=3).update(rack=None, size_bytes=30, leaders=1)
+
+    def ids(sort: str) -> list[int]:
+        return [b.broker_id for b in brokers.broker_page(sort=sort).rows]
+
+    assert ids("-leaders") == [2, 1, 3] and ids("leaders") == [3, 1, 2]
+    assert ids("-size_bytes") == [3, 1, 2] and ids("size_bytes") == [1, 3, 2]
+    assert ids("rack") == [2, 1, 3]
+    assert ids("nonsense") == [1, 2, 3] and brokers.broker_page(sort="nonsense").sort == "broker_id"
+    second = brokers.broker_page(sort="-leaders", page=2, per_page=2)
+    assert ([b.broker_id for b in second.rows], second.total, second.pages) == ([3], 3, 2)

@@ -1,0 +1,60 @@
+"""The deletion of empty groups of a filter: preview, confirmation, results."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.models.change import Outcome
+from controlplane.services import bulk_groups
+
+ADDRESS = "/bulk/groups/"
+
+
+@pytest.fixture
+def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+
+    def delete(group_id: str, *, actor: str, comment: str) -> Outcome:
+        found.append(f"{group_id} {actor} {comment}")
+        return Outcome.CONFIRMED
+
+    monkeypatch.setattr(bulk_groups, "delete_group", delete)
+    return found
+
+
+def previewed(page: str) -> list[str]:
+    match = re.search(r'name="groups" value="([^"]*)"', page)
+    assert match is not None
+    found: list[str] = json.loads(unescape(match[1]))
+    return found
+
+
+def test_empty_groups_of_the_filter_are_deleted(seeded: dict[str, Any], operator: Client, deleted: list[str]) -> None:
+    page = operator.get(ADDRESS).content.decode()
+    empty = previewed(page)
+    assert "nightly" in empty and "billing" not in empty and "left out" in page
+    form = {"groups": json.dumps(empty), "comment": "old"}
+    for typed in ("", str(len(empty) + 1)):
+        assert operator.post(ADDRESS, {**form, "confirm_name": typed}).status_code == 400
+    assert not deleted
+    answer = operator.post(ADDRESS, {**form, "confirm_name": str(len(empty))})
+    assert answer.status_code == 200 and "Result" in answer.content.decode()
+    assert deleted == [f"{name} alice old" for name in empty]
+
+
+def test_a_filter_and_selected_groups(seeded: dict[str, Any], operator: Client) -> None:
+    assert previewed(operator.get(f"{ADDRESS}?q=nightly").content.decode()) == ["nightly"]
+    assert previewed(operator.get(f"{ADDRESS}?g=nightly&g=billing").content.decode()) == ["nightly"]
+    assert "No empty group matches" in operator.get(f"{ADDRESS}?q=billing").content.decode()
+
+
+def test_a_viewer_deletes_nothing(seeded: dict[str, Any], viewer: Client, deleted: list[str]) -> None:
+    form = {"groups": '["nightly"]', "comment": "old", "confirm_name": "1"}
+    assert viewer.get(ADDRESS).status_code == 403 and viewer.post(ADDRESS, form).status_code == 403
+    assert not deleted
