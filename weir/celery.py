@@ -39,6 +39,9 @@ SPARK_TASKS = ("controlplane.advance_spark", "controlplane.advance_archive", "co
 POLL_EXPIRES_S = 5
 """A restarted worker must not find many identical tasks."""
 
+REDIS_WAITS = {"socket_connect_timeout": 3.0, "socket_timeout": 10.0, "socket_keepalive": True}
+"""Seconds. A change wakes the worker inside of its request: a Redis that does not answer must not delay it for minutes."""
+
 
 def _schedule(queues: Iterable[str]) -> dict[str, Any]:
     """Beat's schedule of a worker that reads these queues."""
@@ -82,7 +85,7 @@ def _configure(app: Celery) -> None:
         }
     else:
         # Redis redelivers a lost worker's task after this time. Rows are polled anyway, so it can be short.
-        app.conf.broker_transport_options = {"visibility_timeout": 60}
+        app.conf.broker_transport_options = {"visibility_timeout": 60, **REDIS_WAITS}
 
 
 app = Celery("weir")

@@ -231,6 +231,8 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
+CHANNELS_REDIS_WAITS = {"socket_connect_timeout": 3.0, "socket_timeout": 15.0, "socket_keepalive": True}
+"""Seconds. A blocking read of channels_redis takes five."""
 CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}
 }
@@ -238,7 +240,7 @@ if WEIR.channels_redis_url:
     CHANNEL_LAYERS = {
         "default": {
             "BACKEND": "channels_redis.core.RedisChannelLayer",
-            "CONFIG": {"hosts": [WEIR.channels_redis_url]},
+            "CONFIG": {"hosts": [{"address": WEIR.channels_redis_url, **CHANNELS_REDIS_WAITS}]},
         }
     }
 

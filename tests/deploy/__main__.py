@@ -11,6 +11,7 @@ import contextlib
 import json
 import secrets
 import shutil
+import signal
 import socket
 import ssl
 import sys
@@ -44,6 +45,10 @@ UNVERIFIED = ssl.create_default_context()
 UNVERIFIED.check_hostname, UNVERIFIED.verify_mode = False, ssl.CERT_NONE
 
 
+def say(what: str, seconds: float) -> None:
+    print(f"  {seconds:7.1f} s  {what}", flush=True)
+
+
 class Rehearsal:
     """`bootstrap` is what the load addresses."""
 
@@ -53,7 +58,6 @@ class Rehearsal:
         self.bootstrap = ",".join(f"{m.address}:9092" for m in machines.values())
         self.token = ""
         self.unclean: list[str] = []
-        self.rows: list[tuple[str, float]] = []
 
     # -- what is seen from outside -------------------------------------------------------------------------------------
     def status(self, url: str, host: str = SERVER_NAME) -> int:
@@ -148,8 +152,7 @@ class Rehearsal:
     def timed(self, what: str, condition: Callable[[], Any], seconds: float = 180) -> None:
         began = time.monotonic()
         wait_for(condition, what, seconds)
-        self.rows.append((what, time.monotonic() - began))
-        print(f"  {self.rows[-1][1]:7.1f} s  {what}", flush=True)
+        say(what, time.monotonic() - began)
 
     def start(self, password: str, authority: Authority) -> None:
         print("start", flush=True)
@@ -176,7 +179,7 @@ class Rehearsal:
         self.token = made.split()[-1]
         self.timed("brokers ready", self.all_in_sync)
         self.timed("web processes ready", lambda: self.web_ready(self.b) and self.web_ready(self.c))
-        self.rows.append(("from the first process to a ready cluster", time.monotonic() - began))
+        say("from the first process to a ready cluster", time.monotonic() - began)
         assert self.websocket_passes(self.b) and self.websocket_passes(self.c), "nginx does not pass the websocket"
         self.timed("three brokers in the console", lambda: self.overview(self.c).get("brokers_alive") == 3)
         changed = {"configs": {"min.insync.replicas": "2"}, "cluster_wide": True, "comment": "rehearsal"}
@@ -208,10 +211,7 @@ class Rehearsal:
             other, "POST", "topics", {"name": name, "partitions": 1, "replication_factor": 2, "comment": "rehearsal"}
         )
         assert made is not None, "no topic can be created"
-        self.timed(
-            "a new topic exists",
-            lambda: (self.call(other, "GET", f"topics/{name}") or {}).get("row", {}).get("state") == "active",
-        )
+        self.timed("a new topic exists", lambda: self.topic_exists(other, name))
 
     def returns(self, machine: RehearsedMachine) -> None:
         print(f"machine {machine.name}: link up", flush=True)
@@ -232,13 +232,32 @@ class Rehearsal:
         self.timed("web processes ready again", lambda: self.web_ready(self.b) and self.web_ready(self.c))
         self.timed("figures younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
 
+    def redis_hangs(self) -> None:
+        """Redis is stopped without closing a connection: pages and changes work, without live updates."""
+        print("machine a: Redis does not answer (SIGSTOP)", flush=True)
+        redis = self.a.servers["redis"]
+        redis.send_signal(signal.SIGSTOP)
+        try:
+            self.timed("a page without Redis", lambda: self.overview(self.b).get("brokers_alive") == 3)
+            name = "made-without-redis"
+            body = {"name": name, "partitions": 1, "replication_factor": 3, "comment": "rehearsal"}
+            self.timed("a change without Redis", lambda: self.call(self.b, "POST", "topics", body) is not None)
+            self.timed("a new topic exists", lambda: self.topic_exists(self.b, name))
+        finally:
+            redis.send_signal(signal.SIGCONT)
+        self.timed("figures younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
+
+    def topic_exists(self, machine: RehearsedMachine, name: str) -> bool:
+        row = (self.call(machine, "GET", f"topics/{name}") or {}).get("row", {})
+        return bool(row.get("state") == "active")
+
     def restart_all(self) -> None:
         """A rolling restart as in the guide: each unit by its stop signal; after a broker, wait until it is ready."""
         for machine in self.machines.values():
             print(f"machine {machine.name}: restart of its units", flush=True)
             for name, unit in machine.units.items():
                 code, seconds = unit.stop()
-                print(f"  {seconds:7.1f} s  stop of {name}, exit code {code}", flush=True)
+                say(f"stop of {name}, exit code {code}", seconds)
                 if not unit.ended_cleanly(code):
                     self.unclean.append(f"{machine.name} {name}: {code}")
                 unit.start()
@@ -263,6 +282,7 @@ class Rehearsal:
         self.cut_off(lost, other, verifier)
         self.returns(lost)
         self.lose_database(verifier)
+        self.redis_hangs()
         self.restart_all()
         verifier.progress("after the last restart")
         count = verifier.count()

@@ -148,8 +148,15 @@ def _broker(inventory: Inventory, machine: Machine, template: Template) -> list[
 
 
 def _zookeeper(inventory: Inventory, machine: Machine, template: Template) -> list[MachineFile]:
-    servers = "".join(f"server.{m.id}={m.address}:2888:3888\n" for m in inventory.having(MachineRole.ZOOKEEPER))
-    text = f"{template('zookeeper/zoo.cfg')}clientPortAddress={machine.address}\n{servers}"
+    own = {"clientPortAddress": machine.address}
+    own |= {f"server.{m.id}": f"{m.address}:2888:3888" for m in inventory.having(MachineRole.ZOOKEEPER)}
+    own |= {
+        n: v.replace("{id}", str(machine.id)).replace("{address}", machine.address)
+        for n, v in inventory.zookeeper.items()
+    }
+    # A setting of the inventory replaces that of the template. An empty one removes it.
+    kept = [line for line in template("zookeeper/zoo.cfg").splitlines() if line.partition("=")[0] not in own]
+    text = "".join(f"{line}\n" for line in [*kept, *(f"{n}={v}" for n, v in own.items() if v)])
     return [
         MachineFile("etc/weir/zoo.cfg", text),
         MachineFile("etc/weir/log4j2.properties", template("zookeeper/log4j2.properties")),

@@ -67,11 +67,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """`settings`: environment variables of the control plane. `broker`: settings of all brokers."""
+    """`settings`: environment variables of the control plane. `broker`, `zookeeper`: settings of all brokers and of all ZooKeeper servers."""
 
     machines: tuple[Machine, ...]
     settings: Mapping[str, str]
     broker: Mapping[str, str]
+    zookeeper: Mapping[str, str]
 
     def having(self, role: MachineRole) -> tuple[Machine, ...]:
         return tuple(m for m in self.machines if role in m.roles)
@@ -79,12 +80,12 @@ class Inventory:
 
 def parse(tables: Mapping[str, Any]) -> Inventory:
     """The inventory of these tables. Raises InvalidInventory with all problems."""
-    problems = [f"unknown table [{name}]; allowed: machines, settings, broker" for name in tables if name not in TABLES]
-    texts = {name: _texts(tables.get(name, {}), name, problems) for name in ("settings", "broker")}
+    problems = [f"unknown table [{name}]; allowed: {', '.join(TABLES)}" for name in tables if name not in TABLES]
+    texts = {name: _texts(tables.get(name, {}), name, problems) for name in TABLES[1:]}
     machines = tuple(
         m for name, row in _table(tables, "machines", problems).items() if (m := _machine(name, row, problems))
     )
-    found = Inventory(machines, texts["settings"], texts["broker"])
+    found = Inventory(machines, **texts)
     if not problems:
         problems += _problems(found)
     if problems:
@@ -92,7 +93,7 @@ def parse(tables: Mapping[str, Any]) -> Inventory:
     return found
 
 
-TABLES = ("machines", "settings", "broker")
+TABLES = ("machines", "settings", "broker", "zookeeper")
 
 
 def _table(tables: Mapping[str, Any], name: str, problems: list[str]) -> Mapping[str, Any]:

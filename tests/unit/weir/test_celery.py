@@ -16,6 +16,18 @@ def test_celery_uses_the_folder_transport() -> None:
         assert isinstance(connection.transport, transport.Transport)
 
 
+def test_a_redis_that_does_not_answer_delays_a_request_by_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "redis://:secret@127.0.0.1:1/0"
+    monkeypatch.setattr(celery, "settings", SimpleNamespace(WEIR=SimpleNamespace(celery_broker_url=url)))
+    app = celery.Celery("test")
+    celery._configure(app)
+    assert app.conf.broker_url == url
+    options = app.conf.broker_transport_options
+    assert {name: options[name] for name in celery.REDIS_WAITS} == celery.REDIS_WAITS
+    with app.connection_for_write() as connection:
+        assert set(celery.REDIS_WAITS) <= set(connection.transport.Channel.from_transport_options)
+
+
 @pytest.mark.parametrize(
     ("read", "polls"),
     [

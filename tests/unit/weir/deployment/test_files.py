@@ -109,3 +109,45 @@ def test_a_setting_that_a_server_would_refuse_is_reported(
 def test_a_console_without_an_address_answers_to_every_name(inventory: Inventory) -> None:
     unnamed = replace(inventory, settings={k: v for k, v in inventory.settings.items() if k != "WEIR_CONSOLE_URL"})
     assert "server_name _;" in files(unnamed, "b")["etc/nginx/conf.d/weir.conf"].text
+
+
+def test_a_secured_cluster_is_an_inventory_too(inventory: Inventory) -> None:
+    """The settings of docs/how-to/secure-a-cluster.md, for all machines at once."""
+    broker = {
+        "listeners": "BROKERS://{address}:9093,SASL_SSL://{address}:9094",
+        "listener.security.protocol.map": "BROKERS:SSL",
+        "listener.name.brokers.ssl.client.auth": "required",
+        "inter.broker.listener.name": "BROKERS",
+        "ssl.keystore.location": "/etc/weir/tls/broker.pem",
+        "ssl.truststore.location": "/etc/weir/tls/ca.pem",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:CN=broker-1;User:CN=broker-2;User:CN=broker-3;User:weir",
+        "zookeeper.connect": "10.0.0.1:2182,10.0.0.2:2182,10.0.0.3:2182",
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.truststore.location": "/etc/weir/tls/ca.pem",
+        "zookeeper.set.acl": "true",
+        "zookeeper.sasl.jaas.config": 'x required username="weir" password="s3cret";',
+    }
+    settings = {
+        **inventory.settings,
+        "WEIR_BOOTSTRAP": "10.0.0.1:9094,10.0.0.2:9094,10.0.0.3:9094",
+        "WEIR_ZOOKEEPER": broker["zookeeper.connect"],
+        "WEIR_KAFKA_CONFIG": "/etc/weir/client.properties",
+        "WEIR_ZOOKEEPER_CONFIG": "/etc/weir/zookeeper.properties",
+    }
+    zookeeper = {
+        "clientPort": "",
+        "clientPortAddress": "",
+        "secureClientPort": "2182",
+        "secureClientPortAddress": "{address}",
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.keyStore.location": "/etc/weir/tls/zookeeper.pem",
+    }
+    found = files(replace(inventory, broker=broker, settings=settings, zookeeper=zookeeper), "c")
+    zoo = found["etc/weir/zoo.cfg"].text
+    assert "secureClientPortAddress=10.0.0.3\n" in zoo and "\nclientPort" not in zoo
+    assert "\nserver.3=10.0.0.3:2888:3888\n" in zoo and "\ntickTime=2000\n" in zoo
+    text = found["etc/weir/broker.properties"].text
+    assert "listeners=BROKERS://10.0.0.3:9093,SASL_SSL://10.0.0.3:9094\n" in text
+    assert "WEIR_BOOTSTRAP='10.0.0.1:9094,10.0.0.2:9094,10.0.0.3:9094'\n" in found["etc/weir/weir.env"].text
