@@ -29,6 +29,7 @@ from brokerd.delivery.route_port import RoutePort, RoutePosition
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch, route_producer_id
 from brokerd.delivery.transfer_lane import size_of
 from brokerd.wire import records
+from brokerd.wire.compression import NONE
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.murmur2 import key_partition
 from brokerd.wire.records import Record
@@ -113,6 +114,8 @@ class RoutePartition:
         self._buffered = self.buffered_bytes = 0
         """Records that wait for their targets, and an upper bound of their bytes."""
         self._next_offset = -1
+        self._compression = NONE
+        """Codec number of the batch that was read last: routed batches have it, too."""
         self._requesting = False
         """A request to the group coordinator is not answered."""
         self._retry_at_ms = self._committed_at_ms = 0
@@ -207,6 +210,7 @@ class RoutePartition:
                 for producer_id, first, last in aborted
             )
             if not header.is_control and not ended:
+                self._compression = header.compression
                 for record in records.records_of(data, at, header):
                     if record.offset >= self._next_offset:
                         self._enqueue(record)
@@ -268,9 +272,8 @@ class RoutePartition:
                 queue.error, queue.retry_at_ms = error, at.mono_ms + RETRY_MS
             self._port.wake()
 
-        self._port.send(
-            queue.topic_id, queue.partition, route_batch(batch, self._producer_id, last), queue.last, answered
-        )
+        data = route_batch(batch, self._producer_id, last, NONE if target.recompresses else self._compression)
+        self._port.send(queue.topic_id, queue.partition, data, queue.last, answered)
 
     @staticmethod
     def _batch(queue: _Queue, most: int) -> list[Record]:

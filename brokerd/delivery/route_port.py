@@ -14,11 +14,13 @@ from brokerd.wire.errors import ErrorCode
 
 
 class Target(NamedTuple):
-    """A target topic that exists. `batch_bytes_max`: its max.message.bytes."""
+    """A target topic that exists. `batch_bytes_max`: its max.message.bytes. `recompresses`: it has a compression.type of its own, so that a batch
+    need not be compressed before."""
 
     topic_id: UUID
     partitions: int
     batch_bytes_max: int
+    recompresses: bool = False
 
 
 class RoutePosition(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from brokerd.wire import records
+from brokerd.wire.compression import NONE
 from brokerd.wire.records import SEQUENCE_MAX, Record
 
 SEQUENCE_BITS = 31
@@ -34,11 +35,21 @@ def last_source_offset(producer_epoch: int, last_sequence: int) -> int:
     return producer_epoch << SEQUENCE_BITS | last_sequence
 
 
-def route_batch(found: Sequence[Record], producer_id: int, last: int) -> bytes:
-    """A batch of these records. `last`: the source offset of the last one."""
-    return records.build(
-        [r._replace(offset=i) for i, r in enumerate(found)],
-        producer_id=producer_id,
-        producer_epoch=last >> SEQUENCE_BITS,
-        base_sequence=((last & SEQUENCE_MAX) - len(found) + 1) & SEQUENCE_MAX,
-    )
+def route_batch(found: Sequence[Record], producer_id: int, last: int, compression: int = NONE) -> bytes:
+    """A batch of these records. `last`: the source offset of the last one. `compression`: codec number; a batch that it does not make smaller is not
+    compressed, so that no batch is larger than its records."""
+
+    def built(codec: int) -> bytes:
+        return records.build(
+            [r._replace(offset=i) for i, r in enumerate(found)],
+            producer_id=producer_id,
+            producer_epoch=last >> SEQUENCE_BITS,
+            base_sequence=((last & SEQUENCE_MAX) - len(found) + 1) & SEQUENCE_MAX,
+            compression=codec,
+        )
+
+    plain = built(NONE)
+    if compression == NONE:
+        return plain
+    compressed = built(compression)
+    return compressed if len(compressed) < len(plain) else plain

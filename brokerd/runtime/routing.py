@@ -255,7 +255,9 @@ class Routing:
         if state is None or not state.ready:
             return None
         config = self.partitions.topic_config(state)
-        return Target(state.topic_id, state.partition_count, config.max_message_bytes)
+        return Target(
+            state.topic_id, state.partition_count, config.max_message_bytes, recompresses=config.compression is not None
+        )
 
     def send(
         self,

@@ -8,6 +8,7 @@ from brokerd.apis.history_reads import holds
 from brokerd.cluster.model import TopicPartition
 from brokerd.wire import framing, records
 from brokerd.wire.apis import ApiKey
+from brokerd.wire.compression import NONE
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
     FetchRequest,
@@ -116,6 +117,7 @@ class Producer(Client):
         self.number = self.sequence = 0
         self.batch: list[bytes] = []
         self.idle = False
+        self.compression = NONE
         self.enter(self._begin)
 
     def _begin(self) -> None:
@@ -158,6 +160,7 @@ class Producer(Client):
             producer_id=self.producer_id,
             producer_epoch=0,
             base_sequence=self.sequence,
+            compression=self.compression,
         )
         body = ProduceRequest(
             acks=-1,

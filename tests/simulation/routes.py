@@ -16,6 +16,7 @@ from typing import Any
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
 from brokerd.runtime.routing import Routing
 from brokerd.wire import records
+from brokerd.wire.compression import GZIP
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.murmur2 import key_partition
 from brokerd.wire.records import Record
@@ -86,6 +87,7 @@ def appends_watched(world: World) -> Iterator[None]:
 
     def watched(self: Routing, target: Any, batch: bytes, question: Any, done: Any) -> None:
         world.reached["routed batch"] += 1
+        world.reached["routed batch compressed"] += records.peek(batch).compression == GZIP
 
         def answered(error: ErrorCode, found: int, at: Any) -> None:
             world.reached["routed batch in conflict"] += error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and found >= 0
@@ -160,6 +162,8 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         routes.declare()
         cluster.until(routes.started, 30, "the first positions of the route")
         producers = [Producer(cluster, history, f"p{p}.{n}", SOURCE, p, 150) for p in range(2) for n in "ab"]
+        for producer in producers[1::2]:
+            producer.compression = GZIP
         world.run(world.now_us + 1 * S)
         injector = FaultInjector(cluster, history, fault_kinds, faults_max)
         world.run(world.now_us + int(faults_s * S / 2), lambda: injector.exhausted)

@@ -40,7 +40,13 @@ def test_the_sample_has_conflicts_and_errors() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
         reached += ran(seed).reached
-    for state in ("routed batch", "routed batch in conflict", "routed batch not accepted", "records in late"):
+    for state in (
+        "routed batch",
+        "routed batch in conflict",
+        "routed batch not accepted",
+        "records in late",
+        "routed batch compressed",
+    ):
         assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
 
 

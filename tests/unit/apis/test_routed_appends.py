@@ -13,6 +13,8 @@ from brokerd.apis.routed_appends import RoutedAppends, routed_request, routed_re
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.cluster.model import TopicPartition
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch
+from brokerd.wire import records
+from brokerd.wire.compression import GZIP
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest, ProduceResponse
 from brokerd.wire.messages.routes import RoutedAppendRequestData
@@ -59,6 +61,15 @@ def test_batches_follow_each_other_by_their_last_source_offset() -> None:
     assert isinstance(scene.append(NOTHING, 3, 7), PendingAppend)
     assert isinstance(scene.append(7, 9), PendingAppend)
     assert scene.log.end_offset == 3
+
+
+def test_a_compressed_batch_is_appended_as_it_is() -> None:
+    scene = Scene()
+    data = bytearray(route_batch([Record(3, 1_000, b"k", b"x" * 500)], ROUTE, 3, GZIP))
+    assert isinstance(scene.appender.append_routed(scene.harness.replica, data, NOTHING), PendingAppend)
+    stored = scene.log.read(0, 1 << 20, 1).bytes()
+    assert records.peek(stored).compression == GZIP
+    assert [r.value for r in records.iterate(stored)] == [b"x" * 500]
 
 
 def test_another_expectation_is_a_conflict_that_names_what_is_there() -> None:

@@ -15,6 +15,7 @@ from brokerd.delivery.route_partition import RoutePartition, RouteState, TargetP
 from brokerd.delivery.route_port import RoutePosition, Target
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN, last_source_offset
 from brokerd.wire import records
+from brokerd.wire.compression import GZIP, LZ4, NONE
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
 
@@ -100,7 +101,9 @@ class Bench:
         self.waiting.append(answer)
 
     # -- for the tests ---------------------------------------------------------------------------------------------------
-    def write(self, value: str, key: str | None = "k", *, producer_id: int = -1, control: bool = False) -> None:
+    def write(
+        self, value: str, key: str | None = "k", *, producer_id: int = -1, control: bool = False, codec: int = NONE
+    ) -> None:
         record = Record(0, self.now.wall_ms, None if key is None else key.encode(), value.encode())
         batch = records.build(
             [record],
@@ -110,6 +113,7 @@ class Bench:
             base_sequence=min(producer_id, 0),
             transactional=producer_id >= 0,
             control=control,
+            compression=codec,
         )
         self.batches.append(batch)
         self.high_watermark += 1
@@ -421,3 +425,22 @@ def test_a_closed_route_ignores_answers() -> None:
     bench.answer()
     running.tick(bench.now)
     assert not bench.sent
+
+
+def test_a_routed_batch_has_the_compression_of_its_source() -> None:
+    bench = Bench()
+    bench.topics["u"] = bench.topics["u"]._replace(recompresses=True)
+    running = RoutePartition(route(everything("t"), everything("u")), SOURCE, 0, bench)
+    codecs: dict[str, list[int]] = {"t": [], "u": []}
+    for value, codec in (("x" * 500, GZIP), ("y" * 500, NONE), ("z" * 500, LZ4), ("short", GZIP)):
+        bench.write(value, codec=codec)
+        bench.run(running, answers=False)
+        for sent in bench.sent:
+            name = "t" if sent.topic_id == bench.topics["t"].topic_id else "u"
+            codecs[name].append(records.peek(sent.batch).compression)
+        bench.run(running)
+    assert codecs == {"t": [GZIP, NONE, LZ4, NONE], "u": [NONE] * 4}, (
+        "a batch that does not become smaller stays as it is"
+    )
+    found = [r.value for log in bench.logs.values() for r in log]
+    assert sorted(found) == sorted([b"x" * 500, b"y" * 500, b"z" * 500, b"short"] * 2)
