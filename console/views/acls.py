@@ -7,7 +7,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console.access_forms import AclTemplateForm
-from console.forms import AclForm, WhyForm
+from console.forms import AclForm
+from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
@@ -96,19 +97,13 @@ def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
     row = acls.acl_row(acl_id)
     if row is None:
         return not_found(request, _("ACL {acl_id}").format(acl_id=acl_id), "acls", nav="acls")
-    form = WhyForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            services.delete_acl(acl_id, actor=actor(request), comment=form.cleaned_data["comment"])
-        except Rejected as error:
-            form.refuse(error)
-        else:
-            flash(request, _("ACL {acl_id} deleted.").format(acl_id=acl_id))
-            return redirect_to("acls")
-    context = {
-        "title": _("Delete ACL {acl_id}").format(acl_id=acl_id),
-        "form": form,
-        "lines": [
+
+    def delete_it(comment: str) -> None:
+        services.delete_acl(acl_id, actor=actor(request), comment=comment)
+
+    deletion = Deletion(
+        title=_("Delete ACL {acl_id}").format(acl_id=acl_id),
+        lines=[
             _(
                 "{permission} {operation} on {resource_type} {resource_name} ({pattern_type}) for {principal} from "
                 "{host}."
@@ -123,11 +118,12 @@ def delete(request: HttpRequest, acl_id: int) -> HttpResponse:
             ),
             _("Created by {created_by}.").format(created_by=row.created_by),
         ],
-        "button": _("Delete the {permission} ACL of {principal}").format(
+        button=_("Delete the {permission} ACL of {principal}").format(
             permission=row.permission, principal=row.principal
         ),
-        "back": reverse("acls"),
-        "method": "DELETE",
-        "path": f"acls/{acl_id}",
-    }
-    return render_page(request, "console/confirm.html", context, nav="acls")
+        back=reverse("acls"),
+        path=f"acls/{acl_id}",
+        message=_("ACL {acl_id} deleted.").format(acl_id=acl_id),
+        done="acls",
+    )
+    return confirm_deletion(request, deletion, delete_it, nav="acls")

@@ -1,4 +1,4 @@
-"""Operations on one object: the buttons of its page, and operations that run without a review."""
+"""Operations on one object: the buttons of its page, operations that run without a review, and a deletion with a confirmation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from console.views.shell import actor, flash, redirect_to, rejected
+from console.forms import WhyForm
+from console.views.shell import actor, flash, redirect_to, rejected, render_page
 from controlplane.services import Rejected
 
 
@@ -43,3 +45,45 @@ def run_immediately(
         return rejected(request, error, reverse(page, args=[object_id]), nav=nav)
     flash(request, action.message.format(object_id), reverse(act, args=[object_id, action.undo]) if action.undo else "")
     return redirect_to(page, object_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What the page of a deletion says. `lines`: its effects. `back`: the address for *Cancel*, `path`: that of the REST API below its root. `message`
+    and `done`: the text and the URL name of the page after the deletion."""
+
+    title: str
+    lines: list[str]
+    button: str
+    back: str
+    path: str
+    message: str
+    done: str
+
+
+def confirm_deletion(
+    request: HttpRequest, deletion: Deletion, delete: Callable[[str], Any], *, nav: str
+) -> HttpResponse:
+    """The page of a deletion that needs a reason, and its execution. `delete` gets the reason, and raises Rejected or PermissionDenied."""
+    form = WhyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            delete(form.cleaned_data["comment"])
+        except PermissionDenied as error:
+            return render_page(request, "console/denied.html", {"reason": str(error)}, nav=nav, status=403)
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            flash(request, deletion.message)
+            return redirect_to(deletion.done)
+    context = {
+        "title": deletion.title,
+        "form": form,
+        "lines": deletion.lines,
+        "button": deletion.button,
+        "back": deletion.back,
+        "method": "DELETE",
+        "path": deletion.path,
+    }
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/confirm.html", context, nav=nav, status=status)

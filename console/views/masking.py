@@ -10,8 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, WhyForm, comment_field
+from console.forms import WeirForm, comment_field
 from console.texts import gettext_lazy
+from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
@@ -81,31 +82,23 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     row = masking.rule_row(rule_id)
     if row is None:
         return not_found(request, _("masking rule {rule_id}").format(rule_id=rule_id), "masking", nav="messages")
-    form = WhyForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            services.check_administrator(request.user, "masking.delete", str(rule_id))
-            services.delete_rule(rule_id, actor=actor(request), comment=form.cleaned_data["comment"])
-        except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="messages", status=403)
-        except Rejected as error:
-            form.refuse(error)
-        else:
-            flash(request, _("Masking rule {rule_id} deleted.").format(rule_id=rule_id))
-            return redirect_to("masking")
-    context = {
-        "title": _("Delete masking rule {rule_id}").format(rule_id=rule_id),
-        "form": form,
-        "lines": [
+
+    def delete_it(comment: str) -> None:
+        services.check_administrator(request.user, "masking.delete", str(rule_id))
+        services.delete_rule(rule_id, actor=actor(request), comment=comment)
+
+    deletion = Deletion(
+        title=_("Delete masking rule {rule_id}").format(rule_id=rule_id),
+        lines=[
             _("Viewers see {target} {value} of topics {topics} again.").format(
                 target=row.target, value=row.field or "(whole)", topics=row.topics
             ),
             _("Created by {created_by}.").format(created_by=row.created_by),
         ],
-        "button": _("Delete the rule"),
-        "back": reverse("masking"),
-        "method": "DELETE",
-        "path": f"masking-rules/{rule_id}",
-    }
-    status = 400 if form.is_bound and form.errors else 200
-    return render_page(request, "console/confirm.html", context, nav="messages", status=status)
+        button=_("Delete the rule"),
+        back=reverse("masking"),
+        path=f"masking-rules/{rule_id}",
+        message=_("Masking rule {rule_id} deleted.").format(rule_id=rule_id),
+        done="masking",
+    )
+    return confirm_deletion(request, deletion, delete_it, nav="messages")

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from console.forms import WhyForm
 from console.notification_forms import LABELS, ChannelForm
+from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
@@ -120,33 +120,26 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
     row = notifications.channel_row(channel_id)
     if row is None:
         return _missing(request, channel_id)
-    form = WhyForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            services.check_administrator(request.user, "notification.delete", str(channel_id))
-            services.delete_channel(channel_id, actor=actor(request), comment=form.cleaned_data["comment"])
-        except PermissionDenied as error:
-            return _denied(request, error)
-        except Rejected as error:
-            form.refuse(error)
-        else:
-            flash(request, _("Channel {name} deleted.").format(name=row.name))
-            return redirect_to("notifications")
-    context = {
-        "title": _("Delete notification channel {name}").format(name=row.name),
-        "form": form,
-        "lines": [
+
+    def delete_it(comment: str) -> None:
+        services.check_administrator(request.user, "notification.delete", str(channel_id))
+        services.delete_channel(channel_id, actor=actor(request), comment=comment)
+
+    deletion = Deletion(
+        title=_("Delete notification channel {name}").format(name=row.name),
+        lines=[
             _("Alerts are not sent to {destination} any more, also not the end of those that were sent.").format(
                 destination=row.destination
             ),
             _("The list of its deliveries is deleted."),
         ],
-        "button": _("Delete the channel"),
-        "back": reverse("notification", args=[channel_id]),
-        "method": "DELETE",
-        "path": f"notification-channels/{channel_id}",
-    }
-    return render_page(request, "console/confirm.html", context, nav="alerts", status=_status(form))
+        button=_("Delete the channel"),
+        back=reverse("notification", args=[channel_id]),
+        path=f"notification-channels/{channel_id}",
+        message=_("Channel {name} deleted.").format(name=row.name),
+        done="notifications",
+    )
+    return confirm_deletion(request, deletion, delete_it, nav="alerts")
 
 
 @require_POST

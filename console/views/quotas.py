@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console.forms import WhyForm
 from console.quota_forms import QuotaForm, QuotaLimitsForm
+from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
@@ -93,28 +93,23 @@ def delete(request: HttpRequest, quota_id: int) -> HttpResponse:
     row = quotas.quota_row(quota_id)
     if row is None:
         return not_found(request, _("quota {quota_id}").format(quota_id=quota_id), "quotas", nav="quotas")
-    form = WhyForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            services.delete_quota(quota_id, actor=actor(request), comment=form.cleaned_data["comment"])
-        except Rejected as error:
-            form.refuse(error)
-        else:
-            flash(request, _("Quota of {name} deleted.").format(name=row.name))
-            return redirect_to("quotas")
-    context = {
-        "title": _("Delete the quota of {name}").format(name=row.name),
-        "form": form,
-        "lines": [
+
+    def delete_it(comment: str) -> None:
+        services.delete_quota(quota_id, actor=actor(request), comment=comment)
+
+    deletion = Deletion(
+        title=_("Delete the quota of {name}").format(name=row.name),
+        lines=[
             *(
                 _("{quota}: {value:g} {unit} per broker.").format(quota=limit.quota, value=limit.value, unit=limit.unit)
                 for limit in row.limits
             ),
             _("Less specific quotas apply to its clients afterwards."),
         ],
-        "button": _("Delete the quota of {name}").format(name=row.name),
-        "back": reverse("quota", args=[quota_id]),
-        "method": "DELETE",
-        "path": f"quotas/{quota_id}",
-    }
-    return render_page(request, "console/confirm.html", context, nav="quotas")
+        button=_("Delete the quota of {name}").format(name=row.name),
+        back=reverse("quota", args=[quota_id]),
+        path=f"quotas/{quota_id}",
+        message=_("Quota of {name} deleted.").format(name=row.name),
+        done="quotas",
+    )
+    return confirm_deletion(request, deletion, delete_it, nav="quotas")

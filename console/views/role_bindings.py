@@ -10,8 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, WhyForm, comment_field
+from console.forms import WeirForm, comment_field
 from console.texts import gettext_lazy
+from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
@@ -135,22 +136,14 @@ def delete(request: HttpRequest, binding_id: int) -> HttpResponse:
     if row is None:
         what = _("role binding {binding_id}").format(binding_id=binding_id)
         return not_found(request, what, "role-bindings", nav="permissions")
-    form = WhyForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            services.check_administrator(request.user, "role_binding.delete", str(binding_id))
-            services.delete_binding(binding_id, actor=actor(request), comment=form.cleaned_data["comment"])
-        except PermissionDenied as error:
-            return render_page(request, "console/denied.html", {"reason": str(error)}, nav="permissions", status=403)
-        except Rejected as error:
-            form.refuse(error)
-        else:
-            flash(request, _("Role binding {binding_id} deleted.").format(binding_id=binding_id))
-            return redirect_to("role-bindings")
-    context = {
-        "title": _("Delete role binding {binding_id}").format(binding_id=binding_id),
-        "form": form,
-        "lines": [
+
+    def delete_it(comment: str) -> None:
+        services.check_administrator(request.user, "role_binding.delete", str(binding_id))
+        services.delete_binding(binding_id, actor=actor(request), comment=comment)
+
+    deletion = Deletion(
+        title=_("Delete role binding {binding_id}").format(binding_id=binding_id),
+        lines=[
             _("{holder} loses the role {role} on {resource_type} {resource_name} ({pattern_type}).").format(
                 holder=row.user or row.group,
                 role=row.role,
@@ -160,10 +153,10 @@ def delete(request: HttpRequest, binding_id: int) -> HttpResponse:
             ),
             _("Created by {created_by}.").format(created_by=row.created_by),
         ],
-        "button": _("Delete the binding"),
-        "back": reverse("role-bindings"),
-        "method": "DELETE",
-        "path": f"role-bindings/{binding_id}",
-    }
-    status = 400 if form.is_bound and form.errors else 200
-    return render_page(request, "console/confirm.html", context, nav="permissions", status=status)
+        button=_("Delete the binding"),
+        back=reverse("role-bindings"),
+        path=f"role-bindings/{binding_id}",
+        message=_("Role binding {binding_id} deleted.").format(binding_id=binding_id),
+        done="role-bindings",
+    )
+    return confirm_deletion(request, deletion, delete_it, nav="permissions")

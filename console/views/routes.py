@@ -9,10 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console.forms import WhyForm
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.route_forms import RouteChangeForm, RouteForm, RouteTestForm
+from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
@@ -108,28 +108,22 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     row = routes.route_row(name)
     if row is None:
         return not_found(request, _("route {name}").format(name=name), "routes", nav="topics")
-    form = WhyForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            services.delete_route(name, actor=actor(request), comment=form.cleaned_data["comment"])
-        except Rejected as error:
-            form.refuse(error)
-        else:
-            flash(request, _("Route {name} deleted.").format(name=name))
-            return redirect_to("routes")
-    context = {
-        "title": _("Delete route {name}").format(name=name),
-        "form": form,
-        "lines": [
+
+    def delete_it(comment: str) -> None:
+        services.delete_route(name, actor=actor(request), comment=comment)
+
+    deletion = Deletion(
+        title=_("Delete route {name}").format(name=name),
+        lines=[
             _("Records of {source} are no longer routed to {targets}.").format(
                 source=row.source, targets=", ".join(row.targets[:5])
             ),
             _("Records in the targets stay. The position is lost."),
         ],
-        "button": _("Delete the route"),
-        "back": reverse("route", args=[name]),
-        "method": "DELETE",
-        "path": f"routes/{name}",
-    }
-    status = 400 if form.is_bound and form.errors else 200
-    return render_page(request, "console/confirm.html", context, nav="topics", status=status)
+        button=_("Delete the route"),
+        back=reverse("route", args=[name]),
+        path=f"routes/{name}",
+        message=_("Route {name} deleted.").format(name=name),
+        done="routes",
+    )
+    return confirm_deletion(request, deletion, delete_it, nav="topics")
