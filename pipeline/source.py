@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from brokerd.config.kafka_client import librdkafka
 from pipeline import schemas
+from pipeline.arrow_records import RecordColumns
 from pipeline.offsets import EARLIEST, LATEST, Lost, Offsets, Range, ahead, each, limited, of, parse, put, ranges, split
 from pipeline.pushdown import OffsetBounds, bounds
 
@@ -51,8 +52,17 @@ ROWS_PER_ARROW_BATCH = 10_000
 BYTES_PER_ARROW_BATCH = 8 * 1024 * 1024
 """Bytes of keys and values in one Arrow batch: 10,000 records of 1 MB would not fit a worker."""
 
+RECORD_BYTES_FIRST = 8 * 1024
+"""The assumed size of a record before the first one is read. It limits what one call takes from librdkafka's queue."""
+
+CONSUME_SECONDS = 0.2
+"""How long a call waits for the number of records that it asks for. Shorter than this, a range that ends in a gap costs a wait."""
+
 FETCH_QUEUE_KBYTES = 16 * 1024
 """KiB that librdkafka reads ahead in one task."""
+
+FETCH_QUEUE_BACKOFF_MS = 10
+"""How long librdkafka does not fetch after its queue was full. Its default, a second, is longer than a task needs to empty the queue."""
 
 RETRY_SECONDS_MAX = 90.0
 """How long an offset request is retried during broker failures before the run fails."""
@@ -219,6 +229,7 @@ def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
             "group.id": f"spark-{uuid.uuid4()}",
             "isolation.level": "read_uncommitted",
             "queued.max.messages.kbytes": FETCH_QUEUE_KBYTES,
+            "fetch.queue.backoff.ms": FETCH_QUEUE_BACKOFF_MS,
             "log_level": 3,
             **settings.client,
             "enable.auto.commit": False,
@@ -229,80 +240,58 @@ def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
     )
     try:
         consumer.assign([TopicPartition(r.topic, r.partition, r.first)])
-        rows, size, moved = Rows(settings.headers), 0, time.monotonic()
-        done = False
+        position, record_bytes, moved = r.first, RECORD_BYTES_FIRST, time.monotonic()
+        rows, done = RecordColumns(headers=settings.headers), r.first >= r.next
         while not done:
-            messages = consumer.consume(1000, 1.0)
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    moved = time.monotonic()
-                    if message.offset() >= r.next:
-                        done = True
-                        break
-                    size += rows.add(message)
-                    done = message.offset() == r.next - 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    # After an election the end may briefly be below the planned end: only an end at or above it ends the read.
-                    done = message.offset() >= r.next
-                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                    raise Lost(
-                        f"{r.topic}-{r.partition} no longer contains offset {r.first}: retention was faster than this job ({error.str()})"
-                    )
-                elif error.fatal() or error.code() in (
-                    KafkaError.UNKNOWN_TOPIC_ID,
-                    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-                ):
-                    raise KafkaException(error)
-                if done:
-                    break
-                if size >= BYTES_PER_ARROW_BATCH or len(rows) >= ROWS_PER_ARROW_BATCH:
-                    yield rows.arrow()
-                    rows, size = Rows(settings.headers), 0
+            room = min(ROWS_PER_ARROW_BATCH - len(rows), (BYTES_PER_ARROW_BATCH - rows.size) // record_bytes + 1)
+            # More than the rest of the range would wait for records that do not exist.
+            messages = consumer.consume(max(1, min(room, r.next - position)), CONSUME_SECONDS)
+            if messages:
+                taken, done = _taken(messages, r)
+                if taken:
+                    moved, position = time.monotonic(), (taken[-1].offset() or 0) + 1
+                    record_bytes = max(1, rows.extend(taken) // len(taken))
+                if len(rows) and (done or rows.size >= BYTES_PER_ARROW_BATCH or len(rows) >= ROWS_PER_ARROW_BATCH):
+                    yield rows.arrow(r.topic, r.partition)
+                    rows = RecordColumns(headers=settings.headers)
             if time.monotonic() - moved > STALL_SECONDS_MAX:
                 raise RuntimeError(
                     f"{r.topic}-{r.partition} brought nothing for {STALL_SECONDS_MAX:.0f} s, before offset {r.next}"
                 )
-        if len(rows):
-            yield rows.arrow()
     finally:
         consumer.close()
 
 
-class Rows:
-    """Records of one Arrow batch, by column."""
-
-    __slots__ = ("_columns", "_headers")
-
-    def __init__(self, headers: bool) -> None:
-        self._columns: tuple[list[Any], ...] = tuple([] for _ in range(8 if headers else 7))
-        self._headers = headers
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    def add(self, message: Message) -> int:
-        """Add a record; returns its size in bytes."""
-        key, value, (kind, millis) = message.key(), message.value(), message.timestamp()
-        c = self._columns
-        c[0].append(key)
-        c[1].append(value)
-        c[2].append(message.topic())
-        c[3].append(message.partition())
-        c[4].append(message.offset())
-        c[5].append(millis * 1000)
-        c[6].append(1 if kind == 2 else 0)
-        if self._headers:
-            found = message.headers()
-            c[7].append([{"key": k, "value": v} for k, v in found] if found else None)
-        return (len(key) if key else 0) + (len(value) if value else 0)
-
-    def arrow(self) -> pa.RecordBatch:
-        schema = schemas.ARROW_RECORD_WITH_HEADERS if self._headers else schemas.ARROW_RECORD
-        return pa.RecordBatch.from_arrays(
-            [pa.array(column, type=field.type) for column, field in zip(self._columns, schema, strict=True)],
-            schema=schema,
-        )
+def _taken(messages: Sequence[Message], r: Range) -> tuple[list[Message], bool]:
+    """The records of the range among `messages`, and whether they are its last ones. Raises for errors that end the read."""
+    if not any(m.error() for m in messages):  # nearly always
+        last = messages[-1].offset() or 0
+        if last < r.next:
+            return list(messages), last == r.next - 1
+    taken: list[Message] = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            offset = message.offset() or 0
+            if offset >= r.next:
+                return taken, True
+            taken.append(message)
+            if offset == r.next - 1:
+                return taken, True
+        elif error.code() == KafkaError._PARTITION_EOF:
+            # After an election the end may briefly be below the planned end: only an end at or above it ends the read.
+            if (message.offset() or 0) >= r.next:
+                return taken, True
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise Lost(
+                f"{r.topic}-{r.partition} no longer contains offset {r.first}: retention was faster than this job ({error.str()})"
+            )
+        elif error.fatal() or error.code() in (
+            KafkaError.UNKNOWN_TOPIC_ID,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        ):
+            raise KafkaException(error)
+    return taken, False
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

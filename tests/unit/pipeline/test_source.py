@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from pipeline import source
+from pipeline.offsets import Lost, Range
 from pipeline.source import Settings
 from tests.unit.config.test_kafka_client import JAAS
+from tests.unit.pipeline.test_arrow_records import Record
 
 
 @pytest.mark.parametrize(
@@ -51,3 +57,45 @@ def test_min_partitions_is_a_number() -> None:
     assert Settings.parse({**options, "minPartitions": "8"}, streaming=False).partitions_min == 8
     with pytest.raises(ValueError, match="minPartitions"):
         Settings.parse({**options, "minPartitions": "-1"}, streaming=False)
+
+
+class Failed(Record):
+    """A message that is an error."""
+
+    def __init__(self, code: int, at: int = -1, fatal: bool = False) -> None:
+        super().__init__(at)
+        self.code, self.fatal = code, fatal
+
+    def error(self) -> Any:
+        return KafkaError(self.code, "why", fatal=self.fatal)
+
+
+RANGE = Range("t", 0, 5, 10)
+
+
+def taken(*messages: Any) -> tuple[list[int], bool]:
+    records, done = source._taken(messages, RANGE)
+    return [r.offset() or 0 for r in records], done
+
+
+def test_a_range_ends_at_its_last_offset_or_above_it() -> None:
+    assert taken(Record(5), Record(6)) == ([5, 6], False)
+    assert taken(Record(8), Record(9)) == ([8, 9], True)
+    assert taken(Record(8), Record(9), Record(10)) == ([8, 9], True)
+    assert taken(Record(7), Record(12)) == ([7], True), "compaction has removed the records between them"
+
+
+def test_only_an_end_at_or_above_the_planned_one_ends_a_range() -> None:
+    assert taken(Record(8), Failed(KafkaError._PARTITION_EOF, 9)) == ([8], False)
+    assert taken(Record(8), Failed(KafkaError._PARTITION_EOF, 10), Record(11)) == ([8], True)
+
+
+def test_deleted_records_and_fatal_errors_end_the_read() -> None:
+    for code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        with pytest.raises(Lost, match="t-0 no longer contains offset 5"):
+            taken(Record(5), Failed(code))
+    with pytest.raises(KafkaException):
+        taken(Failed(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException):
+        taken(Failed(KafkaError._FATAL, fatal=True))
+    assert taken(Failed(KafkaError._TRANSPORT), Record(5)) == ([5], False), "librdkafka repeats the request"
