@@ -41,6 +41,7 @@ from brokerd.cluster.requests import (
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from controlplane.controller import request_validation
 from controlplane.controller.events import (
+    ChangeMade,
     DesiredAccess,
     DesiredAssignment,
     DesiredRead,
@@ -186,8 +187,9 @@ class Rows:
     def applied(self, image: Image, records: Sequence[MetadataRecord]) -> None:
         self.image = image
 
-    def report(self, report: Report) -> None:
-        self.reports.append(report)
+    def report(self, report: Report | ChangeMade) -> None:
+        if isinstance(report, Report):
+            self.reports.append(report)
 
     def close(self) -> None:
         pass
