@@ -29,6 +29,7 @@ PRODUCES = AccessRule(RoleResource.TOPIC, path_name("name"), Access.PRODUCE_RECO
 GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"))
 GROUP_OF_QUERY = AccessRule(RoleResource.GROUP, query_name("group"))
 GROUPS = AccessRule(RoleResource.GROUP, _asked_in_view)
+USER = AccessRule(RoleResource.USER, path_name("name"))
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 
@@ -65,6 +66,11 @@ RULES: dict[str, AccessRule | None] = {
     "move": MOVE,
     "move-act": MOVE,
     "move-new": TOPICS,
+    "users": AccessRule(RoleResource.USER, _asked_in_view),
+    "user": USER,
+    "user-new": AccessRule(RoleResource.USER, field_name("name")),
+    "user-password": USER,
+    "user-delete": USER,
     **dict.fromkeys(
         (
             "adopt",
@@ -111,9 +117,6 @@ RULES: dict[str, AccessRule | None] = {
             "spark-job-delete",
             "spark-job-new",
             "spark-job-schedule",
-            "user-delete",
-            "user-new",
-            "user-password",
         ),
         CLUSTER,
     ),

@@ -41,7 +41,11 @@ ACCESSES = {
     Access.READ_RECORDS: gettext_lazy("read records"),
     Access.PRODUCE_RECORDS: gettext_lazy("produce records"),
 }
-TYPES = {RoleResource.TOPIC: gettext_lazy("topic"), RoleResource.GROUP: gettext_lazy("group")}
+TYPES = {
+    RoleResource.TOPIC: gettext_lazy("topic"),
+    RoleResource.GROUP: gettext_lazy("group"),
+    RoleResource.USER: gettext_lazy("SCRAM user"),
+}
 REASONS = {
     AccessReason.SUPERUSER: gettext_lazy("The user is an administrator (superuser)."),
     AccessReason.CLUSTER_OPERATOR: gettext_lazy("The user is an operator of the whole cluster (staff)."),

@@ -20,6 +20,7 @@ TOPIC_OF_BODY = AccessRule(RoleResource.TOPIC, field_name("topic"))
 PRODUCES = AccessRule(RoleResource.TOPIC, path_name("name"), Access.PRODUCE_RECORDS)
 GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"))
 GROUP_OF_BODY = AccessRule(RoleResource.GROUP, field_name("group_id"))
+USER = AccessRule(RoleResource.USER, path_name("name"))
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 
@@ -54,6 +55,9 @@ RULES: dict[str, AccessRule | None] = {
     "POST move-schedule": MOVE,
     "POST move-start": MOVE,
     "POST move-throttle": MOVE,
+    "POST user-list": AccessRule(RoleResource.USER, field_name("name")),
+    "PATCH user-detail": USER,
+    "DELETE user-detail": USER,
     **dict.fromkeys(
         (
             "POST acl-template-apply",
@@ -119,9 +123,6 @@ RULES: dict[str, AccessRule | None] = {
             "POST spark-job-run",
             "POST spark-job-schedule",
             "POST spark-job-stop",
-            "POST user-list",
-            "PATCH user-detail",
-            "DELETE user-detail",
         ),
         CLUSTER,
     ),

@@ -23,6 +23,8 @@ WILDCARD = "*"
 class RoleResource(StrEnum):
     TOPIC = "topic"
     GROUP = "group"
+    USER = "user"
+    """A SCRAM user, by its name."""
 
 
 class Access(StrEnum):
@@ -57,8 +59,9 @@ ROLE_FOR: dict[Access, AccessRole] = {
 ROLES_OF: dict[RoleResource, tuple[AccessRole, ...]] = {
     RoleResource.TOPIC: tuple(AccessRole),
     RoleResource.GROUP: (AccessRole.OPERATOR, AccessRole.OWNER),
+    RoleResource.USER: (AccessRole.OPERATOR, AccessRole.OWNER),
 }
-"""Roles of a resource type. A group has no records."""
+"""Roles of a resource type. Groups and users have no records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Who may do what with a resource: the only place that decides by roles. Pages, REST and sockets ask here.
 
 Invariants: the flag `is_staff` is the role of an operator for the whole cluster, and the permissions read_records and produce_records hold for all
-topics; bindings add rights for topics and groups that match a pattern. The scope of an API token limits bindings like it limits the flag. An operation
+topics; bindings add rights for topics, groups and SCRAM users that match a pattern. The scope of an API token limits bindings like it limits the flag. An operation
 on several resources is refused as a whole, with the names for which the role is missing, before anything is done.
 Does not contain: which resource a route is about (`controlplane.api.access_rules`, `console.access_rules`).
 """
