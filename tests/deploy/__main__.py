@@ -240,11 +240,21 @@ class Rehearsal:
         try:
             self.timed("a page without Redis", lambda: self.overview(self.b).get("brokers_alive") == 3)
             name = "made-without-redis"
-            body = {"name": name, "partitions": 1, "replication_factor": 3, "comment": "rehearsal"}
-            self.timed("a change without Redis", lambda: self.call(self.b, "POST", "topics", body) is not None)
-            self.timed("a new topic exists", lambda: self.topic_exists(self.b, name))
+            body: dict[str, Any] = {"name": name, "assignment": {"0": [1, 2]}, "comment": "rehearsal"}
+            self.timed("a new topic without Redis", lambda: self.call(self.b, "POST", "topics", body) is not None)
+            self.timed("the topic exists", lambda: self.topic_exists(self.b, name))
+            scope = {"kind": "partitions", "partitions": [{"topic": name, "partition": 0, "replicas": [3, 2]}]}
+            body = {"scope": scope, "start": True, "comment": "rehearsal"}
+            began = time.monotonic()
+            move = self.call(self.b, "POST", "moves", body)
+            assert move is not None, "no move can be started"
+            say("start of a move without Redis (the request wakes the worker)", time.monotonic() - began)
         finally:
             redis.send_signal(signal.SIGCONT)
+        self.timed(
+            "the worker has ended the move",
+            lambda: (self.call(self.b, "GET", f"moves/{move['id']}") or {}).get("finished_at"),
+        )
         self.timed("figures younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
 
     def topic_exists(self, machine: RehearsedMachine, name: str) -> bool:
