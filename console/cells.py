@@ -424,6 +424,10 @@ def archive(j: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def _other_clusters(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+    out.refresh.add("clusters")
+
+
 _KINDS: dict[str, Callable[[dict[str, Any], Set[str], PageUpdate], None]] = {
     live_events.CLUSTER: _cluster,
     live_events.BROKERS: _brokers,
@@ -436,4 +440,5 @@ _KINDS: dict[str, Callable[[dict[str, Any], Set[str], PageUpdate], None]] = {
     live_events.MOVES: _moves,
     live_events.CHANGES: _changes,
     live_events.ARCHIVES: _archives,
+    live_events.OTHER_CLUSTERS: _other_clusters,
 }

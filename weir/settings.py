@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from weir.authentication import backends
+from weir.clusters import read_consoles
 from weir.devcluster import read_local_cluster
 from weir.variables import WeirSettings, read, variables
 
@@ -148,6 +149,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 # A pasted plan of 100,000 partitions is 7 MB of Kafka's JSON, twice that as a form. (The limit ignores uploaded files and REST bodies.)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+OTHER_CONSOLES = read_consoles(WEIR.clusters_file)
+"""Consoles of other clusters, with their tokens."""
 AUTHENTICATION_BACKENDS = backends(WEIR)
 if WEIR.oidc_issuer or WEIR.ldap_url:
     MIDDLEWARE.append("console.session_renewal.SessionRenewal")

@@ -255,6 +255,13 @@ class WeirSettings(LoginSettings):
         "none",
         "Colour of the top bar, so that nobody takes one cluster for another. `red` is meant for production.",
     )
+    clusters_file: Path | None = variable(
+        "WEIR_CLUSTERS_FILE",
+        FILE,
+        "",
+        "YAML file with the consoles of other clusters, for the page Clusters and the menu of clusters ([how-to](how-to/several-clusters.md)).",
+        default_note="none",
+    )
     tails_per_user: int = variable(
         "WEIR_TAILS_PER_USER",
         integer(1, TAILS_MAX),

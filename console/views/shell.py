@@ -27,6 +27,7 @@ from console.texts import gettext_lazy
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.monitoring import live_selectors
 from controlplane.selectors.common import as_dict
+from controlplane.selectors.other_clusters import cluster_links
 from controlplane.selectors.overview import overview
 from controlplane.services import Rejected, authorization
 from controlplane.services.authorization import Given
@@ -187,6 +188,7 @@ def render_page(
         "denied": reason or DENIED,
         "proposals_open": lazy(open_count),
         "colour": settings.WEIR.cluster_colour,
+        "cluster_links": cluster_links(),
     }
     return render(request, template, {**frame, **(context or {})}, status=status)
 

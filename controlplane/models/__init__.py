@@ -36,6 +36,7 @@ from controlplane.models.metadata_history import MetadataImage, MetadataSegment
 from controlplane.models.move import Move, MovePartition, MoveTransition
 from controlplane.models.notification import NotificationChannel, NotificationDelivery
 from controlplane.models.offset_reset import OffsetReset
+from controlplane.models.other_cluster import OtherCluster
 from controlplane.models.plan import Plan, PlanChunk
 from controlplane.models.proposal import Proposal
 from controlplane.models.restart import RestartStep, RollingRestart
@@ -91,6 +92,7 @@ __all__ = [
     "NotificationDelivery",
     "ObservedTopic",
     "OffsetReset",
+    "OtherCluster",
     "Partition",
     "Plan",
     "PlanChunk",

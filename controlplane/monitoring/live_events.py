@@ -63,7 +63,23 @@ CHANGES = "changes"
 ARCHIVES = "archives"
 """{"jobs": [{"id", "state", "rows", "batches", "restarts", "pid", "heartbeat_at", "note"}]}: those that changed."""
 
-KINDS = (CLUSTER, BROKERS, PARTITIONS, TOPICS, GROUPS, LAG, SHARE_GROUPS, MESSAGES, MOVES, CHANGES, ARCHIVES)
+OTHER_CLUSTERS = "other_clusters"
+"""{"clusters": n}: the consoles of the other clusters were asked, after each round."""
+
+KINDS = (
+    CLUSTER,
+    BROKERS,
+    PARTITIONS,
+    TOPICS,
+    GROUPS,
+    LAG,
+    SHARE_GROUPS,
+    MESSAGES,
+    MOVES,
+    CHANGES,
+    ARCHIVES,
+    OTHER_CLUSTERS,
+)
 
 
 class LiveUpdate(TypedDict):

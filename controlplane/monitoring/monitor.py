@@ -38,6 +38,7 @@ from controlplane.monitoring.history import HistoryRecorder
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.message_figures import COLLECT_MS, MessageFigureCollector
 from controlplane.monitoring.metadata_history import MetadataHistoryRecorder
+from controlplane.monitoring.other_clusters import ROUND_MS, OtherClusterReader
 from controlplane.monitoring.periodic import PeriodicJob
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.samples import Changed, MetricsCache
@@ -129,6 +130,7 @@ class ClusterMonitor:
         self._messages = MessageFigureCollector()
         self._jobs = (
             PeriodicJob("message figures", self._messages.collect, COLLECT_MS, self._began_ms + ALERTS_FIRST_MS),
+            PeriodicJob("other clusters", OtherClusterReader(hub).read_all, ROUND_MS, self._began_ms),
             PeriodicJob("health", health.evaluate, HEALTH_MS, self._began_ms + SETTLED_MS),
             PeriodicJob("anomalies", anomalies.evaluate, ANOMALIES_MS, self._began_ms + ANOMALIES_MS),
         )

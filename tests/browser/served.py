@@ -1,7 +1,7 @@
 """The web application on seeded rows, without a cluster: `python -m tests.browser.served PORT`.
 
 It seeds the database of $WEIR_DATA_DIR, serves, and publishes each line of its standard input ({"kind", "data"}) on the live feed. Kind "age": the
-data is that many seconds old from then on. Kind "zookeeper_away": the cluster monitor runs without ZooKeeper."""
+data is that many seconds old from then on. Kind "zookeeper_away": the cluster monitor runs without ZooKeeper. Kind "ask_other_clusters": one round of requests to the other consoles."""
 
 from __future__ import annotations
 
@@ -194,6 +194,7 @@ def publish_stdin() -> None:
     from datetime import timedelta
 
     from controlplane.monitoring.hub import hub
+    from controlplane.monitoring.other_clusters import OtherClusterReader
 
     age_s, away = 0.0, False
 
@@ -219,6 +220,8 @@ def publish_stdin() -> None:
             age_s = float(message["data"])
         elif message["kind"] == "zookeeper_away":
             away = bool(message["data"])
+        elif message["kind"] == "ask_other_clusters":
+            OtherClusterReader(hub).read_all()
         else:
             hub.publish(message["kind"], message["data"])
 

@@ -14,6 +14,7 @@ from controlplane.models import Change
 PAGES = [
     "/",
     "/brokers/",
+    "/clusters/",
     "/brokers/1/",
     "/brokers/1/drain/",
     "/brokers/1/configs/",

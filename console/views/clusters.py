@@ -1,0 +1,43 @@
+"""The page of this cluster and the others of the settings."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import get_language, gettext
+
+from console import cells
+from console.panels import lazy
+from console.texts import gettext_lazy
+from console.views.shell import render_page, viewer_required
+from controlplane.domain.other_cluster import ClusterProblem
+from controlplane.selectors.common import as_dict
+from controlplane.selectors.other_clusters import ClusterRow, cluster_rows
+from controlplane.selectors.overview import overview
+
+PROBLEMS = {
+    ClusterProblem.NOT_READ: gettext_lazy("not asked yet"),
+    ClusterProblem.NO_CONNECTION: gettext_lazy("no connection"),
+    ClusterProblem.TIMEOUT: gettext_lazy("no answer in time"),
+    ClusterProblem.CERTIFICATE: gettext_lazy("the TLS certificate is not accepted"),
+    ClusterProblem.NOT_PERMITTED: gettext_lazy("the API token is not accepted"),
+    ClusterProblem.HTTP_STATUS: gettext_lazy("the console answered with an error"),
+    ClusterProblem.BAD_ANSWER: gettext_lazy("the answer is not that of a Weir console"),
+    ClusterProblem.OLD: gettext_lazy("the cluster monitor of this console has not asked for a minute"),
+}
+
+
+@viewer_required
+def cluster_list(request: HttpRequest) -> HttpResponse:
+    return render_page(request, "console/clusters.html", {"clusters": lazy(_rows)})
+
+
+def _rows() -> list[tuple[ClusterRow, str, str]]:
+    """Each cluster with the cause of its problem, empty without one, and the reason of its health. The sentence of another console is English."""
+    own = overview()
+    english = (get_language() or "en") == "en"
+    found = []
+    for row in cluster_rows(own):
+        cause = "" if row.is_current else gettext(str(PROBLEMS[ClusterProblem(row.problem)]))
+        reason = row.figures.reason if english and row.figures else ""
+        found.append((row, cause, reason if row.url else cells.health_reason(as_dict(own))))
+    return found

@@ -1,0 +1,61 @@
+"""Asks the other Weir consoles of the settings for their overview, and keeps the last answers in rows. One round for all viewers and web processes.
+
+Invariants: all consoles are asked at the same time, so a round takes no longer than the time limit of one. A console that does not answer keeps the figures and the
+time of its last answer, and gets the cause. Does not contain: the request (`clients.other_consoles`), what is shown (`selectors.other_clusters`).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.clients.other_consoles import ConsoleUnreadable, read_figures
+from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, OtherConsole
+from controlplane.models import OtherCluster
+from controlplane.monitoring import live_events
+from controlplane.monitoring.hub import Hub
+
+ROUND_MS = 10_000
+"""Milliseconds between the starts of two rounds. Health words change with alerts, which are evaluated every few seconds."""
+
+
+class OtherClusterReader:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def read_all(self) -> None:
+        """One round. Without other consoles in the settings: nothing, except that rows of former ones are deleted one time."""
+        consoles: tuple[OtherConsole, ...] = settings.OTHER_CONSOLES
+        if not consoles:
+            OtherCluster.objects.all().delete()
+            return
+        with ThreadPoolExecutor(len(consoles), "other-console") as pool:
+            answers = list(pool.map(_answer, consoles))
+        now = timezone.now()
+        with transaction.atomic():
+            OtherCluster.objects.exclude(name__in=[c.name for c in consoles]).delete()
+            known = {row.name: row for row in OtherCluster.objects.all()}
+            for console, answer in zip(consoles, answers, strict=True):
+                row = known.get(console.name)
+                if row is None or row.url != console.url:  # figures of another address are of another cluster
+                    row = row or OtherCluster(name=console.name)
+                    row.url, row.answered_at, row.figures = console.url, None, None
+                row.tried_at = now
+                if isinstance(answer, ClusterFigures):
+                    row.problem, row.detail = ClusterProblem.NONE, ""
+                    row.answered_at, row.figures = now, asdict(answer)
+                else:
+                    row.problem, row.detail = answer.problem, str(answer)[:300]
+                row.save()
+        self._hub.publish(live_events.OTHER_CLUSTERS, {"clusters": len(consoles)})
+
+
+def _answer(console: OtherConsole) -> ClusterFigures | ConsoleUnreadable:
+    try:
+        return read_figures(console)
+    except ConsoleUnreadable as unreadable:
+        return unreadable

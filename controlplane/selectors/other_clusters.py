@@ -1,0 +1,88 @@
+"""This cluster and the other ones of the settings, as their consoles last answered. One query of rows. Asks no console."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+
+from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, problem_now
+from controlplane.models import OtherCluster
+from controlplane.selectors.common import age_s
+from controlplane.selectors.overview import Overview
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """`problem`: none, or why the figures are not current. `detail` explains it in English. `figures`: of the last answer, `answer_age_s` ago; None: there is
+    none. `url` "": this cluster."""
+
+    name: str
+    url: str
+    colour: str
+    problem: str
+    detail: str
+    figures: ClusterFigures | None
+    answered_at: datetime | None
+    answer_age_s: float | None
+
+    @property
+    def is_current(self) -> bool:
+        return self.problem == ClusterProblem.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLink:
+    """One line of the menu in the top bar."""
+
+    name: str
+    url: str
+    colour: str
+
+
+def cluster_links() -> list[ClusterLink]:
+    """From the settings alone."""
+    return [ClusterLink(c.name, c.url, c.colour) for c in settings.OTHER_CONSOLES]
+
+
+def cluster_rows(own: Overview) -> list[ClusterRow]:
+    """This cluster first, then the others in the order of the settings."""
+    known = {row.name: row for row in OtherCluster.objects.all()} if settings.OTHER_CONSOLES else {}
+    found = [_own(own)]
+    for console in settings.OTHER_CONSOLES:
+        row = known.get(console.name)
+        if row is None or row.url != console.url:
+            found.append(
+                ClusterRow(
+                    console.name, console.url, console.colour, ClusterProblem.NOT_READ.value, "", None, None, None
+                )
+            )
+            continue
+        # A monitor that has stopped asks nobody: then the last request is old, too.
+        age = age_s(row.answered_at)
+        problem = problem_now(ClusterProblem(row.problem), age)
+        figures = None if row.figures is None else ClusterFigures(**row.figures)
+        found.append(
+            ClusterRow(
+                console.name, console.url, console.colour, problem.value, row.detail, figures, row.answered_at, age
+            )
+        )
+    return found
+
+
+def _own(o: Overview) -> ClusterRow:
+    figures = ClusterFigures(
+        o.cluster_name,
+        o.health.word,
+        o.health.reason,
+        o.brokers_alive,
+        o.brokers_total,
+        o.under_replicated,
+        o.offline,
+        o.alerts_at_risk,
+        o.alerts - o.alerts_at_risk,
+        o.age_s,
+    )
+    colour = settings.WEIR.cluster_colour
+    return ClusterRow(o.cluster_name, "", colour, ClusterProblem.NONE.value, "", figures, o.observed_at, o.age_s)

@@ -1,0 +1,67 @@
+"""The page Clusters and the menu of clusters."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.test import Client
+from django.utils import timezone
+
+from console.views.clusters import PROBLEMS
+from controlplane.domain.other_cluster import ClusterProblem, OtherConsole, figures_of
+from controlplane.models import OtherCluster
+from tests.unit.controlplane.domain.test_other_cluster import OVERVIEW
+
+CONSOLES = (
+    OtherConsole("production", "https://prod.example", "red", "weir_a", ""),
+    OtherConsole("staging", "https://stage.example", "green", "weir_b", ""),
+)
+
+
+def row(console: OtherConsole, problem: ClusterProblem, age_s: float) -> None:
+    OtherCluster.objects.create(
+        name=console.name,
+        url=console.url,
+        tried_at=timezone.now(),
+        answered_at=timezone.now() - timedelta(seconds=age_s),
+        problem=problem,
+        detail="Connection refused" if problem != ClusterProblem.NONE else "",
+        figures=asdict(figures_of({**OVERVIEW, "health": {"word": "healthy", "reason": "All is well."}})),
+    )
+
+
+def text(client: Client, path: str) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    return " ".join(answer.content.decode().split())
+
+
+def test_an_unreachable_cluster_is_never_shown_as_healthy(viewer: Client, settings: Any) -> None:
+    settings.OTHER_CONSOLES = CONSOLES
+    row(CONSOLES[0], ClusterProblem.NONE, 2)
+    row(CONSOLES[1], ClusterProblem.NO_CONNECTION, 300)
+    page = text(viewer, "/clusters/")
+    production, staging = (
+        page.split("https://prod.example/")[-1].split("https://stage.example/")[0],
+        page.split("https://stage.example/")[-1],
+    )
+    assert "healthy" in production and "unreachable" not in production
+    assert "unreachable" in staging and "no connection" in staging and "5 min" in staging and "healthy" not in staging
+    assert "weir_a" not in page and "weir_b" not in page
+
+
+def test_the_menu_has_each_cluster_with_its_colour(viewer: Client, settings: Any) -> None:
+    assert 'id="cluster-menu"' not in text(viewer, "/topics/")
+    settings.OTHER_CONSOLES = CONSOLES
+    page = text(viewer, "/topics/")
+    assert 'data-console="https://prod.example"' in page and 'data-colour="red"' in page and "All clusters" in page
+
+
+def test_each_problem_has_its_text_and_a_console_that_never_answered_says_so(viewer: Client, settings: Any) -> None:
+    assert set(PROBLEMS) == set(ClusterProblem) - {ClusterProblem.NONE}
+    settings.OTHER_CONSOLES = CONSOLES[:1]
+    assert "This console has never answered." in text(viewer, "/clusters/")
+    settings.OTHER_CONSOLES = ()
+    assert "WEIR_CLUSTERS_FILE" in text(viewer, "/clusters/")

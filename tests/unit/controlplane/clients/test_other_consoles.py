@@ -1,0 +1,97 @@
+"""Requests to another console: what a wrong answer is called, and its limits."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controlplane.clients import other_consoles
+from controlplane.clients.other_consoles import ConsoleUnreadable, read_figures
+from controlplane.domain.other_cluster import ClusterProblem, OtherConsole
+from tests.unit.controlplane.domain.test_other_cluster import OVERVIEW
+
+
+class Answering:
+    """A server that answers with `status`, `headers` and `body`, and sends the body only after `may_send` is set."""
+
+    def __init__(self) -> None:
+        self.status, self.headers, self.body = 200, {}, json.dumps(OVERVIEW).encode()
+        self.may_send = threading.Event()
+        self.may_send.set()
+        self.seen: list[tuple[str, str | None]] = []
+        answer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                answer.seen.append((self.path, self.headers["Authorization"]))
+                answer.may_send.wait(60)
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                try:
+                    self.wfile.write(answer.body)
+                except OSError:
+                    pass  # the client has read enough
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.console = OtherConsole("b", f"http://127.0.0.1:{self.server.server_port}", "none", "weir_abc", "")
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+
+@pytest.fixture
+def server() -> Iterator[Answering]:
+    running = Answering()
+    yield running
+    running.may_send.set()
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def test_the_figures_of_an_overview(server: Answering) -> None:
+    assert read_figures(server.console).health == "degraded"
+    assert server.seen == [("/api/v1/overview", "Token weir_abc")]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem"),
+    [
+        (401, b"", ClusterProblem.NOT_PERMITTED),
+        (403, b"", ClusterProblem.NOT_PERMITTED),
+        (500, b"", ClusterProblem.HTTP_STATUS),
+        (200, b"<html>", ClusterProblem.BAD_ANSWER),
+        (200, b"{}", ClusterProblem.BAD_ANSWER),
+        (200, b" " * (other_consoles.ANSWER_BYTES_MAX + 1), ClusterProblem.BAD_ANSWER),
+    ],
+)
+def test_a_wrong_answer_has_its_cause(server: Answering, status: int, body: bytes, problem: ClusterProblem) -> None:
+    server.status, server.body = status, body
+    with pytest.raises(ConsoleUnreadable) as unreadable:
+        read_figures(server.console)
+    assert unreadable.value.problem == problem
+
+
+def test_a_redirect_does_not_get_the_token(server: Answering) -> None:
+    server.status, server.headers = 302, {"Location": f"{server.console.url}/elsewhere"}
+    with pytest.raises(ConsoleUnreadable) as unreadable:
+        read_figures(server.console)
+    assert unreadable.value.problem == ClusterProblem.HTTP_STATUS and len(server.seen) == 1
+
+
+def test_a_silent_console_and_none_at_all(server: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_consoles, "TIMEOUT_SECONDS", 0.05)
+    server.may_send.clear()
+    with pytest.raises(ConsoleUnreadable) as unreadable:
+        read_figures(server.console)
+    assert unreadable.value.problem == ClusterProblem.TIMEOUT
+    with pytest.raises(ConsoleUnreadable) as unreadable:
+        read_figures(OtherConsole("c", "http://127.0.0.1:9", "none", "weir_abc", ""))
+    assert unreadable.value.problem == ClusterProblem.NO_CONNECTION
