@@ -83,10 +83,9 @@
     const main = document.getElementById("main");
     const nav = main?.dataset.nav;
     document.querySelectorAll(".rail [data-go]").forEach((link) => {
-      const here = link.getAttribute("href") !== "/" ? location.pathname.startsWith(link.getAttribute("href")) : location.pathname === "/";
-      if (here && nav) {
+      if (link.getAttribute("href") === nav) {
         link.setAttribute("aria-current", "page");
-        link.parentElement.scrollLeft = link.offsetLeft - 60; // on a phone the navigation is wider than the window
+        link.closest(".rail").scrollLeft = link.offsetLeft - 60; // on a phone the navigation is wider than the window
       }
       else link.removeAttribute("aria-current");
     });
