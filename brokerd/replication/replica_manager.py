@@ -81,7 +81,13 @@ class ReplicaManager:
         self._follower_checks = FollowerChecks(lag_ms_max)
         machine = partial(Partition, broker_id, lag_ms_max=lag_ms_max, late_ms_max=late_ms_max)
         self.replica_opening = ReplicaOpening(
-            log_dirs, self.hosted, self.damage_reports, machine, producer_expiration_ms, hooks.replica_lost
+            log_dirs,
+            self.hosted,
+            self.damage_reports,
+            machine,
+            producer_expiration_ms,
+            hooks.replica_lost,
+            self._is_assigned,
         )
         log_dirs.add_listener(self)
 
@@ -101,6 +107,11 @@ class ReplicaManager:
     def named(self, topic: str, partition: int) -> Replica | None:
         state = self.image.topic_named(topic)
         return self.find(state, partition) if state is not None else None
+
+    def _is_assigned(self, topic: str, partition: int) -> bool:
+        found = self.image.topic_named(topic)
+        state = found.partitions.get(partition) if found is not None else None
+        return state is not None and self.broker_id in state.hosts
 
     def led(self) -> Iterator[Replica]:
         return (r for r in self.hosted.values() if r.leads)

@@ -20,7 +20,8 @@ from brokerd.storage.log_dirs import LogDir, LogDirs
 
 
 class ReplicaOpening:
-    """`machine` creates a partition's state machine. `hosted`: all open replicas. `on_lost` is called with a description of the lost records."""
+    """`machine` creates a partition's state machine. `hosted`: all open replicas. `on_lost` is called with a description of the lost records.
+    `is_assigned(topic, partition)`: whether the metadata assigns the partition to this broker."""
 
     def __init__(
         self,
@@ -30,9 +31,11 @@ class ReplicaOpening:
         machine: Callable[[TopicPartition], Partition],
         producer_expiration_ms: int,
         on_lost: Callable[[str], None],
+        is_assigned: Callable[[str, int], bool],
     ) -> None:
         self._log_dirs, self._hosted, self._damage_reports, self._machine = log_dirs, hosted, damage_reports, machine
         self._producer_expiration_ms, self._on_lost = producer_expiration_ms, on_lost
+        self._is_assigned = is_assigned
         self.pending_deletion: list[Replica] = []
         """Replicas that were removed and not deleted yet."""
         self.registration_possible = False
@@ -86,18 +89,26 @@ class ReplicaOpening:
             self._log_dirs.remove(self.pending_deletion.pop().log)
 
     def checkpoint(self) -> None:
-        """Write the high watermark checkpoints, at most each log's end offset. One file per log directory."""
-        for d in self._log_dirs.online:
-            self._log_dirs.write_high_watermarks(d, self._high_watermarks(d))
+        """Write the high watermark checkpoints, at most each log's end offset. One file per log directory. Before the first image is loaded no replica
+        is open, and the files of the last run must stay: only they show that a log lost records."""
+        if self.registration_possible:
+            for d in self._log_dirs.online:
+                self._log_dirs.write_high_watermarks(d, self._high_watermarks(d))
 
     def checkpoint_later(self) -> None:
         """As `checkpoint`, on the threads of the log directories, so that a slow disk does not stop the event loop."""
-        for d in self._log_dirs.online:
-            self._log_dirs.checkpoint(d, self._high_watermarks(d))
+        if self.registration_possible:
+            for d in self._log_dirs.online:
+                self._log_dirs.checkpoint(d, self._high_watermarks(d))
 
     def _high_watermarks(self, d: LogDir) -> checkpoints.Offsets:
-        return {
-            (r.topic, r.tp.partition): min(r.core.high_watermark, r.log.end_offset)
-            for r in self._hosted.values()
+        """Of the open replicas in `d`, and of assigned ones that could not be opened: those keep the offset of their last checkpoint."""
+        opened = {(r.topic, r.tp.partition): r for r in self._hosted.values()}
+        kept = {
+            key: offset for key, offset in d.high_watermarks.items() if key not in opened and self._is_assigned(*key)
+        }
+        return kept | {
+            key: min(r.core.high_watermark, r.log.end_offset)
+            for key, r in opened.items()
             if r.log.folder.parent == d.path
         }

@@ -46,6 +46,7 @@ class Harness:
         configs: dict[str, str] | None = None,
         at: Path = A,
         lost: Callable[[str], None] = lambda what: None,
+        loads: bool = True,
     ) -> None:
         self.disk, self.name = disk, name
         self.now = Now(1_000_000, 2_000_000)
@@ -80,6 +81,10 @@ class Harness:
         ):
             self.image.apply(record)
         dirs.preferred[f"{name}-0"] = dirs.at(at) or dirs.all[0]
+        if loads:
+            self.load()
+
+    def load(self) -> None:
         self.partitions.registered(11, self.now)
         self.partitions.load(self.image, self.now)
         self.relocations.resume(self.now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from brokerd.cluster.configs import TopicConfig
+from brokerd.cluster.image import Image
 from brokerd.cluster.znodes import LOST
 from brokerd.storage import checkpoints
 from tests.simulation.disk import SimDisk
@@ -25,6 +26,30 @@ def test_the_high_watermark_is_the_checkpointed_one_and_at_most_the_log_end() ->
     again = Harness(harness.disk.power_cut(random.Random(1)))
     assert again.replica.core.high_watermark == again.replica.log.end_offset == 10
     assert not again.partitions.damage_reports.reports()
+
+
+def test_a_start_keeps_the_checkpoint_until_the_metadata_is_loaded() -> None:
+    """A broker that waited for ZooKeeper longer than the interval of checkpoints replaced them by empty ones, and did not see what it had lost."""
+    harness = committed()
+    harness.replica.log.truncate_to(4)
+    harness.replica.log.flush()
+    disk, lost = harness.disk.killed(), []
+    waiting = Harness(disk, lost=lost.append, loads=False)
+    waiting.partitions.replica_opening.checkpoint_later()
+    waiting.partitions.replica_opening.checkpoint()
+    waiting.load()
+    assert lost == ["the log of t-0 ends at 4, below its high watermark 10"]
+
+
+def test_a_replica_that_cannot_be_opened_keeps_its_checkpoint() -> None:
+    harness = committed()
+    opening = harness.partitions.replica_opening
+    del harness.partitions.hosted[TP]
+    opening.checkpoint()
+    assert checkpoints.read_offsets(harness.disk, A / checkpoints.HIGH_WATERMARKS) == {("t", 0): 10}
+    harness.partitions.image = Image()
+    opening.checkpoint()
+    assert checkpoints.read_offsets(harness.disk, A / checkpoints.HIGH_WATERMARKS) == {}, "not assigned"
 
 
 def test_a_log_below_its_high_watermark_is_reported_as_lost() -> None:
