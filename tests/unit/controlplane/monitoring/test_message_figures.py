@@ -138,7 +138,7 @@ def test_figures_beyond_their_thresholds_are_alerts_with_a_next_step(world: Worl
     )
     alerts.evaluate()
     of_share_groups = next(a for a in open_alerts() if a.subject == "dlq.tasks")
-    assert [(s.kind, s.target) for s in next_steps(of_share_groups)] == [("read_topic", ["dlq.tasks"])]
+    assert [(s.kind, s.target) for s in next_steps(of_share_groups)] == [("open_dead_letters", ["dlq.tasks"])]
     found = {a.kind: a for a in open_alerts() if a.subject in ("orders", "quiet", "a: b: tasks")}
     assert {kind: a.subject for kind, a in found.items()} == {
         "dead_letters_missing": "a: b: tasks",
