@@ -138,7 +138,12 @@ def test_every_entry_of_the_navigation_has_a_page_and_a_key_of_its_own() -> None
 
 def test_a_page_names_its_entry_of_the_navigation_by_address(operator: Client) -> None:
     """Pages below another address than their entry were marked by the server, and by no script after a boosted request."""
-    for address, entry in (("/", "/"), ("/topics/", "/topics/"), ("/schemas/", "/topics/"), ("/documents/", "/topics/")):
+    for address, entry in (
+        ("/", "/"),
+        ("/topics/", "/topics/"),
+        ("/schemas/", "/topics/"),
+        ("/documents/", "/topics/"),
+    ):
         assert f'data-nav="{entry}"' in operator.get(address).content.decode(), address
     assert 'data-nav=""' in operator.get("/saved-views/").content.decode()
 
