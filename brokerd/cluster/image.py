@@ -71,6 +71,12 @@ class Image:
         topic_id = self.topic_ids.get(name)
         return self.topics.get(topic_id) if topic_id is not None else None
 
+    def is_assigned(self, broker_id: int, topic: str, partition: int) -> bool:
+        """Whether the broker is a replica, an observer or a history replica of the partition."""
+        found = self.topic_named(topic)
+        state = found.partitions.get(partition) if found is not None else None
+        return state is not None and broker_id in state.hosts
+
     def partition(self, tp: TopicPartition) -> PartitionState | None:
         topic = self.topics.get(tp.topic_id)
         return topic.partitions.get(tp.partition) if topic is not None else None

@@ -80,14 +80,9 @@ class ReplicaManager:
         self.pending_openings = PendingOpenings()
         self._follower_checks = FollowerChecks(lag_ms_max)
         machine = partial(Partition, broker_id, lag_ms_max=lag_ms_max, late_ms_max=late_ms_max)
+        lost, assigned = hooks.replica_lost, lambda *partition: self.image.is_assigned(broker_id, *partition)
         self.replica_opening = ReplicaOpening(
-            log_dirs,
-            self.hosted,
-            self.damage_reports,
-            machine,
-            producer_expiration_ms,
-            hooks.replica_lost,
-            self._is_assigned,
+            log_dirs, self.hosted, self.damage_reports, machine, producer_expiration_ms, lost, assigned
         )
         log_dirs.add_listener(self)
 
@@ -107,11 +102,6 @@ class ReplicaManager:
     def named(self, topic: str, partition: int) -> Replica | None:
         state = self.image.topic_named(topic)
         return self.find(state, partition) if state is not None else None
-
-    def _is_assigned(self, topic: str, partition: int) -> bool:
-        found = self.image.topic_named(topic)
-        state = found.partitions.get(partition) if found is not None else None
-        return state is not None and self.broker_id in state.hosts
 
     def led(self) -> Iterator[Replica]:
         return (r for r in self.hosted.values() if r.leads)
