@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
-from brokerd.net.listener import Listener
+from brokerd.net.listener import Listener, SocketBuffers
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
 from brokerd.remote.process import HelperProcess, RemoteHelper
@@ -54,6 +54,7 @@ class Environment:
         admission: Admission,
         tls: Callable[[], ssl.SSLContext] | None = None,
         proves: bool = False,
+        buffers: SocketBuffers = SocketBuffers(),
     ) -> Listener:
         return Listener(
             self.loop,
@@ -64,6 +65,7 @@ class Environment:
             admission=admission,
             tls=tls,
             proves=proves,
+            buffers=buffers,
             warming=self.warming,
         )
 

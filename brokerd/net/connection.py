@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from brokerd.net.buffers import spares
 from brokerd.net.cached_regions import CachedRegions
 from brokerd.net.client_traffic import ClientTraffic
+from brokerd.net.concurrent_readers import ConcurrentReaders
 from brokerd.net.loop import HANGUP, PEER_CLOSED, READ, WRITE, Loop
+from brokerd.net.turns import BROKERS
 from brokerd.wire.framing import FileRegion
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ class Connection:
     """Called once when the connection is closed, for state that a client has with its connection (share sessions)."""
     reader: WarmingReader | None = None
     """Loads file data into the page cache. None: sends may block on the disk."""
+    concurrent_readers: ConcurrentReaders | None = None
+    """Limits the send buffer if other connections read, too. None: the buffer has a fixed size, or is limited already."""
     _unsent = False  # bytes are removed from the output but not sent yet
     _sees_peer_close = True  # whether a close by the client is detected without reading
 
@@ -305,6 +309,9 @@ class Connection:
                     size = self._in_memory(part, min(part.length, budget))
                     if not size:
                         break
+                    readers = self.concurrent_readers
+                    if readers and self.owner != BROKERS and readers.limit(self.sock, self.loop.now.mono_ms):
+                        self.concurrent_readers = None
                     n = os.sendfile(self.fd, part.fd, part.position, size)
                     if n == 0:
                         raise OSError(errno.EIO, SHORT)

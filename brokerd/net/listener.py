@@ -10,9 +10,11 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from brokerd.cluster.model import Now
 from brokerd.net.admission import Admission
+from brokerd.net.concurrent_readers import ConcurrentReaders
 from brokerd.net.connection import Connection
 from brokerd.net.loop import READ, Loop
 from brokerd.net.tls import TlsConnection
@@ -20,6 +22,8 @@ from brokerd.storage.warming import Warming
 
 log = logging.getLogger(__name__)
 
+SYSTEM_DEFAULT = -1
+"""Size of a socket buffer that the kernel sets and adapts."""
 UNAUTHENTICATED_MS_MAX = 30_000
 """Authentication time-out. Clients have the same time-out."""
 UNAUTHENTICATED_CHECK_MS = 1_000
@@ -31,6 +35,20 @@ WAITING_MAX = 512
 """Maximum number of delayed connections (connection rate per IP address). Each needs a file descriptor."""
 UNAUTHENTICATED_FRAME_BYTES_MAX = 68 * 1024
 """Maximum frame size of unauthenticated connections: a SASL token (`TOKEN_BYTES_MAX`) or ApiVersions. With UNAUTHENTICATED_MAX at most 102 MiB in total."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketBuffers:
+    """SO_SNDBUF and SO_RCVBUF of accepted connections in bytes, as in Kafka. The kernel doubles them for its own structures."""
+
+    send_bytes: int = SYSTEM_DEFAULT
+    receive_bytes: int = SYSTEM_DEFAULT
+
+    def apply(self, listening: socket.socket) -> None:
+        """Accepted sockets inherit both. TCP negotiates its window when a connection is opened, so the size of an accepted socket would be too late."""
+        for option, size in ((socket.SO_SNDBUF, self.send_bytes), (socket.SO_RCVBUF, self.receive_bytes)):
+            if size != SYSTEM_DEFAULT:
+                listening.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 class Listener:
@@ -53,6 +71,7 @@ class Listener:
         tls: Callable[[], ssl.SSLContext] | None = None,
         proves: bool = False,
         warming: Warming | None = None,
+        buffers: SocketBuffers = SocketBuffers(),
     ) -> None:
         self.loop, self._on_frame, self._warming = loop, on_frame, warming
         self._tls, self._needs_authentication = tls, proves
@@ -65,6 +84,8 @@ class Listener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._sock = socket.socket(family, socket.SOCK_STREAM)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        buffers.apply(self._sock)
+        self._concurrent_readers = ConcurrentReaders() if buffers.send_bytes == SYSTEM_DEFAULT else None
         self._sock.bind((host, port))
         self._sock.setblocking(False)
         self.port: int = self._sock.getsockname()[1]
@@ -136,6 +157,7 @@ class Listener:
                 context=self._tls(),
                 on_secured=self._secured,
             )
+        connection.concurrent_readers = self._concurrent_readers
         connection.reader = self._warming.reader(connection.traffic.add_cold) if self._warming is not None else None
         self.connections[connection.fd] = connection
         if self._tls is not None or self._needs_authentication:

@@ -15,6 +15,7 @@ from brokerd.config.broker import BrokerConfig, ConfigError
 from brokerd.config.listeners import ListenerConfig
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
+from brokerd.net.listener import SocketBuffers
 from brokerd.net.peers import Peer
 from brokerd.security.certificates import LOOK_MS, Certificates
 from brokerd.security.sasl_client import SaslClientExchange
@@ -34,6 +35,7 @@ class Listeners:
         self._certificates = {d.name: Certificates(partial(config.of, d)) for d in config.listeners if d.tls}
         self._config = config
         admission = self._admission = Admission(*self._limits())
+        buffers = SocketBuffers(config["socket.send.buffer.bytes"], config["socket.receive.buffer.bytes"])
         self._open = [
             environment.listen(
                 listener.host,
@@ -41,6 +43,7 @@ class Listeners:
                 on_frame(listener),
                 frame_bytes_max=config["socket.request.max.bytes"],
                 admission=admission,
+                buffers=buffers,
                 **self._security(listener),
             )
             for listener in config.listeners

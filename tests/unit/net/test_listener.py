@@ -15,7 +15,7 @@ from brokerd.net import buffers
 from brokerd.net import connection as limits
 from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection, Slot
-from brokerd.net.listener import Listener
+from brokerd.net.listener import Listener, SocketBuffers
 from brokerd.net.loop import Loop, read_clocks
 from brokerd.wire.framing import FileRegion
 
@@ -273,6 +273,32 @@ def test_the_port_is_bound_immediately_and_refuses_connections_until_it_is_opene
     finally:
         one.stop_accepting()
         one.close()
+        loop.close()
+
+
+def test_accepted_connections_have_the_socket_buffers_of_their_listener() -> None:
+    kernel_sets, doubled = SocketBuffers(), SocketBuffers(send_bytes=50_000, receive_bytes=40_000)
+    assert accepted_buffers(doubled) == (100_000, 80_000)
+    send, receive = accepted_buffers(kernel_sets)
+    assert send > 100_000 and receive > 80_000
+
+
+def accepted_buffers(configured: SocketBuffers) -> tuple[int, int]:
+    """(SO_SNDBUF, SO_RCVBUF) of a connection that was accepted by a listener."""
+    loop, admission = Loop(), Admission(10, 1 << 30, {}, 0)
+    listener = Listener(
+        loop, "127.0.0.1", 0, lambda c, f: None, frame_bytes_max=LIMIT, admission=admission, buffers=configured
+    )
+    try:
+        listener.open()
+        with socket.create_connection(("127.0.0.1", listener.port)):
+            loop.turn()
+            (connection,) = listener.connections.values()
+            option = connection.sock.getsockopt
+            return option(socket.SOL_SOCKET, socket.SO_SNDBUF), option(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    finally:
+        listener.stop_accepting()
+        listener.close()
         loop.close()
 
 
