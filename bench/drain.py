@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from brokerd.cluster.model import TopicState
 from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.tiered_settings import tiered_settings
 
 MIB = 1024 * 1024
 BROKERS, PARTITIONS, LEAVING = 4, 4, 1
@@ -125,13 +126,7 @@ def main() -> int:
 
 def run(records: int, local_bytes: int) -> dict[str, Drain]:
     folder = Path(tempfile.mkdtemp(prefix="drain-"))
-    (folder / "store").mkdir()
-    settings = {
-        "remote.log.storage.system.enable": "true",
-        "remote.log.storage.url": f"file://{folder}/store",
-        "remote.log.manager.task.interval.ms": "500",
-        "log.retention.check.interval.ms": "1000",
-    }
+    settings = tiered_settings(folder, copy_ms=500, retention_ms=1000)
     segment = str(max(MIB, local_bytes // 4))
     configs = {
         TIERED: {

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from brokerd.config.broker import RACK_AWARE
 from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.tiered_settings import tiered_settings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 SEGMENT_BYTES, LOCAL_BYTES = 200_000, 400_000
@@ -35,12 +36,8 @@ TOPIC_CONFIGS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder = tmp_path_factory.mktemp("tier")
-    (folder / "store").mkdir()
     settings = {
-        "remote.log.storage.system.enable": "true",
-        "remote.log.storage.url": f"file://{folder}/store",
-        "remote.log.manager.task.interval.ms": "200",
-        "log.retention.check.interval.ms": "500",
+        **tiered_settings(folder, copy_ms=200, retention_ms=500),
         "log.cleaner.backoff.ms": "1000",
         "replica.selector.class": RACK_AWARE,
     }

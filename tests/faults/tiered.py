@@ -24,6 +24,7 @@ from brokerd.remote.chunk_cache import CHUNK_BYTES
 from brokerd.remote.stores import FolderStore
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.test_tiered_storage import VALUE_BYTES, helpers, leader_of, local_starts, produce, value
+from tests.cluster.tiered_settings import tiered_settings
 
 MIB = 1024 * 1024
 TOPIC = "tiered"
@@ -121,13 +122,7 @@ def main() -> int:
     arguments = parser.parse_args()
     records = arguments.mib * MIB // VALUE_BYTES
     folder = Path(tempfile.mkdtemp(prefix="tiered-"))
-    (folder / "store").mkdir()
-    settings = {
-        "remote.log.storage.system.enable": "true",
-        "remote.log.storage.url": f"file://{folder}/store",
-        "remote.log.manager.task.interval.ms": "500",
-        "log.retention.check.interval.ms": "1000",
-    }
+    settings = tiered_settings(folder, copy_ms=500, retention_ms=1000)
     configs = {
         "remote.storage.enable": "true",
         "segment.bytes": str(max(MIB, arguments.local_mib * MIB // 4)),
