@@ -23,6 +23,8 @@ from controlplane.devcluster import layout, processes, security, zookeeper
 from controlplane.disaster.rebuilt import CannotRebuild, LogDirsInspection
 
 READY_SECONDS = 60.0
+SESSIONS_SECONDS = 70.0
+"""The longest session of the local cluster's ZooKeeper lasts 60 s (devcluster/zookeeper.py). ZooKeeper counts it from its own start."""
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -59,7 +61,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 @contextmanager
 def zookeeper_connection(data_dir: Path, hosts: str | None) -> Iterator[BlockingStore]:
-    """A connection to ZooKeeper. The local cluster's ZooKeeper is started if needed, and stopped again. Raises Unreachable, JavaMissing."""
+    """A connection to ZooKeeper. The local cluster's ZooKeeper is started if needed, and stopped again. Raises Unreachable, JavaMissing.
+
+    A ZooKeeper that this function started still has the sessions of killed processes. They are expired before the connection is returned.
+    """
     address = hosts or settings.WEIR.zookeeper
     _, _, port = address.rpartition(":")
     child = None
@@ -74,6 +79,8 @@ def zookeeper_connection(data_dir: Path, hosts: str | None) -> Iterator[Blocking
         while child is not None and not zookeeper.ready(int(port), zookeeper_security) and time.monotonic() < deadline:
             time.sleep(0.1)
         with connected(zookeeper_store(address, 10_000)) as zk:
+            if child is not None:
+                wait_for_expired_sessions(zk)
             yield zk
     finally:
         if child is not None:
@@ -97,13 +104,28 @@ def cluster_lock(data_dir: Path) -> Iterator[None]:
         yield
 
 
-def require_stopped(zk: BlockingStore) -> None:
-    """Raises CannotRebuild while a broker is registered or a controller acts: their metadata log must not be replaced."""
+def wait_for_expired_sessions(zk: BlockingStore, seconds: float = SESSIONS_SECONDS) -> None:
+    """Returns when no broker and no controller is registered, at the latest after `seconds`.
+
+    ZooKeeper starts every session with its full time again. A caller that stops ZooKeeper and tries later never sees a session expire.
+    """
+    deadline = time.monotonic() + seconds
+    while _live(zk) and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def _live(zk: BlockingStore) -> list[str]:
+    """The registered brokers and the acting controller, in words."""
     zk.sync()
-    live = [
+    return [
         *(f"broker {n}" for n in zk.children(znodes.BROKERS)),
         *(["a controller"] if zk.get(znodes.CONTROLLER).ok else []),
     ]
+
+
+def require_stopped(zk: BlockingStore) -> None:
+    """Raises CannotRebuild while a broker is registered or a controller acts: their metadata log must not be replaced."""
+    live = _live(zk)
     if live:
         raise CannotRebuild(
             f"still running: {', '.join(live)}; stop all brokers and controllers first (a session expires some seconds after a kill)"

@@ -39,6 +39,23 @@ def test_a_live_broker_or_controller_is_refused_by_name() -> None:
         reach.require_stopped(BlockingStore(MemoryStore({znodes.CONTROLLER: b""})))
 
 
+def test_sessions_of_killed_processes_expire_before_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore({znodes.broker(2): b"", znodes.CONTROLLER: b""})
+    expiring = [znodes.CONTROLLER, znodes.broker(2)]
+    zk = BlockingStore(store)
+    monkeypatch.setattr(reach.time, "sleep", lambda seconds: zk.delete(expiring.pop()))
+    reach.wait_for_expired_sessions(zk)
+    assert expiring == []
+    reach.require_stopped(zk)
+
+
+def test_the_wait_for_sessions_ends_while_a_broker_is_live() -> None:
+    zk = BlockingStore(MemoryStore({znodes.broker(2): b""}))
+    reach.wait_for_expired_sessions(zk, seconds=0.0)
+    with pytest.raises(CannotRebuild, match="still running: broker 2; stop"):
+        reach.require_stopped(zk)
+
+
 def test_inspections_are_read_from_the_files(tmp_path: Path) -> None:
     files = [inspection(tmp_path, 1), inspection(tmp_path, 2)]
     assert [s.broker_id for s in reach.inspections(tmp_path, files)] == [1, 2]
