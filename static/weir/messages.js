@@ -1,7 +1,10 @@
 // The Messages page: copies a record to the clipboard.
 (() => {
   "use strict";
+  const weir = (window.weir ??= {});
   const COPIED_MS = 1500; // time that the button shows the result
+  if (weir.records) return; // the page was opened before: the listener is that of the document
+  weir.records = true;
 
   // The Clipboard API needs HTTPS or localhost; the selection works everywhere.
   const copySelection = (text) => {

@@ -2,6 +2,8 @@
 (() => {
   "use strict";
   const weir = (window.weir ??= {});
+  if (weir.tail) return; // the page was opened before: its listeners are those of the document
+  weir.tail = true;
   let number = 0; // of the present tail; updates of an earlier one are ignored
   let state = "ended", visibleTimer = null, running = null; // running: the element of the tail
 
@@ -87,4 +89,5 @@
     event.preventDefault();
     toggle();
   });
+  check();
 })();

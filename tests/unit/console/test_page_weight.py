@@ -20,5 +20,5 @@ def test_the_first_page_is_small(seeded: dict[str, Any], operator: Client) -> No
     }
     sizes = {"/": len(page.content), **{address: len(answer.content) for address, answer in files.items()}}
     assert page.headers["Content-Encoding"] == "gzip"
-    assert len(files) == 6
+    assert len(files) == 5
     assert sum(sizes.values()) < FIRST_PAGE_BYTES_MAX, sizes

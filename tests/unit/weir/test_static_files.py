@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.templatetags.static import static
 from django.test import Client, RequestFactory
 
-from weir.static_files import BUNDLES, FOREVER, Compression, static_file
+from weir.static_files import BUNDLES, FOREVER, Compression, squeezed, static_file
 
 CSS = "weir/weir.css"
 
@@ -77,11 +77,23 @@ def test_the_console_has_every_script_and_no_comment() -> None:
     found = static_file("weir/console.js")
     folder = Path(finders.find("weir/keys.js") or "").parent
     assert found is not None
-    bundled = {n.partition("/")[2] for n in BUNDLES["weir/console.js"]}
+    bundled = {n.partition("/")[2] for name in ("weir/console.js", "weir/records.js") for n in BUNDLES[name]}
     assert {p.name for p in folder.glob("*.js")} == bundled | OF_ONE_PAGE
     assert b"\n//" not in found.content
     for path in folder.glob("*.js"):  # a text over several lines would lose its indentation
         assert [line for line in path.read_text().splitlines() if line.count("`") % 2] == []
+
+
+def test_a_style_sheet_loses_only_what_means_nothing() -> None:
+    css = b'''/* of a page */
+    .a > .b,
+    td:first-child { content: "a ; b"; margin: 0 auto; } /* why */
+    @media (min-width: 9px) and (max-width: 20px) { .c { width: calc(1px + 2px); } }'''
+    expected = (
+        b'.a>.b,td:first-child{content:"a ; b";margin:0 auto}'
+        b"@media (min-width:9px) and (max-width:20px){.c{width:calc(1px + 2px)}}"
+    )
+    assert squeezed(css).strip() == expected
 
 
 def test_a_head_request_has_no_content() -> None:
