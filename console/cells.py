@@ -18,7 +18,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console import fragments as f
-from console import message_cells
+from console import message_cells, record_links
 from console.states import TONES
 from console.texts import counted, gettext_lazy
 from console.vocabulary import alert_title, translated
@@ -327,7 +327,7 @@ def _lag(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
         if subject in subjects:
             out.put(
                 subject,
-                committed=f.number(p["committed"]),
+                committed=record_links.committed_offset(p["topic"], p["index"], p["committed"]),
                 end=f.number(p["end_offset"]),
                 lag=f.number(p["lag_records"]),
                 lag_s=f.seconds(p["lag_ms"], p["lag_at_least"]),

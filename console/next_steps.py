@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import get_language
 
+from console.record_links import record_url
 from console.texts import gettext_lazy
 from controlplane.selectors.next_steps import NextStep, StepKind
 
@@ -39,9 +40,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_MOVE: lambda t: _page("move", t),
     StepKind.ROLL_BACK_MOVE: lambda t: _page("move-act", [*t, "roll_back"]),
     StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
-    StepKind.READ_RECORD: lambda t: _page(
-        "messages", [], topic=t[0], partitions=t[1], start="offset", offset=t[2], limit="1"
-    ),
+    StepKind.READ_RECORD: lambda t: record_url(t[0], t[1], t[2]),
     StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t),
     StepKind.OPEN_GROUP: lambda t: _page("group", t),
     StepKind.RESUME_ARCHIVE: lambda t: _page("job-act", [*t, "resume"]),

@@ -13,10 +13,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from console import cells, fragments, time_links, vocabulary
+from console import cells, fragments, record_links, time_links, vocabulary
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
+from controlplane.services.leader_elections import ALL_TOPICS
 from weir_common import rest_operations
 
 register = template.Library()
@@ -59,6 +60,7 @@ register.simple_tag(cells.broker_state, name="broker_state")
 register.simple_tag(cells.brokers_alive, name="brokers_alive")
 register.simple_tag(cells.disk_free, name="disk_free")
 register.simple_tag(cells.isr, name="isr")
+register.simple_tag(record_links.committed_offset, name="committed_offset")
 register.simple_tag(cells.alerts, name="alerts_badge")
 
 
@@ -251,15 +253,29 @@ def config_value(config: Any, value: str) -> SafeString:
     return format_html('{} <span class="sub">{}</span>', value, text) if text else format_html("{}", value or "–")
 
 
+OBJECT_PAGES = {
+    "topic": "topic",
+    "move": "move",
+    "plan": "plan",
+    "group": "group",
+    "share_group": "share-group",
+    "broker": "broker",
+    "restart": "restart",
+    "archive": "job",
+    "scram": "user",
+    "route": "route",
+}
+"""Kind of a change's object -> URL name of its page, whose argument is the object's name."""
+
+
 @register.simple_tag
 def object_link(change: Any) -> SafeString:
     """The object of a change, as a link if it has a page."""
-    pages = {"topic": "topic", "move": "move", "plan": "plan", "group": "group"}
     name = change.object_name
-    if change.object_kind not in pages or not name:
+    if change.object_kind not in OBJECT_PAGES or not name or name == ALL_TOPICS:
         return format_html("{}", name)
     try:
-        address = reverse(pages[change.object_kind], args=[name])
+        address = reverse(OBJECT_PAGES[change.object_kind], args=[name])
     except NoReverseMatch:
         return format_html("{}", name)
     return format_html('<a href="{}">{}</a>', address, name)

@@ -1,4 +1,4 @@
-"""The audit log: list of changes, one change with its diff."""
+"""The audit log: list of changes, one change with its diff. `?within=1h` shows the changes of the last hour."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from console import exports
+from console.history_charts import RANGES
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.monitoring import change_marks
 from controlplane.selectors import changes
@@ -23,14 +25,25 @@ KINDS = (
     "proposal",
     "recovery",
     "group",
+    "share_group",
+    "route",
+    "schema",
+    "document",
     "acl",
     "scram",
     "quota",
+    "role_binding",
+    "masking",
+    "token",
+    "alert",
     "archive",
+    "spark_job",
     "records",
     "session",
     "console_user",
 )
+WITHIN = ("15m", "1h", "24h", "7d")
+"""The ranges that the page offers, of `history_charts.RANGES`."""
 
 
 @viewer_required
@@ -39,7 +52,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     outcome = q.get("outcome", "") if q.get("outcome", "") in OUTCOMES else ""
     kind = q.get("kind", "") if q.get("kind", "") in KINDS else ""
     query, by = q.get("q", "").strip(), q.get("actor", "").strip()
-    read = partial(changes.change_list, query=query, outcome=outcome, object_kind=kind, actor=by)
+    within = q.get("within", "") if q.get("within", "") in WITHIN else ""
+    since = timezone.now() - RANGES[within][1] if within else None
+    read = partial(changes.change_list, query=query, outcome=outcome, object_kind=kind, actor=by, since=since)
     options = list_options(request, "-id")
     if exports.wanted(request):
         return exports.response("audit", read, options["sort"])
@@ -53,6 +68,8 @@ def audit(request: HttpRequest) -> HttpResponse:
         "by": by,
         "outcomes": OUTCOMES,
         "kinds": KINDS,
+        "within": within,
+        "ranges": {key: RANGES[key][0] for key in WITHIN},
     }
     return render_page(request, "console/audit.html", context, nav="audit")
 

@@ -23,4 +23,4 @@ def client_list(request: HttpRequest) -> HttpResponse:
         **list_options(request, DEFAULT_SORT),
     )
     context = {"page": found, "found": found, "q": query, "broker": broker, "with": "brokers" if with_brokers else ""}
-    return render_page(request, "console/clients.html", context, nav="brokers")
+    return render_page(request, "console/clients.html", context, nav="clients")

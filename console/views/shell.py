@@ -60,6 +60,7 @@ NAV_SECTIONS = (
             ("topics", gettext_lazy("Topics"), "t"),
             ("messages", gettext_lazy("Messages"), "e"),
             ("groups", gettext_lazy("Groups"), "g"),
+            ("clients", gettext_lazy("Clients"), "v"),
             ("transactions", gettext_lazy("Transactions"), "x"),
             ("moves", gettext_lazy("Moves"), "m"),
             ("proposals", gettext_lazy("Approvals"), "r"),

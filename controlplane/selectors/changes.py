@@ -69,12 +69,13 @@ def change_list(
     object_name: str = "",
     actor: str = "",
     outcome: str = "",
+    since: datetime | None = None,
     reads: bool = True,
 ) -> Page[ChangeRow]:
-    """Changes, newest first, filtered by the given values. `reads`: include reads of records."""
+    """Changes, newest first, filtered by the given values. `since`: of this time and later. `reads`: include reads of records."""
     rows = Change.objects.all() if reads else Change.objects.exclude(object_kind="records")
     rows = ChangeFilter.rows(
-        rows, query=query, object_kind=object_kind, object_name=object_name, actor=actor, outcome=outcome
+        rows, query=query, object_kind=object_kind, object_name=object_name, actor=actor, outcome=outcome, since=since
     )
     return change_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 

@@ -85,10 +85,10 @@ def test_the_console_has_every_script_and_no_comment() -> None:
 
 
 def test_a_style_sheet_loses_only_what_means_nothing() -> None:
-    css = b'''/* of a page */
+    css = b"""/* of a page */
     .a > .b,
     td:first-child { content: "a ; b"; margin: 0 auto; } /* why */
-    @media (min-width: 9px) and (max-width: 20px) { .c { width: calc(1px + 2px); } }'''
+    @media (min-width: 9px) and (max-width: 20px) { .c { width: calc(1px + 2px); } }"""
     expected = (
         b'.a>.b,td:first-child{content:"a ; b";margin:0 auto}'
         b"@media (min-width:9px) and (max-width:20px){.c{width:calc(1px + 2px)}}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from console.views.audit import difference
 from controlplane.models import Change
@@ -33,6 +35,16 @@ def two(db: None) -> None:
 def test_changes_are_filtered(operator: Client, query: str, shown: set[str]) -> None:
     body = operator.get(f"/audit/?{query}").content.decode().partition("<tbody")[2]
     assert {word for word in ("orders", "acl.create") if word in body} == shown
+
+
+@pytest.mark.parametrize(("within", "shown"), [("15m", False), ("1h", False), ("24h", True), ("nonsense", True)])
+def test_only_changes_of_the_last_time(
+    operator: Client, monkeypatch: pytest.MonkeyPatch, within: str, shown: bool
+) -> None:
+    later = timezone.now() + timedelta(hours=2)
+    monkeypatch.setattr("console.views.audit.timezone.now", lambda: later)
+    body = operator.get(f"/audit/?within={within}").content.decode().partition("<tbody")[2]
+    assert ("orders" in body) == shown
 
 
 def test_the_filtered_changes_are_exported(operator: Client) -> None:
