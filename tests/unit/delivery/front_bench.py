@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from brokerd.cluster.model import Now
@@ -19,7 +20,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.now = Now(1_000, START_MS)
-        self.batches: list[tuple[int, bytes]] = []
+        self.batches: list[bytes] = []
+        self._next_offsets: list[int] = []
+        """The offset after each batch, ascending."""
         self.start_offset = self.end_offset = 0
         self.replicated: int | None = None
         self.stable: int | None = None
@@ -42,12 +45,12 @@ class Bench:
     def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
         if self.cold:
             return None
+        first = bisect_right(self._next_offsets, offset)
         found = b""
-        for base, batch in self.batches:
-            following = records.peek(batch).next_offset
-            if offset < following <= upto and (not found or len(found) + len(batch) <= bytes_max):
-                assert base >= 0
-                found += batch
+        for batch in self.batches[first : bisect_right(self._next_offsets, upto)]:
+            if found and len(found) + len(batch) > bytes_max:
+                break
+            found += batch
         return found
 
     def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
@@ -66,8 +69,9 @@ class Bench:
 
     # -- for the tests -----------------------------------------------------------------------------------------------
     def append(self, batch: bytes) -> None:
-        self.batches.append((self.end_offset, batch))
+        self.batches.append(batch)
         self.end_offset = records.peek(batch).next_offset
+        self._next_offsets.append(self.end_offset)
 
     def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
         target, batch, done = self.sent.pop(0)
