@@ -1,6 +1,6 @@
-"""`python -m tests.postgres [pytest's arguments]`: the control plane's tests on a PostgreSQL of its own, on loopback, in a folder that goes away.
+"""`python -m tests.postgres [arguments of pytest]`: the tests of the control plane on a temporary PostgreSQL server on loopback.
 
-Called by `make postgres`. Law: nothing of another server is touched. PostgreSQL refuses to be root: then it runs as `postgres`.
+Invariant: other PostgreSQL servers of the machine are not used. PostgreSQL refuses to run as root: then it runs as the user `postgres`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TESTS = ("tests/unit/controlplane", "tests/unit/console")
 
 
 def programs() -> Path:
-    """The folder of initdb and pg_ctl: Debian keeps them out of PATH."""
+    """The directory of initdb and pg_ctl, which Debian does not add to PATH."""
     found = shutil.which("pg_ctl")
     here = [Path(found).resolve().parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not here:
@@ -31,7 +31,7 @@ def programs() -> Path:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The URL of an empty database on a server that lives as long as this."""
+    """Starts a server and yields the URL of its empty database. The server and its files are removed at the end."""
     folder, password, port = Path(tempfile.mkdtemp(prefix="weir-postgres-")), secrets.token_hex(8), free_base(1)
     data, word = folder / "data", folder / "password"
     word.write_text(password)

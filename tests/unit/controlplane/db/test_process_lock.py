@@ -1,4 +1,7 @@
-"""The lock of one process: with SQLite it is free, with PostgreSQL (`make postgres`) one connection has it."""
+"""The lock of one process: with SQLite it is free, with PostgreSQL one connection has it.
+
+The lock is tested on a PostgreSQL server of its own, also when the other tests run on SQLite.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,25 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import DatabaseError, connection, connections
+from django.db.utils import ConnectionHandler
 
+from controlplane.db import process_lock
 from controlplane.db.process_lock import LockName, ProcessLock
+from tests import postgres
+from weir.settings import database
 
 
 @pytest.fixture
-def locks() -> Iterator[list[ProcessLock]]:
+def locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ProcessLock]]:
+    """The lock as two processes see it. Advisory locks need no tables, so the server has no migrated database."""
     made = [ProcessLock(LockName.MONITOR), ProcessLock(LockName.MONITOR)]
-    yield made
-    for lock in made:
-        lock.release()
+    with postgres.server() as url:
+        handler = ConnectionHandler({"default": database(url)})
+        monkeypatch.setattr(process_lock, "connections", handler)
+        monkeypatch.setattr(process_lock, "connection", handler["default"])
+        yield made
+        for lock in made:
+            lock.release()
 
 
 @pytest.mark.django_db
@@ -26,7 +38,6 @@ def test_with_sqlite_there_is_one_machine_and_the_lock_is_free(monkeypatch: pyte
 
 
 @pytest.mark.django_db
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="advisory locks are PostgreSQL's; run by `make postgres`")
 def test_one_process_has_the_lock_until_its_connection_ends(locks: list[ProcessLock]) -> None:
     first, second = locks
     assert first.acquire() and first.held()

@@ -43,11 +43,16 @@ def test_a_typed_column_reads_the_saved_value() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", sorted(MOVE))
-@pytest.mark.parametrize("wrong", [{"kind": "drain"}, ["x"], 7, "drain"])
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        (name, wrong)
+        for name in sorted(MOVE)
+        for wrong in ({"kind": "drain"}, ["x"], 7, "drain")
+        if (name, wrong) != ("overrides", ["x"])  # a list of sentences is the same JSON value as the tuple
+    ],
+)
 def test_a_typed_column_rejects_another_type(name: str, wrong: Any) -> None:
-    if name == "overrides" and wrong == ["x"]:
-        pytest.skip("a list of sentences is the same JSON value as the tuple")
     with pytest.raises((TypeError, ValueError, AttributeError)):
         Move.objects.create(actor="alice", **{name: wrong})
 
