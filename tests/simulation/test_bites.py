@@ -52,6 +52,7 @@ from brokerd.wire.records import BatchHeader
 from controlplane.controller.reconcile_pass import ReconcilePass
 from tests.simulation import exactly_once, tails
 from tests.simulation import test_classic as classic
+from tests.simulation import test_delayed_starts as delayed_starts
 from tests.simulation import test_delete_records as deletion
 from tests.simulation import test_deposed_leader as deposed
 from tests.simulation import test_min_insync as minimum
@@ -244,6 +245,14 @@ def a_registration_of_an_earlier_session_counts_as_the_own_one(patch: pytest.Mon
 
 def a_missing_replica_is_not_detected(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checkpoints, "lost_copies", lambda disk, folder: [])
+
+
+def checkpoints_are_written_before_the_metadata_is_loaded(patch: pytest.MonkeyPatch) -> None:
+    def regardless(self: ReplicaOpening) -> None:
+        for d in self._log_dirs.online:
+            self._log_dirs.checkpoint(d, self._high_watermarks(d))
+
+    patch.setattr(ReplicaOpening, "checkpoint_later", regardless)
 
 
 def an_io_error_is_forgotten_with_the_process(patch: pytest.MonkeyPatch) -> None:
@@ -652,6 +661,10 @@ def a_deletion_leaves_the_topic_open_to_later_decisions(patch: pytest.MonkeyPatc
             an_observer_is_elected,
         ),
         (safety.test_after_an_io_error_no_tail_is_trusted, an_io_error_is_forgotten_with_the_process),
+        (
+            delayed_starts.test_a_truncated_log_does_not_lead_after_a_delayed_start,
+            checkpoints_are_written_before_the_metadata_is_loaded,
+        ),
         (
             safety.test_a_replica_moved_away_and_back_is_in_sync_only_with_its_new_log,
             a_removed_replica_does_not_raise_the_leader_epoch,
