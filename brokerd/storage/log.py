@@ -1,8 +1,8 @@
-"""The log of a partition: a list of segments. Records are appended at the end; both ends can be truncated.
+"""The log of a partition: it is opened and closed, records are appended at its end and read.
 
-Invariants: offsets never decrease. An append is complete or undone. Only the active segment is written. A segment starts where the previous
-one ends. Nothing is retried after a device failure. Indexes and snapshots are optional: the log continues if a full disk prevents them.
-Does not contain replica roles, the high watermark (an argument) or waiting requests.
+Invariants: offsets never decrease. An append is complete or undone. Nothing is retried after a device failure. Does not contain: the parts of a log
+(`log_state`), the deletion of records at its end (`truncation`) and at its start (`prefix_deletion`), replica roles, the high watermark (an
+argument), waiting requests.
 """
 
 from __future__ import annotations
@@ -13,21 +13,17 @@ from pathlib import Path
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted, appending, recovery, retention, times
-from brokerd.storage.aborted import Aborted, AbortedIndex
+from brokerd.storage import aborted, appending, prefix_deletion, recovery, times, truncation
+from brokerd.storage.aborted import Aborted
 from brokerd.storage.appending import PlacedBatch
-from brokerd.storage.cleaner_state import CleanerState
 from brokerd.storage.disk import Disk, DiskFull
-from brokerd.storage.epochs import EpochCache
-from brokerd.storage.flushing import Flushing
 from brokerd.storage.index import RELATIVE_MAX
-from brokerd.storage.log_reader import LogReader
-from brokerd.storage.log_start import StoredLogStart
-from brokerd.storage.producers import ACCEPTED, EXPIRATION_MS, Accepted, Duplicate, ProducerRefused, Producers
+from brokerd.storage.log_state import LogState
+from brokerd.storage.producers import ACCEPTED, Accepted, Duplicate, ProducerRefused
 from brokerd.storage.rolling import must_roll
 from brokerd.storage.segment import Segment
 from brokerd.storage.slices import NOTHING, AppendedSlice, FetchRefused, Slice
-from brokerd.storage.snapshots import Snapshot, Snapshots
+from brokerd.storage.snapshots import Snapshot
 from brokerd.wire import end_transaction_marker
 from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.framing import FileRegion
@@ -38,30 +34,8 @@ __all__ = ["NOTHING", "AppendedSlice", "FetchRefused", "Log", "Slice"]
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_BYTES = 64 * 1024 * 1024
-"""Bytes appended between two snapshots. Limits what recovery must check after a kill -9."""
 
-
-class Log:
-    def __init__(self, folder: Path, config: TopicConfig, disk: Disk) -> None:
-        self.folder, self.config, self.disk = folder, config, disk
-        self.segments: list[Segment] = []
-        self.reader = LogReader(self.segments)
-        self.epochs = EpochCache()
-        self.producers = Producers()
-        self.producer_expiration_ms = EXPIRATION_MS
-        self.start_offset = 0
-        self.flushing = Flushing(self)
-        self.stored_start = StoredLogStart(self)
-        self.snapshots = Snapshots(folder, disk)
-        self.aborted = AbortedIndex(folder, disk, self.segments, self.snapshots)
-        self.batches_checked = self.bytes_cut = 0
-        """Result of recovery: number of batches whose CRC was checked, number of truncated bytes."""
-        self.written_bytes = 0
-        """Bytes appended since the log was opened. Truncation and retention do not decrease it."""
-        self.cleaner = CleanerState(folder, disk)
-        self._snapshot_due = SNAPSHOT_BYTES
-
+class Log(LogState):
     # -- opening -----------------------------------------------------------------------------------------------------------
     @staticmethod
     def open(
@@ -85,14 +59,14 @@ class Log:
         self.aborted.segments = self.segments
         self.batches_checked, self.bytes_cut = found.batches_checked, found.bytes_cut
         if not self.segments:
-            self.segments.append(self._new_segment(found.start_offset, now))
+            self.segments.append(self.new_segment(found.start_offset, now))
         self.start_offset = min(found.start_offset, self.end_offset)
         if self.start_offset < found.start_offset:
             self.stored_start.lower()
         self.epochs.log_end = self.end_offset
         if found.state_offset > self.end_offset:
             self.epochs.truncate(self.end_offset)
-            self._rebuild_producers()
+            truncation.rebuild_producers(self)
             self.aborted.rebuild()
         self.epochs.drop_above(self.end_offset)
         self.epochs.raise_start(self.start_offset)
@@ -102,28 +76,6 @@ class Log:
         for segment in self.segments:
             segment.release()
         return self
-
-    def _new_segment(self, base: int, now: Now) -> Segment:
-        segment = Segment(self.folder, base, self.disk, self.config.index_interval_bytes, now.wall_ms)
-        segment.create()
-        return segment
-
-    # -- figures -----------------------------------------------------------------------------------------------------------
-    @property
-    def end_offset(self) -> int:
-        # No segment: creating the first segment of a reset log failed. The replica is offline until the log is opened again.
-        return self.segments[-1].end_offset if self.segments else self.start_offset
-
-    @property
-    def last_epoch(self) -> int:
-        return self.epochs.latest
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(s.size for s in self.segments)
-
-    def has_segment(self, base_offset: int) -> bool:
-        return any(s.base_offset == base_offset for s in self.segments)
 
     # -- appending ---------------------------------------------------------------------------------------------------------
     def check_producer(self, header: BatchHeader, now: Now) -> Accepted | Duplicate | ProducerRefused:
@@ -193,29 +145,14 @@ class Log:
         self.written_bytes += len(data)
         self.epochs.log_end = segment.end_offset
         self.reader.appended(segment.end_offset, segment.size)
-        if segment.size >= self._snapshot_due:
-            self._snapshot_due = segment.size + SNAPSHOT_BYTES
-            self._write_optional_files()
-
-    def roll(self, now: Now) -> Segment:
-        """Close the active segment and create a new one at the log end offset."""
-        active = self.segments[-1]
-        if not active.size:
-            return active
-        segment = self._new_segment(self.end_offset, now)
-        self._try("index", active.save_indexes)
-        for closed in self.segments:
-            closed.release_idle()
-        self.segments.append(segment)
-        self.reader.clear()
-        self._snapshot_due = SNAPSHOT_BYTES
-        self.try_snapshot()
-        return segment
+        if segment.size >= self.snapshot_due:
+            self.set_snapshot_due()
+            self.write_optional_files()
 
     def _restart_beyond_gap(self, base: int, now: Now) -> Segment:
         """The offset gap before a fetched batch has more than 31 bits: recreate the empty active segment with the base offset of the batch."""
         old = self.roll(now)
-        segment = self._new_segment(base, now)
+        segment = self.new_segment(base, now)
         self.segments.pop()
         old.remove()
         self.segments.append(segment)
@@ -240,47 +177,6 @@ class Log:
         """An offset above all records of `region`, which was read from `offset` on, and close to the last one."""
         bound = self.reader.bound_after(offset, region)
         return self.end_offset if bound is None else bound
-
-    # -- optional files: snapshots and indexes ----------------------------------------------------------------------------------
-    def _try(self, what: str, write: Callable[[], None]) -> None:
-        """Write an optional file. On a full disk the next start takes longer, but the append succeeds."""
-        try:
-            write()
-        except DiskFull as e:
-            log.warning("optional log file not written partition=%s file=%s error=%s", self.folder.name, what, e)
-
-    def _write_optional_files(self) -> None:
-        self._try("index", self.segments[-1].save_indexes)
-        self.try_snapshot()
-
-    def try_snapshot(self) -> None:
-        self._try("snapshot", self._write_snapshot)
-
-    def snapshot(self, *, flushed: bool) -> Snapshot:
-        active = self.segments[-1]
-        self._try(aborted.SUFFIX, self.aborted.save)
-        return Snapshot(
-            self.end_offset,
-            active.base_offset,
-            active.size,
-            flushed,
-            list(self.epochs.entries),
-            self.producers.to_json(),
-            [list(c) for c in self.producers.closing],
-            self.aborted.to_json(),
-        )
-
-    def _write_snapshot(self) -> None:
-        if self.end_offset not in self.snapshots.offsets:
-            self._write_epochs()
-            self.snapshots.write(self.snapshot(flushed=False))
-
-    def _write_epochs(self) -> None:
-        self.disk.replace(self.folder / recovery.EPOCHS, self.epochs.to_text().encode())
-
-    def _drop_snapshots_above(self, offset: int) -> None:
-        self.snapshots.drop_above(offset)
-        self.flushing.cut(offset)
 
     # -- reading -----------------------------------------------------------------------------------------------------------
     def read(self, offset: int, bytes_max: int, upto_offset: int, at_least_one: bool = True) -> Slice:
@@ -317,143 +213,41 @@ class Log:
         return empty and appending.starts_below(data, self.end_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Follower: delete all batches from the one that contains `offset` on. From the end backwards, so that a crash leaves a prefix."""
-        if offset >= self.end_offset:
-            return
-        if offset < max(self.start_offset, self.segments[0].base_offset):
-            self.reset_to(offset)
-            return
-        self.flushing.cuts += 1
-        self.reader.clear()
-        self.cleaner.before_truncation(offset)
-        self._drop_snapshots_above(offset)
-        self.aborted.cut(offset)
-        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
-            self.segments.pop().remove()
-        active = self.segments[-1]
-        active.truncate(offset)
-        self._snapshot_due = active.size + SNAPSHOT_BYTES
-        # A batch that contains `offset` was deleted as well.
-        self._drop_snapshots_above(self.end_offset)
-        if active.size:
-            # The truncation is not flushed. After a power failure the deleted records could be back, before the first batch of the next segment.
-            self.flushing.cut(self.end_offset - 1)
-        if self.end_offset < self.start_offset:
-            self.reset_to(offset)  # the batch that contained the log start offset is deleted
-            return
-        self.epochs.truncate(self.end_offset)
-        self._rebuild_producers()
-        if self.end_offset == self.start_offset:
-            self._write_epochs()  # no batch is left that would contradict an older checkpoint
-
-    def _rebuild_producers(self) -> None:
-        """Rebuild from the newest remaining snapshot and the batch headers after it. Producers keep the time of their last batch."""
-        last_batch_ms = {i: p.wall_ms for i, p in self.producers.known.items()}
-        self.producers, since = Producers(), self.start_offset
-        snapshot = next(self.snapshots.newest_first(), None)
-        if snapshot is not None:
-            self.producers, since = Producers.from_json(snapshot.producers, snapshot.closing), snapshot.offset
-        for _, header, marker in aborted.walk(self.segments, since, self.end_offset):
-            self.producers.appended(header, header.base_offset, last_batch_ms.get(header.producer_id, 0), marker)
+        """See `truncation.truncate`."""
+        truncation.truncate(self, offset)
 
     def reset_to(self, offset: int, now: Now | None = None) -> None:
         """Delete all records. The log continues at `offset`."""
-        self.flushing.cuts += 1
-        self.reader.clear()
-        self.cleaner.before_truncation(0)
-        self._drop_snapshots_above(-1)
-        self.aborted.clear()
-        while self.segments:
-            self.segments.pop().remove()
-        self.segments.append(self._new_segment(offset, now or Now(0, 0)))
-        self._snapshot_due = SNAPSHOT_BYTES
-        self.epochs.clear(offset)
-        self.producers = Producers()
-        self.start_offset = offset
-        self.stored_start.reset()
-        self._write_epochs()
+        truncation.reset(self, offset, now)
 
     def start_at_snapshot(self, snapshot: Snapshot, now: Now) -> None:
-        """Delete all records. The log continues at the offset of a snapshot of the leader (`tails`). After a crash it is empty at offset 0, or
-        complete with `snapshot`: a snapshot without its segment is ignored."""
-        self.reset_to(0, now)
-        self.disk.replace(self.folder / recovery.TAIL_START, str(snapshot.offset).encode())
-        self.snapshots.write(snapshot)
-        self.segments.pop().remove()
-        self.segments.append(self._new_segment(snapshot.offset, now))
-        self.snapshots.kept = {snapshot.offset}
-        self.epochs.entries, self.epochs.log_end = list(snapshot.epochs), snapshot.offset
-        self.epochs.raise_start(snapshot.offset)
-        self.producers = Producers.from_json(snapshot.producers, snapshot.closing)
-        self.start_offset = snapshot.offset
-        self._write_epochs()
+        """See `truncation.start_at_snapshot`."""
+        truncation.start_at_snapshot(self, snapshot, now)
 
+    # -- deletion of old records -------------------------------------------------------------------------------------------
     def raise_start(self, offset: int) -> None:
-        """Increase the log start offset (DeleteRecords, or a follower that follows its leader)."""
-        if offset <= self.start_offset:
-            return
-        self.start_offset = min(offset, self.end_offset)
-        self._start_raised()
+        """See `prefix_deletion.raise_start`."""
+        prefix_deletion.raise_start(self, offset)
 
     def delete_below(self, offset: int) -> bool:
-        """Increase the log start offset because a client deleted the records below. Returns whether `stored_start` must be flushed for it."""
-        before = self.start_offset
-        self.raise_start(offset)
-        return self.stored_start.request(before)
+        """See `prefix_deletion.delete_below`."""
+        return prefix_deletion.delete_below(self, offset)
 
-    def _start_raised(self) -> list[Segment]:
-        """Store the new log start offset, then delete the segments below it, oldest first."""
-        removed = []
-        while len(self.segments) > 1 and self.segments[1].base_offset <= self.start_offset:
-            removed.append(self.segments.pop(0))
-        if self.start_offset > self.segments[0].base_offset:
-            # On a full disk the offset is not stored, and deleted records may reappear at the next start. Keeping the segments would not free any space.
-            self._try("log start", self.stored_start.write)
-        self.epochs.raise_start(self.start_offset)
-        self.snapshots.kept = {o for o in self.snapshots.kept if o >= self.segments[0].base_offset}
-        self.aborted.drop(s.base_offset for s in removed)
-        for segment in removed:
-            self.cleaner.segment_deleted(segment.base_offset)
-            segment.remove()
-        return removed
+    def retain(self, now: Now, high_watermark: int, copied_end: int | None = None) -> list[Segment]:
+        """See `prefix_deletion.retain`."""
+        return prefix_deletion.retain(self, now, high_watermark, copied_end)
 
+    def retain_as(self, offset: int, now: Now, high_watermark: int) -> bool:
+        """See `prefix_deletion.retain_as`."""
+        return prefix_deletion.retain_as(self, offset, now, high_watermark)
+
+    # -- idle logs ---------------------------------------------------------------------------------------------------------
     def release_idle(self, now: Now) -> None:
         """Remove expired producers, close files and free indexes of closed segments."""
         self.producers.expire(now.wall_ms, self.producer_expiration_ms)
         self.aborted.release_idle(self.segments[-1].base_offset)
         for segment in self.segments[:-1]:
             segment.release_idle()
-
-    def retain(self, now: Now, high_watermark: int, copied_end: int | None = None) -> list[Segment]:
-        """Delete segments below the high watermark by age and size. An expired active segment is rolled first. Returns the deleted segments.
-        `copied_end`: for a tiered partition, the local retention applies and only below this offset."""
-        if not self.config.deletes:
-            return []
-        config = self.config if copied_end is None else self.config.local
-        active = self.segments[-1]
-        if active.size and self.end_offset <= high_watermark and retention.expired(active, config, now.wall_ms):
-            self.roll(now)
-        limit = high_watermark if copied_end is None else min(high_watermark, copied_end)
-        upto = retention.new_start(self.segments, config, now.wall_ms, limit)
-        if upto <= self.start_offset:
-            return []
-        self.start_offset = upto
-        removed = self._start_raised()
-        log.info(
-            "retention deleted segments partition=%s count=%d log_start_offset=%d", self.folder.name, len(removed), upto
-        )
-        return removed
-
-    def retain_as(self, offset: int, now: Now, high_watermark: int) -> bool:
-        """Follow the log start offset of a follower after retention there, if retention allows it here too. Segments of replicas may end at
-        different offsets. Returns whether the log start offset has changed."""
-        if not self.config.deletes or not self.start_offset < offset <= high_watermark:
-            return False
-        if not retention.allows(self.segments, self.config, now.wall_ms, offset):
-            return False
-        self.raise_start(offset)
-        log.info("retention follows a follower partition=%s log_start_offset=%d", self.folder.name, offset)
-        return True
 
     # -- compaction (see `cleaner`) --------------------------------------------------------------------------------------------
     def segments_replaced(
@@ -466,8 +260,8 @@ class Log:
             old.forget()
         result.end_offset = end_offset
         self.segments[index : index + count] = [result]
-        self._try("index", result.save_indexes)
-        self._try(aborted.SUFFIX, self.aborted.save)
+        self.try_write("index", result.save_indexes)
+        self.try_write(aborted.SUFFIX, self.aborted.save)
 
     # -- closing -------------------------------------------------------------------------------------------------------------
     def flush(self, now: Now | None = None) -> None:
@@ -480,7 +274,7 @@ class Log:
     def close(self) -> None:
         """Write indexes and a snapshot, so that the next start needs no scan."""
         if self.segments:
-            self._write_optional_files()
+            self.write_optional_files()
         self.close_files()
 
     def close_files(self) -> None:

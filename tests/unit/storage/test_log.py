@@ -1,4 +1,4 @@
-"""The log: append, read of whole batches, roll, truncation, timestamps."""
+"""The log: append, read of whole batches, timestamps, producers, disk failures."""
 
 from __future__ import annotations
 
@@ -169,87 +169,6 @@ def test_log_append_time_is_stamped() -> None:
     assert run_now(log.max_timestamp()) == (0, 777)
 
 
-# -- rolling -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_closed_unread_segment_has_no_open_file_and_no_index_in_memory() -> None:
-    log = opened(segment_bytes="400")
-    for _ in range(20):
-        append(log, batch(2))
-    offsets(log, 0)
-    for _ in range(2):
-        log.release_idle(NOW)
-    assert all(s._file is None and s._index is None for s in log.segments[:-1])
-    assert [r.offset for r in everything(log)] == list(range(40))
-
-
-# -- truncation --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("point", range(41))
-def test_a_truncation_ends_at_a_batch_boundary_and_appends_continue(point: int) -> None:
-    log = opened(segment_bytes="500", index_interval_bytes="0")
-    for i in range(10):
-        append(log, batch(4), epoch=i // 3)
-    log.truncate_to(point)
-    end = point - point % 4 if point < 40 else 40
-    assert log.end_offset == end
-    assert [r.offset for r in everything(log)] == list(range(end))
-    assert all(start < end for _, start in log.epochs.entries)
-    append(log, batch(2), epoch=9)
-    assert [r.offset for r in everything(log)] == list(range(end + 2))
-    assert log.epochs.end_offset_for(9) == (9, end + 2)
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_an_epoch_checkpoint_from_before_a_truncation_is_not_used_for_later_records(clean: bool) -> None:
-    disk = sim()
-    log = opened(disk)
-    append(log, epoch=0)
-    append(log, epoch=1)
-    log.close()  # the checkpoint on disk now contains epoch 1 at offset 1
-    log = opened(disk)
-    log.truncate_to(0)
-    if clean:
-        log.close()
-    log = opened(disk)
-    assert log.last_epoch == -1
-    append(log, epoch=1)
-    assert (log.epochs.epoch_at(0), log.epochs.end_offset_for(1)) == (1, (1, 1))
-
-
-def test_a_reset_log_starts_at_the_new_offset() -> None:
-    log = opened(segment_bytes="400")
-    for _ in range(9):
-        append(log, batch(2))
-    log.reset_to(500)
-    assert (log.start_offset, log.end_offset, log.last_epoch, len(log.segments)) == (500, 500, -1, 1)
-    append(log)
-    assert offsets(log, 500) == [500]
-
-
-def test_a_raised_log_start_deletes_whole_segments_and_survives_a_restart() -> None:
-    disk = sim()
-    log = opened(disk, segment_bytes="400")
-    for i in range(10):
-        append(log, batch(2), epoch=i)
-    log.raise_start(9)
-    assert log.start_offset == 9
-    assert log.segments[0].base_offset <= 9 < log.segments[1].base_offset
-    assert log.epochs.entries[0] == (4, 9)
-    again = opened(disk.killed(), segment_bytes="400")
-    assert (again.start_offset, again.end_offset) == (9, 20)
-
-
-def test_a_file_region_in_flight_stays_readable_after_the_deletion_of_its_segment(tmp_path: Path) -> None:
-    log = Log.open(tmp_path, config(segment_bytes="400"), OsDisk(), NOW)
-    for _ in range(10):
-        append(log, batch(2))
-    under_way = log.read(0, EVERYTHING, EVERYTHING)
-    log.raise_start(15)
-    assert not (tmp_path / f"{0:020d}.log").exists()
-    region = under_way.regions[0]
-    assert [r.offset for r in records.iterate(os.pread(region.fd, region.length, region.position))][:2] == [0, 1]
-
-
 # -- disk failures -----------------------------------------------------------------------------------------------------
 def test_an_append_on_a_full_disk_is_undone_and_the_log_continues() -> None:
     disk = sim()
@@ -262,27 +181,6 @@ def test_an_append_on_a_full_disk_is_undone_and_the_log_continues() -> None:
     disk.bytes_max = 1 << 40
     assert append(log, batch(2)) == 3
     assert [r.offset for r in everything(log)] == list(range(5))
-
-
-def test_a_full_disk_at_a_roll_loses_indexes_and_no_record() -> None:
-    for room in range(0, 600, 20):
-        disk = sim()
-        log = opened(disk, segment_bytes="400")
-        for _ in range(4):
-            append(log, batch(1))
-        disk.bytes_max = disk.used() + room
-        written = 4
-        for _ in range(8):
-            try:
-                append(log, batch(1))
-                written += 1
-            except DiskFull:
-                pass
-        disk.bytes_max = 1 << 40
-        append(log, batch(1))
-        assert [r.offset for r in everything(log)] == list(range(written + 1))
-        again = opened(disk.killed(), segment_bytes="400")
-        assert [r.offset for r in everything(again)] == list(range(written + 1))
 
 
 def test_a_device_error_is_reported_and_nothing_counts_as_written() -> None:
@@ -329,15 +227,6 @@ def test_a_duplicate_batch_returns_its_first_offset_also_after_a_restart_and_on_
         assert isinstance(holder.check_producer(records.peek(sequenced(9)), NOW), ProducerRefused)
 
 
-def test_a_truncated_batch_is_removed_from_the_producer_state() -> None:
-    log = opened()
-    for i in range(8):
-        append(log, sequenced(i))
-    log.truncate_to(2)
-    assert log.check_producer(records.peek(sequenced(1)), NOW) == Duplicate(1, 1)
-    assert log.check_producer(records.peek(sequenced(2)), NOW) is ACCEPTED
-
-
 def test_inactive_producers_expire_by_the_wall_clock() -> None:
     log = opened()
     append(log, sequenced(0), now=Now(0, 1_000))
@@ -345,14 +234,3 @@ def test_inactive_producers_expire_by_the_wall_clock() -> None:
     assert 7 in log.producers.known
     log.release_idle(Now(0, 1_001 + log.producer_expiration_ms))
     assert 7 not in log.producers.known
-
-
-def test_cached_batch_positions_are_dropped_by_a_truncation() -> None:
-    log = opened()
-    for _ in range(5):
-        append(log, batch(2))
-    log.truncate_to(4)
-    append(log, batch(5))
-    for at in range(9):
-        assert offsets(log, at, upto=9)[0] <= at
-    assert [offsets(log, at)[0] for at in range(4, 9)] == [4] * 5

@@ -140,7 +140,7 @@ def test_after_a_kill_only_records_after_the_last_snapshot_are_scanned() -> None
 
 
 def test_a_large_active_segment_has_intermediate_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brokerd.storage.log.SNAPSHOT_BYTES", 2_000)
+    monkeypatch.setattr("brokerd.storage.log_state.SNAPSHOT_BYTES", 2_000)
     disk = sim()
     log = opened(disk, index_interval_bytes="300")
     for i in range(100):

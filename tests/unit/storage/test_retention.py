@@ -85,14 +85,3 @@ def test_records_deleted_by_another_replica_are_kept_without_retention(more: dic
     append(log, batch(3, timestamp=1))
     append(log, batch(3, timestamp=1))
     assert not log.retain_as(3, Now(0, 10_000_000), log.end_offset)
-
-
-def test_without_a_cleanup_policy_nothing_is_deleted_or_compacted() -> None:
-    log = opened(
-        cleanup_policy="", retention_ms="1", retention_bytes="1", segment_bytes="200", max_compaction_lag_ms="1"
-    )
-    for _ in range(6):
-        append(log, batch(3, timestamp=1))
-    assert not (log.config.deletes or log.config.compacts)
-    assert log.retain(Now(0, 10_000_000), log.end_offset) == []
-    assert log.start_offset == 0 and len(log.segments) > 1

@@ -1,0 +1,94 @@
+"""The end of a log is deleted, or the whole log: what remains is a prefix of the log, and everything derived from the records agrees with it.
+
+Invariants: files are deleted from the end backwards, so that a crash leaves a prefix. Snapshots and flushed offsets above the new end are
+forgotten before the records are deleted. Does not contain: the decision where to truncate (`replication/follower_log`).
+"""
+
+from __future__ import annotations
+
+from brokerd.cluster.model import Now
+from brokerd.storage import aborted, recovery
+from brokerd.storage.log_state import LogState
+from brokerd.storage.producers import Producers
+from brokerd.storage.snapshots import Snapshot
+
+
+def truncate(log_: LogState, offset: int) -> None:
+    """Follower: delete all batches from the one that contains `offset` on. From the end backwards, so that a crash leaves a prefix."""
+    if offset >= log_.end_offset:
+        return
+    if offset < max(log_.start_offset, log_.segments[0].base_offset):
+        reset(log_, offset)
+        return
+    log_.flushing.cuts += 1
+    log_.reader.clear()
+    log_.cleaner.before_truncation(offset)
+    _drop_snapshots_above(log_, offset)
+    log_.aborted.cut(offset)
+    while len(log_.segments) > 1 and log_.segments[-1].base_offset >= offset:
+        log_.segments.pop().remove()
+    active = log_.segments[-1]
+    active.truncate(offset)
+    log_.set_snapshot_due()
+    # A batch that contains `offset` was deleted as well.
+    _drop_snapshots_above(log_, log_.end_offset)
+    if active.size:
+        # The truncation is not flushed. After a power failure the deleted records could be back, before the first batch of the next segment.
+        log_.flushing.cut(log_.end_offset - 1)
+    if log_.end_offset < log_.start_offset:
+        reset(log_, offset)  # the batch that contained the log start offset is deleted
+        return
+    log_.epochs.truncate(log_.end_offset)
+    rebuild_producers(log_)
+    if log_.end_offset == log_.start_offset:
+        log_.write_epochs()  # no batch is left that would contradict an older checkpoint
+
+
+def reset(log_: LogState, offset: int, now: Now | None = None) -> None:
+    """Delete all records. The log continues at `offset`."""
+    log_.flushing.cuts += 1
+    log_.reader.clear()
+    log_.cleaner.before_truncation(0)
+    _drop_snapshots_above(log_, -1)
+    log_.aborted.clear()
+    while log_.segments:
+        log_.segments.pop().remove()
+    log_.segments.append(log_.new_segment(offset, now or Now(0, 0)))
+    log_.set_snapshot_due()
+    log_.epochs.clear(offset)
+    log_.producers = Producers()
+    log_.start_offset = offset
+    log_.stored_start.reset()
+    log_.write_epochs()
+
+
+def start_at_snapshot(log_: LogState, snapshot: Snapshot, now: Now) -> None:
+    """Delete all records. The log continues at the offset of a snapshot of the leader (`tails`). After a crash it is empty at offset 0, or
+    complete with `snapshot`: a snapshot without its segment is ignored."""
+    reset(log_, 0, now)
+    log_.disk.replace(log_.folder / recovery.TAIL_START, str(snapshot.offset).encode())
+    log_.snapshots.write(snapshot)
+    log_.segments.pop().remove()
+    log_.segments.append(log_.new_segment(snapshot.offset, now))
+    log_.snapshots.kept = {snapshot.offset}
+    log_.epochs.entries, log_.epochs.log_end = list(snapshot.epochs), snapshot.offset
+    log_.epochs.raise_start(snapshot.offset)
+    log_.producers = Producers.from_json(snapshot.producers, snapshot.closing)
+    log_.start_offset = snapshot.offset
+    log_.write_epochs()
+
+
+def rebuild_producers(log_: LogState) -> None:
+    """Rebuild from the newest remaining snapshot and the batch headers after it. Producers keep the time of their last batch."""
+    last_batch_ms = {i: p.wall_ms for i, p in log_.producers.known.items()}
+    log_.producers, since = Producers(), log_.start_offset
+    snapshot = next(log_.snapshots.newest_first(), None)
+    if snapshot is not None:
+        log_.producers, since = Producers.from_json(snapshot.producers, snapshot.closing), snapshot.offset
+    for _, header, marker in aborted.walk(log_.segments, since, log_.end_offset):
+        log_.producers.appended(header, header.base_offset, last_batch_ms.get(header.producer_id, 0), marker)
+
+
+def _drop_snapshots_above(log_: LogState, offset: int) -> None:
+    log_.snapshots.drop_above(offset)
+    log_.flushing.cut(offset)

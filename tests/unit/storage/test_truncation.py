@@ -1,0 +1,71 @@
+"""Truncation of the end of a log: what remains agrees with the records that are left."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokerd.storage.producers import ACCEPTED, Duplicate
+from brokerd.wire import records
+from tests.unit.storage.test_log import NOW, append, batch, everything, offsets, opened, sequenced, sim
+
+
+@pytest.mark.parametrize("point", range(41))
+def test_a_truncation_ends_at_a_batch_boundary_and_appends_continue(point: int) -> None:
+    log = opened(segment_bytes="500", index_interval_bytes="0")
+    for i in range(10):
+        append(log, batch(4), epoch=i // 3)
+    log.truncate_to(point)
+    end = point - point % 4 if point < 40 else 40
+    assert log.end_offset == end
+    assert [r.offset for r in everything(log)] == list(range(end))
+    assert all(start < end for _, start in log.epochs.entries)
+    append(log, batch(2), epoch=9)
+    assert [r.offset for r in everything(log)] == list(range(end + 2))
+    assert log.epochs.end_offset_for(9) == (9, end + 2)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_epoch_checkpoint_from_before_a_truncation_is_not_used_for_later_records(clean: bool) -> None:
+    disk = sim()
+    log = opened(disk)
+    append(log, epoch=0)
+    append(log, epoch=1)
+    log.close()  # the checkpoint on disk now contains epoch 1 at offset 1
+    log = opened(disk)
+    log.truncate_to(0)
+    if clean:
+        log.close()
+    log = opened(disk)
+    assert log.last_epoch == -1
+    append(log, epoch=1)
+    assert (log.epochs.epoch_at(0), log.epochs.end_offset_for(1)) == (1, (1, 1))
+
+
+def test_a_reset_log_starts_at_the_new_offset() -> None:
+    log = opened(segment_bytes="400")
+    for _ in range(9):
+        append(log, batch(2))
+    log.reset_to(500)
+    assert (log.start_offset, log.end_offset, log.last_epoch, len(log.segments)) == (500, 500, -1, 1)
+    append(log)
+    assert offsets(log, 500) == [500]
+
+
+def test_a_truncated_batch_is_removed_from_the_producer_state() -> None:
+    log = opened()
+    for i in range(8):
+        append(log, sequenced(i))
+    log.truncate_to(2)
+    assert log.check_producer(records.peek(sequenced(1)), NOW) == Duplicate(1, 1)
+    assert log.check_producer(records.peek(sequenced(2)), NOW) is ACCEPTED
+
+
+def test_cached_batch_positions_are_dropped_by_a_truncation() -> None:
+    log = opened()
+    for _ in range(5):
+        append(log, batch(2))
+    log.truncate_to(4)
+    append(log, batch(5))
+    for at in range(9):
+        assert offsets(log, at, upto=9)[0] <= at
+    assert [offsets(log, at)[0] for at in range(4, 9)] == [4] * 5
