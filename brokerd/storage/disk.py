@@ -23,6 +23,7 @@ from typing import NamedTuple
 from brokerd.storage import cold, pagecache
 from brokerd.storage.arriving import READ_AHEAD_BYTES, Arriving
 from brokerd.storage.cold import NotInPageCache
+from brokerd.storage.found_bytes import NOTHING_FOUND
 from brokerd.storage.openfiles import OpenFiles
 
 DISCARDED = ".deleted"
@@ -213,11 +214,12 @@ _arriving = Arriving()
 class OsFile(File):
     """A file that is closed with its last reference."""
 
-    __slots__ = ("_fd", "_name")
+    __slots__ = ("_fd", "_found", "_name")
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
         self._name = str(path)
+        self._found = NOTHING_FOUND
 
     def fileno(self) -> int:
         return self._fd
@@ -228,10 +230,14 @@ class OsFile(File):
 
     def resident(self, position: int, length: int) -> int:
         now_s = time.monotonic()
+        if self._found.contains(position, length, now_s):
+            return length
         arriving = _arriving.contains(self._name, position, length, now_s)
         found = pagecache.resident(self._fd, position, length, arriving=arriving)
-        if arriving and found:
-            _arriving.found(self._name, position, found, now_s)
+        if found:
+            self._found = self._found.with_range(position, found, now_s)
+            if arriving:
+                _arriving.found(self._name, position, found, now_s)
         return found
 
     def cached(self, position: int, length: int) -> int:
@@ -243,6 +249,7 @@ class OsFile(File):
             pagecache.load(self._fd, position, length, beyond)
 
     def evict(self, position: int, length: int) -> None:
+        self._found = NOTHING_FOUND
         with _translated("evicting", self.path):
             first = position - position % pagecache.PAGE  # its beginning belongs to an evicted range before
             os.posix_fadvise(self._fd, first, length + position - first, os.POSIX_FADV_DONTNEED)
@@ -272,6 +279,7 @@ class OsFile(File):
             self.pwrite(memoryview(data)[n:], position + n)
 
     def truncate(self, size: int) -> None:
+        self._found = NOTHING_FOUND
         with _translated("truncating", self.path):
             os.ftruncate(self._fd, size)
 

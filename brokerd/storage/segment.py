@@ -15,6 +15,7 @@ from pathlib import Path
 from brokerd.storage import cold, key_index
 from brokerd.storage.disk import Disk, DiskFailed, File
 from brokerd.storage.index import RELATIVE_MAX, SparseIndex
+from brokerd.storage.recent_reads import RecentReads
 from brokerd.wire.framing import FileRegion
 from brokerd.wire.records import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, crc_is_right, peek
 
@@ -24,8 +25,6 @@ SCAN_BYTES = 8 * 1024
 """Bytes per read while batch headers are scanned: about the distance of two index entries."""
 VERIFY_BYTES = 4 * 1024 * 1024
 """Bytes per read while complete batches are checked."""
-READ_ENDS_MAX = 64
-"""Number of remembered ends of reads of one segment: readers at different positions that continue without a look at the index."""
 _EDGE = struct.Struct(">qi11xi")
 """Base offset, length, last offset delta: the fields that a scan needs."""
 
@@ -46,7 +45,7 @@ class Segment:
     __slots__ = (
         "_file",
         "_index",
-        "_read_ends",
+        "_recent_reads",
         "_times_sure",
         "_touched",
         "_unindexed",
@@ -80,8 +79,7 @@ class Segment:
         self._index: SparseIndex | None = SparseIndex()
         self._times_sure = True
         self._touched = False
-        self._read_ends: dict[int, int] = {}
-        """{base offset of a batch: its position}, for batches at which a read ended. Oldest first."""
+        self._recent_reads = RecentReads()
         self._unindexed = interval  # the first batch always gets an entry
 
     def __repr__(self) -> str:
@@ -138,7 +136,7 @@ class Segment:
         """Close the file and free the index of a closed segment that was not used since the last call. Files that are being sent stay open."""
         if not self._touched:
             self._file = self._index = None
-            self._read_ends.clear()
+            self._recent_reads.clear()
         self._touched = False
 
     def release(self) -> None:
@@ -150,7 +148,7 @@ class Segment:
     def forget(self) -> None:
         """Forget the open file and index, because the file was replaced."""
         self._file = self._index = None
-        self._read_ends.clear()
+        self._recent_reads.clear()
 
     def adopt(self, size: int, end_offset: int) -> bool:
         """Trust a closed segment of `size` bytes without reading it. False if its time index is invalid."""
@@ -158,7 +156,7 @@ class Segment:
         if size and newest is None:
             return False
         self.size, self.end_offset = size, end_offset
-        self._read_ends.clear()
+        self._recent_reads.clear()
         if newest is not None and size:
             self.max_timestamp, self.max_timestamp_base = newest[0], self.base_offset + newest[1]
         self._index, self._times_sure = None, False
@@ -167,7 +165,7 @@ class Segment:
     def attach(self, file: File, size: int, end_offset: int, index: SparseIndex | None) -> None:
         """For a search on another thread: a file handle of its own, and a copy of the index. None: the index files are read."""
         self._file, self.size, self.end_offset, self._index, self._times_sure = file, size, end_offset, index, False
-        self._read_ends.clear()
+        self._recent_reads.clear()
 
     def adopt_indexed(self, size: int) -> bool:
         """Use the index files for the first `size` bytes of the active segment. False: the caller must `rebuild`."""
@@ -266,7 +264,7 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Position of the batch that contains `offset`, or of the first one after it. `size` if there is none."""
-        known = self._read_ends.get(offset)
+        known = self._recent_reads.position_of(offset)
         if known is not None:
             return known
         for position, _, following, _ in self._edges_from_entry(self.index.at_or_before(offset - self.base_offset)):
@@ -286,6 +284,9 @@ class Segment:
         limit = start + bytes_max
         if upto_offset >= self.end_offset and self.size <= limit:
             return self.size
+        known = self._recent_reads.end_of(start, bytes_max, upto_offset, at_least_one)
+        if known is not None:
+            return known
         index = self.index
         i = index.edge_within(limit, upto_offset - self.base_offset)
         if i >= 0 and index.positions[i] <= start:
@@ -297,18 +298,14 @@ class Segment:
             if position < start:
                 continue  # the index was wrong and the scan started again
             end = max(end, position)
-            if following > upto_offset or (after > limit and not (at_least_one and position == start)):
-                self._read_to(base, end)
+            full = after > limit and not (at_least_one and position == start)
+            if full or following > upto_offset:
+                self._recent_reads.ended(base, end)
+                if full:
+                    self._recent_reads.filled(start, bytes_max, at_least_one, base, end)
                 return end
             end = after
         return end
-
-    def _read_to(self, offset: int, position: int) -> None:
-        """A read ended at `position`, where the batch with base offset `offset` begins: a sequential reader continues there."""
-        ends = self._read_ends
-        ends[offset] = position
-        if len(ends) > READ_ENDS_MAX:
-            del ends[next(iter(ends))]
 
     def region(self, start: int, end: int) -> FileRegion:
         return FileRegion(self.file, start, end - start)
@@ -343,7 +340,7 @@ class Segment:
         """Truncate at the start of the batch that contains `offset`."""
         self.remove_key_index()
         position = self.position_of(offset)
-        self._read_ends.clear()
+        self._recent_reads.clear()
         self.file.truncate(position)
         self.index.cut(position)
         if not len(self.index) or not self._find_end(position):
@@ -352,7 +349,7 @@ class Segment:
     def rebuild(self, size: int) -> None:
         """Rebuild indexes, end offset and timestamps from all batch headers up to `size`."""
         self.size, self.end_offset = 0, self.base_offset
-        self._read_ends.clear()
+        self._recent_reads.clear()
         self.max_timestamp, self.max_timestamp_base = -1, self.base_offset
         self._index, self._times_sure, self._unindexed = SparseIndex(), True, self.interval
         with cold.waiting():  # an incomplete index would be used

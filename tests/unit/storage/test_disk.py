@@ -12,6 +12,7 @@ from brokerd.storage import disk as disk_module
 from brokerd.storage import pagecache
 from brokerd.storage.arriving import ARRIVING_S
 from brokerd.storage.disk import Disk, DiskFailed, DiskFull, OsDisk
+from brokerd.storage.found_bytes import VALID_SECONDS
 from tests.simulation.disk import Crashed, SimDisk
 
 
@@ -250,6 +251,32 @@ def test_pages_that_were_found_in_memory_are_no_longer_arriving(
     )
     file = OsDisk().open(tmp_path / "segment", create=True)
     file.load(0, 100)
-    for _ in range(2):
-        file.resident(0, 100)
+    file.resident(0, 100)
+    monkeypatch.setattr(disk_module.time, "monotonic", lambda now=time.monotonic(): now + VALID_SECONDS)
+    file.resident(0, 100)
     assert requested == [True, False]
+
+
+def test_bytes_that_were_just_found_are_checked_again_after_an_eviction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+    monkeypatch.setattr(
+        pagecache, "resident", lambda fd, position, length, *, arriving: checked.append(position) or length
+    )
+    file = OsDisk().open(tmp_path / "segment", create=True)
+    file.pwrite(bytes(200), 0)
+    now = time.monotonic()
+    monkeypatch.setattr(disk_module.time, "monotonic", lambda: now)
+    assert [file.resident(0, 100), file.resident(0, 100), file.resident(20, 80), file.resident(100, 100)] == [
+        100,
+        100,
+        80,
+        100,
+    ]
+    assert checked == [0, 100]
+    file.evict(0, 100)
+    file.resident(0, 100)
+    file.truncate(100)
+    file.resident(0, 100)
+    assert checked == [0, 100, 0, 0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage.disk import DiskFailed
-from brokerd.storage.segment import READ_ENDS_MAX, Segment
+from brokerd.storage.segment import Segment
 from brokerd.wire import records
 from tests.simulation.disk import SimDisk
 from tests.unit.storage.test_log import batch
@@ -72,19 +72,34 @@ def test_a_sequential_reader_continues_without_a_read_of_the_file(monkeypatch: p
     assert segment.position_of(105) == end and reads, "an offset within a batch is searched"
 
 
-def test_remembered_ends_of_reads_are_forgotten_with_the_bytes_and_bounded() -> None:
-    segment = filled(*range(READ_ENDS_MAX * 2))
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Positions of the reads of all simulated files."""
+    found: list[int] = []
+    file_type = type(filled(0).file)
+    pread = file_type.pread
+    monkeypatch.setattr(file_type, "pread", lambda file, n, at: (found.append(at), pread(file, n, at))[1])
+    return found
+
+
+def test_a_second_reader_of_the_same_records_reads_no_batch_headers(reads: list[int]) -> None:
+    segment = filled(*range(6), interval=1 << 20)
     size = next(segment.edges(0))[3]
-    for i in range(2, READ_ENDS_MAX * 2 - 2):
-        assert segment.end_of_range(0, i * size, 999, at_least_one=True) == i * size
-    assert len(segment._read_ends) == READ_ENDS_MAX
+    assert segment.end_of_range(0, 2 * size, 999, at_least_one=True) == 2 * size
+    reads.clear()
+    assert segment.end_of_range(0, 2 * size, 104, at_least_one=True) == 2 * size and not reads
+    assert segment.end_of_range(0, 2 * size, 103, at_least_one=True) == size and reads, (
+        "a lower bound of offsets is searched"
+    )
+
+
+def test_remembered_reads_are_forgotten_with_the_bytes(reads: list[int]) -> None:
+    segment = filled(*range(9))
+    size = next(segment.edges(0))[3]
+    assert segment.end_of_range(0, 5 * size, 999, at_least_one=True) == 5 * size
     segment.truncate(106)
-    assert segment.position_of(108) == segment.size == 3 * size
-    data = batch(4, timestamp=1)
-    records.stamp(data, 0, 106, 0)
-    segment.file.pwrite(data, segment.size)
-    segment.note(records.peek(data), 106, segment.size)
-    assert segment.position_of(108) == 3 * size, "the new batch contains 106 to 109"
+    assert segment.end_of_range(0, 5 * size, 999, at_least_one=True) == segment.size == 3 * size
+    assert segment.position_of(110) == segment.size
 
 
 def test_a_damaged_index_is_rebuilt_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:
