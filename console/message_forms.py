@@ -71,7 +71,8 @@ def unix_ms(at: datetime | None) -> int | None:
 
 class MessagesForm(WeirForm):
     topic = forms.CharField(
-        max_length=249, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
+        max_length=249,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "list": "topic-names"}),
     )
     partitions = forms.CharField(
         required=False,

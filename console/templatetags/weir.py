@@ -143,11 +143,10 @@ def producers_ms(value: float | None) -> SafeString:
 
 @register.filter
 def signed_pct(value: float | None) -> SafeString:
-    return (
-        fragments.unknown(_("The broker is down."))
-        if value is None
-        else format_html("{}", f"{value:+.0f}".replace("-", "−"))
-    )
+    if value is None:
+        return fragments.unknown(_("The broker is down."))
+    text = f"{value:+.0f}".replace("-", "−")
+    return fragments.number(0.0) if text in ("+0", "−0") else format_html("{}", text)
 
 
 @register.filter

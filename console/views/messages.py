@@ -43,6 +43,9 @@ TAIL_HIDDEN_SECONDS = 60.0
 TAIL_VISIBLE_SECONDS = 15
 """Between the signs that the page sends while it is visible."""
 
+TOPICS_OFFERED = 200
+"""Names of topics that the browser offers while a name is typed. Another name is typed in full."""
+
 PREVIEW_CHARS = 160
 """Characters of a value in a row. A click shows the whole value."""
 
@@ -138,7 +141,11 @@ def download(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, form: MessagesForm, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    more = {"form": form, "filtered": any(request.GET.get(name) for name in FILTER_FIELDS)}
+    more = {
+        "form": form,
+        "filtered": any(request.GET.get(name) for name in FILTER_FIELDS),
+        "topic_names": topics.topic_names(TOPICS_OFFERED),
+    }
     return render_page(request, "console/messages.html", {**more, **context}, nav="messages", status=status)
 
 

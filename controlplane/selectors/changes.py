@@ -42,6 +42,10 @@ CHANGE_COLUMNS = {
 }
 
 
+WITHOUT_EFFECT = ("records", "session")
+"""Kinds of objects whose rows change nothing in the cluster: reads of records, logins and logouts."""
+
+
 class ChangeFilter(TimeFilter):
     time_field = "at"
     query = filters.CharFilter(method="search", help_text="Part of an object's name, a verb, an actor or a reason.")
@@ -72,8 +76,9 @@ def change_list(
     since: datetime | None = None,
     reads: bool = True,
 ) -> Page[ChangeRow]:
-    """Changes, newest first, filtered by the given values. `since`: of this time and later. `reads`: include reads of records."""
-    rows = Change.objects.all() if reads else Change.objects.exclude(object_kind="records")
+    """Changes, newest first, filtered by the given values. `since`: of this time and later. `reads`: include reads of records and
+    logins."""
+    rows = Change.objects.all() if reads else Change.objects.exclude(object_kind__in=WITHOUT_EFFECT)
     rows = ChangeFilter.rows(
         rows, query=query, object_kind=object_kind, object_name=object_name, actor=actor, outcome=outcome, since=since
     )

@@ -13,6 +13,7 @@ from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
 from controlplane.models import Alert, Change, ClusterEvent
+from controlplane.selectors.changes import WITHOUT_EFFECT
 
 M = TypeVar("M", bound=Model)
 
@@ -74,14 +75,14 @@ class Marks:
 
 def marks(subject: str, since: datetime, until: datetime) -> Marks:
     """Changes and alerts of the subject (of all objects for the cluster, of its topic for a partition), elections, and starts and ends of brokers.
-    Reads of records are no changes."""
+    Reads of records and logins are no changes."""
     within = (since, until)
     kind, _, name = subject.partition(":")
     if kind == HistorySubject.PARTITION:
         kind, name = HistorySubject.TOPIC, name.rpartition(":")[0]
     if kind == HistorySubject.BROKER_API:
         kind, name = HistorySubject.BROKER, name.partition(":")[0]
-    changes = Change.objects.filter(at__range=within).exclude(object_kind="records")
+    changes = Change.objects.filter(at__range=within).exclude(object_kind__in=WITHOUT_EFFECT)
     alerts = Alert.objects.filter(since__range=within)
     events = ClusterEvent.objects.filter(at__range=within, kind__in=list(EVENTS))
     if kind != HistorySubject.CLUSTER:

@@ -25,6 +25,7 @@ from controlplane.models import (
     ReplicaDamageReport,
 )
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
+from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.next_steps import NextStep, next_steps
 
 Spot = tuple[str, int]
@@ -133,7 +134,7 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
 def before(since: datetime) -> list[ContextRow]:
     """What operators, moves and the cluster itself changed in the 15 minutes before, newest first."""
     window = (since - BEFORE, since + AFTER)
-    changes = Change.objects.filter(at__range=window).exclude(object_kind__in=("records", "alert"))
+    changes = Change.objects.filter(at__range=window).exclude(object_kind__in=(*WITHOUT_EFFECT, "alert"))
     rows = [
         ContextRow(
             c.at,

@@ -155,6 +155,11 @@ def topic_page(
     return replace(found, rows=[*first, *found.rows], total=found.total + waiting)
 
 
+def topic_names(limit: int) -> list[str]:
+    """The first names, without internal topics."""
+    return list(ObservedTopic.objects.filter(internal=False).order_by("name").values_list("name", flat=True)[:limit])
+
+
 def topic_row(name: str) -> TopicRow | None:
     """One topic by name, also one that is not applied yet; None for an unknown name."""
     seen = ObservedTopic.objects.filter(name=name).first()

@@ -108,7 +108,7 @@
     const stepped = uPlot.paths.stepped({ align: 1 }), readout = document.createElement("p");
     readout.className = "readout";
     readout.hidden = true;
-    box.classList.toggle("no-data", !data[0].length);
+    box.classList.toggle("no-data", data[1].every((value) => value == null));
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const options = {
       width: box.clientWidth,

@@ -79,7 +79,14 @@
     if (box && button) button.disabled = box.value !== box.dataset.typeName;
   };
   document.addEventListener("input", (event) => event.target.form && updateConfirmation(event.target.form));
+  // A table that is wider than its frame scrolls in it. The others do not: their head stays in sight while the page scrolls.
+  const fitTables = () => {
+    for (const frame of document.querySelectorAll("main .wrap"))
+      frame.classList.toggle("scrolls", (frame.querySelector("table")?.offsetWidth ?? 0) > frame.clientWidth + 1);
+  };
+  addEventListener("resize", fitTables);
   const settle = () => {
+    fitTables();
     const main = document.getElementById("main");
     const nav = main?.dataset.nav;
     document.querySelectorAll(".rail [data-go]").forEach((link) => {
