@@ -146,6 +146,7 @@ class LogDirsApi:
                     local_only=s.local_only,
                     copying=s.copying,
                     read=s.read,
+                    local_start=s.local_start,
                 )
                 for s in islice(self._remote_sizes(), REMOTE_MAX)
             ]

@@ -6,6 +6,7 @@ Invariants:
   - A segment is copied when it is closed and below the last stable offset, the next one after the end of the chain, one at a time.
   - A copy that an earlier leader did not finish is deleted, with its objects. So is a failed one.
   - An object is deleted only after its state is DELETE_SEGMENT_STARTED, and never if its records would then be nowhere (`_covered`).
+  - A tail move deletes local records only below the end of the chain (`local_start_for`).
   - Everything is repeated until it is read back: a lost request or answer only delays.
 Does not contain: files, sockets, clocks, the metadata topic.
 """
@@ -52,7 +53,8 @@ class LocalSegment:
 @dataclass(frozen=True, slots=True)
 class LocalLog:
     """The leader's log. `segments`: without the active one. `copies`: `remote.storage.enable` without `remote.log.copy.disable`. `deletes_all`: the topic
-    is not tiered any more and its remote records are to be deleted (`remote.log.delete.on.disable`)."""
+    is not tiered any more and its remote records are to be deleted (`remote.log.delete.on.disable`). `replica_starts`: where the logs of new replicas
+    start (tail moves); these replicas can join the ISR when the local log starts there."""
 
     start_offset: int
     end_offset: int
@@ -64,6 +66,7 @@ class LocalLog:
     retention_bytes: int = -1
     copies: bool = True
     deletes_all: bool = False
+    replica_starts: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +280,9 @@ class RemoteLeader:
             changes.append(LogStart(self.tp, self.leader_epoch, start))
         if remote.log_start > local.start_offset:
             effects.append(RaiseLocalStart(remote.log_start))
+        wanted = local_start_for(local.replica_starts, self.view.copied_end(local.start_offset))
+        if wanted > max(local.start_offset, remote.log_start):
+            effects.append(RaiseLocalStart(wanted))
 
     def _delete(
         self, local: LocalLog, chain: Chain, now: Now, changes: list[MetadataChange], effects: list[Effect]
@@ -316,6 +322,12 @@ class RemoteLeader:
         joined = chain.segments and chain.start <= local.start_offset <= chain.end
         lowest = min(chain.start, local.start_offset) if joined else local.start_offset
         return segment.end_offset <= log_start or lowest <= max(log_start, segment.start_offset)
+
+
+def local_start_for(replica_starts: Sequence[int], copied_end: int) -> int:
+    """The local log start with which new replicas can join the ISR: the highest of `replica_starts` below which every record has a finished copy. -1:
+    none."""
+    return max((start for start in replica_starts if start <= copied_end), default=-1)
 
 
 def next_to_copy(local: LocalLog, chain: Chain) -> LocalSegment | None:

@@ -15,7 +15,7 @@ from brokerd.remote.leader import LocalSegment, RemoteLeader, Stage
 class RemoteSizes(NamedTuple):
     """Bytes. `remote`: segments with a finished copy (Kafka's RemoteLogSizeBytes). `local_only`: local segments without one, the active one included;
     together with `remote` the size over both tiers. `copying`: the segment that is being copied, 0 = none. `read`: records that were read from the
-    store for consumers since this broker leads the partition."""
+    store for consumers since this broker leads the partition. `local_start`: the local log start offset (KIP-405)."""
 
     topic: str
     tp: TopicPartition
@@ -23,6 +23,7 @@ class RemoteSizes(NamedTuple):
     local_only: int
     copying: int
     read: int
+    local_start: int
 
 
 def remote_sizes(
@@ -39,4 +40,5 @@ def remote_sizes(
         local_only=sum(s.size_bytes for s in segments if s.end_offset > copied_end),
         copying=copying,
         read=read_bytes,
+        local_start=local_start,
     )

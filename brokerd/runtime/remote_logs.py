@@ -41,7 +41,7 @@ from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.runtime.remote_cleanup import RemoteCleanup
 from brokerd.runtime.remote_followers import RemoteFollowers
 from brokerd.runtime.remote_metadata import RemoteMetadata
-from brokerd.storage.disk import DiskFailed
+from brokerd.storage.disk import DiskFailed, DiskFull
 
 log = logging.getLogger(__name__)
 
@@ -202,6 +202,7 @@ class RemoteLogs:
         if not replica.leads or replica.core.leader_epoch != leader.leader_epoch:
             self._drop(replica)
             return
+        self._close_tail_start(replica, now)
         for effect in leader.decide(self._local_log(replica), now):
             match effect:
                 case AppendRemoteMetadata():
@@ -217,7 +218,8 @@ class RemoteLogs:
     def _local_log(replica: Replica) -> LocalLog:
         log_, config, state = replica.log, replica.config, replica.core.state
         *closed, active = log_.segments
-        handed_over = state is not None and (state.handover_offset >= 0 or bool(state.observers))
+        # Records below a hand-over offset are on history replicas, and the chain would begin above them.
+        handed_over = state is not None and state.handover_offset >= 0
         return LocalLog(
             start_offset=log_.start_offset,
             end_offset=log_.end_offset,
@@ -229,7 +231,20 @@ class RemoteLogs:
             retention_bytes=config.retention_bytes,
             copies=config.remote_storage and not config.remote_copy_disabled and not handed_over,
             deletes_all=not config.remote_storage and config.remote_delete_on_disable,
+            replica_starts=_replica_starts(replica),
         )
+
+    def _close_tail_start(self, replica: Replica, now: Now) -> None:
+        """Roll the active segment if new replicas of a tail move start within it, so that it can be copied. The segments of the leader that chose the
+        start end there, but those of a later leader may not."""
+        log_, starts = replica.log, _replica_starts(replica)
+        if any(log_.segments[-1].base_offset < start <= replica.core.high_watermark for start in starts):
+            try:
+                log_.roll(now)
+            except DiskFull as e:
+                replica.set_append_problem(str(e))
+            except DiskFailed as e:
+                self._partitions.fail(replica, e)
 
     def _raise_start(self, replica: Replica, offset: int, now: Now) -> None:
         try:
@@ -357,6 +372,16 @@ def build_remote_logs(
 
     helper = environment.remote_helper(settings) if config["remote.log.storage.system.enable"] else None
     return RemoteLogs(config, partitions, lambda: loop.now, environment.draw_id, helper, metadata)
+
+
+def _replica_starts(replica: Replica) -> list[int]:
+    """Where the logs of new replicas start that wait for the leader's local log: of observers, and of replicas that only their log start keeps out of the
+    ISR."""
+    state, config = replica.core.state, replica.config
+    if state is None or not config.remote_storage or config.remote_copy_disabled:
+        return []
+    observers = [state.tail_start] if state.observers and state.tail_start >= 0 else []
+    return [*observers, *replica.core.late_starts]
 
 
 def rates(config: BrokerConfig) -> dict[str, int]:

@@ -15,7 +15,7 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.group_samples import GroupSample, Key, sample_groups
 from controlplane.clients.share_groups import DescribedShareGroup, sample_share_groups
 
-LATEST, EARLIEST = -1, -2
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """Isolation levels: with read_committed the latest offset is the last stable offset."""
 
@@ -26,12 +26,14 @@ PARTITIONS_PER_REQUEST = 1_000
 @dataclass(frozen=True, slots=True)
 class RemoteSample:
     """Bytes of a partition with tiered storage. `remote`: finished copies, `local_only`: local records without a copy, `copying`: the segment that is being
-    copied, `read`: records that were read from the store for consumers since the broker leads the partition."""
+    copied, `read`: records that were read from the store for consumers since the broker leads the partition. `local_start`: the local log start offset;
+    None: unknown."""
 
     remote: int
     local_only: int
     copying: int
     read: int
+    local_start: int | None = None
 
 
 class TrafficCounters(NamedTuple):
@@ -170,7 +172,10 @@ def _of_leader(connection: KafkaConnection) -> _Led:
     for copy in answer.lagging:
         lagging.setdefault((copy.topic, copy.partition_index), {})[copy.broker_id] = (copy.log_end, copy.log_start)
     remote = {
-        (r.topic, r.partition_index): RemoteSample(r.remote, r.local_only, r.copying, r.read) for r in answer.remote
+        (r.topic, r.partition_index): RemoteSample(
+            r.remote, r.local_only, r.copying, r.read, r.local_start if r.local_start >= 0 else None
+        )
+        for r in answer.remote
     }
     letters = tuple(ShareLetters(x.group_id, x.topic, x.written, x.unwritten, x.reason) for x in answer.share_letters)
     return _Led(lagging, tuple(answer.produce_times or ()), remote, letters)
@@ -179,8 +184,8 @@ def _of_leader(connection: KafkaConnection) -> _Led:
 def list_offsets(
     connection: KafkaConnection, leads: Mapping[str, Sequence[int]], timestamp: int, isolation: int = READ_UNCOMMITTED
 ) -> dict[Key, int]:
-    """{partition: offset} of the partitions for which the broker returns an offset. `leads`: partition indexes by topic. `timestamp`: LATEST, EARLIEST or
-    Unix ms."""
+    """{partition: offset} of the partitions for which the broker returns an offset. `leads`: partition indexes by topic. `timestamp`: LATEST, EARLIEST,
+    EARLIEST_LOCAL (the local log start offset, KIP-405) or Unix ms."""
     wanted = [(topic, i) for topic, indexes in leads.items() for i in indexes]
     offsets: dict[Key, int] = {}
     for at in range(0, len(wanted), PARTITIONS_PER_REQUEST):
@@ -190,7 +195,7 @@ def list_offsets(
             topic.partitions.append(m.ListOffsetsRequest.ListOffsetsPartition(partition_index=i, timestamp=timestamp))
         answer = connection.call(
             ApiKey.LIST_OFFSETS,
-            5,
+            8 if timestamp == EARLIEST_LOCAL else 5,
             m.ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=list(topics.values())),
         )
         for reported in answer.topics:

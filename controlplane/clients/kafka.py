@@ -13,7 +13,7 @@ from django.conf import settings
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from controlplane.clients.broker_samples import EARLIEST, LATEST, list_offsets
+from controlplane.clients.broker_samples import EARLIEST_LOCAL, LATEST, list_offsets
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.domain.compare import ComparedReplica
 
@@ -83,10 +83,12 @@ ANY_RACK = "weir-compares"
 
 
 def bounds(host: str, port: int, topic: str, partition: int) -> tuple[int, int]:
-    """(log start offset, high watermark) from the leader. Raises NoAnswer, or Declined if the broker is not the leader."""
+    """(local log start offset, high watermark) from the leader. Raises NoAnswer, or Declined if the broker is not the leader."""
     broker = KafkaConnection(host, port)
     try:
-        found = [list_offsets(broker, {topic: [partition]}, at).get((topic, partition)) for at in (EARLIEST, LATEST)]
+        found = [
+            list_offsets(broker, {topic: [partition]}, at).get((topic, partition)) for at in (EARLIEST_LOCAL, LATEST)
+        ]
     finally:
         broker.close()
     first, last = found

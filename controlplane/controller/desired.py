@@ -289,13 +289,18 @@ class _Places:
 def _placed(
     plan: ReconcilePass, topic: TopicState, state: PartitionState, wanted: DesiredAssignment
 ) -> PartitionState | str:
-    after = _ordered(plan, state, wanted)
+    after = _ordered(plan, topic, state, wanted)
     if isinstance(after, str):
         return after
     return election.without_needless_elr(after, min_insync=plan.config(topic).min_insync_replicas)
 
 
-def _ordered(plan: ReconcilePass, state: PartitionState, wanted: DesiredAssignment) -> PartitionState | str:
+def _ordered(
+    plan: ReconcilePass, topic: TopicState, state: PartitionState, wanted: DesiredAssignment
+) -> PartitionState | str:
+    if plan.config(topic).remote_storage and (wanted.delete_below is not None or wanted.hand_over_at is not None):
+        # The floor and history replicas apply to the local log only. The remote records would stay readable, or not be readable any more.
+        return "it has tiered storage: its old records are in the remote store and need neither a deletion nor old replicas"
     if wanted.delete_below is not None:
         return partition_changes.with_records_deleted(state, wanted.delete_below, wanted.read_generation)
     if wanted.observers:

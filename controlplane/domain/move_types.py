@@ -97,7 +97,8 @@ class ObservedPart:
     """One partition as the monitor observed it. Sizes are in bytes per broker, without brokers that did not answer. `sampled_at`: time of
     the last sizes, Unix seconds. `throttled`: the topic configs list a new replica of the partition as throttled.
 
-    `observers`, `tail_start`, `log_start_floor` and `archive_start` are those of the metadata log, None = unset; `log_start` is the leader's.
+    `observers`, `tail_start`, `log_start_floor` and `archive_start` are those of the metadata log, None = unset; `log_start` is that of the leader's local
+    log, None = unknown. `tiered`: the topic has tiered storage.
     `lags`: missing records per broker as reported by it, without brokers that do not know. `unfit`: why the topic cannot move in mode `tail`."""
 
     replicas: tuple[int, ...]
@@ -114,6 +115,7 @@ class ObservedPart:
     log_start_floor: int | None = None
     archive_start: int | None = None
     log_start: int | None = None
+    tiered: bool = False
     lags: Mapping[int, int] = field(default_factory=dict)
     unfit: str = ""
 

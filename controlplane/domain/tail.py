@@ -2,7 +2,8 @@
 
 Invariants: every order carries the assignment generation that was read, and a deletion the start offset of the new replicas. Old records are
 deleted only by retention or by an operator's deletion. A part joins as soon as the leader's log starts where the new replicas start; unknown
-values are waited for. Does not contain: the database, clocks (now is passed in), brokers.
+values are waited for. The leader of a topic with tiered storage copies the old records to the remote store, and then its local log starts there
+(decision 083): nothing is deleted, and no hand-over is ordered. Does not contain: the database, clocks (now is passed in), brokers.
 
     waiting -> bootstrapping -> catching_up <-> ready -> submitted -> (as in `move`: the new replicas join, the old ones are removed)
                                                  |  ^
@@ -36,6 +37,11 @@ IN_STEP_RECORDS = 5_000
 requires and checks more."""
 
 
+def is_tiered(configs: Mapping[str, str]) -> bool:
+    """Whether the topic has tiered storage."""
+    return configs.get("remote.storage.enable", "false").lower() == "true"
+
+
 def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: bool = False) -> str:
     """Why a topic cannot move in mode `tail`, or "". Either its old records are never deleted (unless the move has a `deadline`, after which a
     deletion is requested), or they are still needed (internal and compacted topics)."""
@@ -44,8 +50,10 @@ def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: b
         return f"{topic} is internal: its old records are its state. Use mode copy."
     if "compact" in policy:
         return f"{topic} is compacted (cleanup.policy {policy}): its oldest records are needed as much as its newest. Use mode copy."
-    if configs.get("remote.storage.enable", "false").lower() == "true":
-        return f"{topic} has tiered storage: a new replica copies only the local log. Use mode copy."
+    if is_tiered(configs):
+        if configs.get("remote.log.copy.disable", "false").lower() == "true":
+            return f"{topic} copies no segments to the remote store (remote.log.copy.disable), so its old records stay on the old replicas. Use mode copy."
+        return ""
     if not deadline and int(configs.get("retention.ms", "0")) < 0 and int(configs.get("retention.bytes", "-1")) < 0:
         return (
             f"{topic} has unlimited retention (retention.ms and retention.bytes are -1): the old replicas could never be removed. Use mode copy, set a retention, or "
@@ -105,7 +113,13 @@ def _followed(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartSte
         return PartStep(
             part.id, PartState.SUBMITTED, bytes_total=done, bytes_done=done, ordered=True, note="", cause=""
         )
-    if state == PartState.READY and begins is not None and move.early and move.state != MoveState.PAUSED:
+    if (
+        state == PartState.READY
+        and begins is not None
+        and move.early
+        and not seen.tiered
+        and move.state != MoveState.PAUSED
+    ):
         return PartStep(
             part.id,
             PartState.SUBMITTED,
@@ -173,6 +187,12 @@ def _waits_for(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> Wait:
             "",
             f"In sync from offset {begins}. The old records were deleted; the leader last reported log start offset {start}.",
         )
+    if seen.tiered:
+        return Wait(
+            PartState.READY,
+            "",
+            f"In sync from offset {begins}. Waiting for copies to the remote store: the leader's local log still starts at {start}. The new replicas join the ISR automatically when the local log starts at {begins}.",
+        )
     if move.overdue:
         return Wait(
             PartState.READY,
@@ -208,6 +228,7 @@ def deletable(parts: Sequence[PartView]) -> list[PartView]:
         and p.observed.tail_start is not None
         and p.observed.leader is not None
         and (p.observed.log_start or 0) < p.observed.tail_start
+        and not p.observed.tiered
         and not _is_deleted(p.observed)
     ]
 

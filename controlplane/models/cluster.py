@@ -260,7 +260,8 @@ class Replica(models.Model):
 
 class RemoteSize(models.Model):
     """Sizes of a partition with tiered storage, in bytes, as its leader reports them. `remote_bytes`: finished copies. `local_only_bytes`: local records
-    without a copy. `copying_bytes`: the segment that is being copied, 0 = none. `read_bytes_per_s`: read from the store for consumers; null = unknown."""
+    without a copy. `copying_bytes`: the segment that is being copied, 0 = none. `read_bytes_per_s`: read from the store for consumers; null = unknown.
+    `local_start_offset`: the first offset of the leader's local log; null = unknown."""
 
     partition = models.OneToOneField(Partition, on_delete=models.CASCADE, primary_key=True, related_name="remote_size")
     remote_bytes = models.BigIntegerField(help_text="Finished copies, in bytes.")
@@ -268,6 +269,9 @@ class RemoteSize(models.Model):
     copying_bytes = models.BigIntegerField(help_text="The segment that is being copied, in bytes; 0: none.")
     read_bytes_per_s = models.FloatField(
         null=True, help_text="Bytes per second that are read from the store for consumers; null: unknown."
+    )
+    local_start_offset = models.BigIntegerField(
+        null=True, help_text="First offset of the leader's local log; null: unknown."
     )
     sampled_at = models.DateTimeField()
 

@@ -75,6 +75,7 @@ class RemoteSizeCache:
                         local_only_bytes=figures.sample.local_only,
                         copying_bytes=figures.sample.copying,
                         read_bytes_per_s=figures.read_bytes_per_s,
+                        local_start_offset=figures.sample.local_start,
                         sampled_at=now,
                     )
                 )
@@ -86,7 +87,14 @@ class RemoteSizeCache:
                 batch_size=BATCH,
                 update_conflicts=True,
                 unique_fields=["partition"],
-                update_fields=["remote_bytes", "local_only_bytes", "copying_bytes", "read_bytes_per_s", "sampled_at"],
+                update_fields=[
+                    "remote_bytes",
+                    "local_only_bytes",
+                    "copying_bytes",
+                    "read_bytes_per_s",
+                    "local_start_offset",
+                    "sampled_at",
+                ],
             )
             for at in range(0, len(gone), BATCH):
                 RemoteSize.objects.filter(pk__in=gone[at : at + BATCH]).delete()

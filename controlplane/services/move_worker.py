@@ -188,7 +188,7 @@ def observed_parts(
     wanted = set(keys)
     rows = (
         Partition.objects.filter(topic_id__in={t for t, _ in wanted}, index__in={i for _, i in wanted})
-        .select_related("topic")
+        .select_related("topic", "remote_size")
         .prefetch_related("replica_rows")
     )
     return {(row.topic_id, row.index): _observed(row, deadline) for row in rows if (row.topic_id, row.index) in wanted}
@@ -198,6 +198,7 @@ def _observed(row: Partition, deadline: bool) -> types.ObservedPart:
     copies = list(row.replica_rows.all())
     times: list[datetime] = [r.sampled_at for r in copies if r.sampled_at is not None]
     named = throttled_replicas(row.topic.configs.get(FOLLOWER_REPLICAS, ""))
+    tiered = tail.is_tiered(row.topic.configs)
     return types.ObservedPart(
         replicas=tuple(row.replicas),
         isr=tuple(row.isr),
@@ -212,10 +213,17 @@ def _observed(row: Partition, deadline: bool) -> types.ObservedPart:
         tail_start=row.tail_start,
         log_start_floor=row.log_start_floor,
         archive_start=row.archive_start,
-        log_start=row.start_offset,
+        log_start=_local_start(row) if tiered else row.start_offset,
+        tiered=tiered,
         lags={r.broker_id: r.lag_records for r in copies if r.lag_records is not None},
         unfit=tail.unfit(row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline),
     )
+
+
+def _local_start(row: Partition) -> int | None:
+    """The log start offset of the row is that over both tiers."""
+    remote = getattr(row, "remote_size", None)
+    return None if remote is None else remote.local_start_offset
 
 
 def alive() -> frozenset[int]:

@@ -27,7 +27,8 @@ from controlplane.services.move_worker import apply_steps, views_of
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """A planned move in mode `tail`: bytes of old data it would copy (none, by design), seconds until retention has deleted the last of the old data
-    (None: retention by size, which cannot be predicted), and why the move is not possible (sentences)."""
+    (None: retention by size, which cannot be predicted; a topic with tiered storage does not wait for retention), and why the move is not possible
+    (sentences)."""
 
     bytes_to_copy: int
     ends_in_s: float | None
@@ -99,7 +100,8 @@ def unfit(plan: planning.ComputedPlan, *, deadline: bool = False) -> list[str]:
 
 def outlook(plan: planning.ComputedPlan) -> Outlook:
     names = {p.view.topic for p in plan.parts if set(p.replicas_to) - set(p.view.replicas)}
-    ends = [retention_s(t.configs) for t in ObservedTopic.objects.filter(name__in=names)]
+    topics = ObservedTopic.objects.filter(name__in=names)
+    ends = [0.0 if core.is_tiered(t.configs) else retention_s(t.configs) for t in topics]
     known = [e for e in ends if e is not None]
     return Outlook(0, max(known, default=0.0) if len(known) == len(ends) else None, unfit(plan))
 

@@ -17,7 +17,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from brokerd.cluster.model import PartitionState
 from brokerd.config.broker import RACK_AWARE
+from controlplane.clients import kafka
 from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.tiered_settings import tiered_settings
@@ -272,6 +274,62 @@ def test_a_new_replica_begins_at_the_local_log_start(cluster: LocalCluster) -> N
         assert read_all(cluster, "moved", RECORDS) == expected(RECORDS)
     finally:
         cluster.start_broker(1)
+
+
+def test_a_tail_move_copies_no_old_record_while_leader_and_helpers_are_killed(cluster: LocalCluster) -> None:
+    """Local retention would keep everything. The leader copies what is below the start of the new replica, and then its local log starts there."""
+    until_all_live(cluster)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    configs = {**TOPIC_CONFIGS, "local.retention.bytes": "-2", "min.insync.replicas": "1"}
+    admin.create_topics([NewTopic("tail", 1, replica_assignment=[[1, 2]], config=configs)])["tail"].result(60)
+    wait_for(lambda: cluster.image.topic_named("tail"), "the topic")
+    produce(cluster, "tail", 0, RECORDS)
+
+    def state() -> PartitionState:
+        topic = cluster.image.topic_named("tail")
+        assert topic is not None
+        return topic.partitions[0]
+
+    def order(move: str, replicas: tuple[int, ...], observers: tuple[int, ...] = ()) -> None:
+        topic = cluster.image.topic_named("tail")
+        assert topic is not None
+        cluster.rows.move(
+            DesiredAssignment(
+                topic.topic_id, 0, replicas, state().assignment_generation, move, "request", observers=observers
+            )
+        )
+
+    order("observe", (1, 2), observers=(3,))
+    start = wait_for(lambda: state().tail_start, "the start offset of the new replica")
+    wait_for(lambda: local_starts(cluster, "tail").get(3) == start, "the start of its log")
+    for pid in helpers(cluster).values():
+        os.kill(pid, signal.SIGKILL)
+    killed = leader_of(cluster, "tail")
+    cluster.kill(f"broker-{killed}")
+    wait_for(lambda: leader_of(cluster, "tail") not in (killed, -1), "another leader")
+    produce(cluster, "tail", RECORDS, RECORDS // 4)
+    cluster.start_broker(killed)
+    wait_for(lambda: {1, 2} <= set(state().isr_ids), "both old replicas to be in sync")
+
+    def copied_below_start() -> bool:
+        leader = leader_of(cluster, "tail")
+        return leader > 0 and kafka.bounds("127.0.0.1", cluster.ports[leader], "tail", 0)[0] >= state().tail_start > 0
+
+    wait_for(copied_below_start, "the copies and the local log start")
+    order("join", (1, 2, 3))
+    wait_for(lambda: state().target == (1, 2, 3) and 3 in state().isr_ids, "the new replica to be in sync")
+    order("switch", (3, 2))
+    wait_for(lambda: state().replicas == (3, 2) and 3 in state().isr_ids, "the reassignment")
+    copied = sum(f.stat().st_size for f in (cluster.folder / "data-3" / "tail-0").glob("*.log"))
+    print(f"bytes of old records: {start * VALUE_BYTES}, bytes on the new replica: {copied}")
+    assert local_starts(cluster, "tail")[3] >= start and copied < 1.3 * (RECORDS // 4) * VALUE_BYTES
+    cluster.kill("broker-2")
+    wait_for(lambda: leader_of(cluster, "tail") == 3, "the new replica to lead")
+    try:
+        count = RECORDS + RECORDS // 4
+        assert read_all(cluster, "tail", count) == expected(count)
+    finally:
+        cluster.start_broker(2)
 
 
 def test_deleted_records_and_deleted_topics_leave_no_objects(cluster: LocalCluster) -> None:

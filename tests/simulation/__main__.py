@@ -118,6 +118,8 @@ def main() -> int:
     worlds.add_argument("--tail-transactions", action="store_true", help="the same, under transactions")
     worlds.add_argument("--handovers", action="store_true", help="worlds of tails that are handed over early")
     worlds.add_argument("--handover-transactions", action="store_true", help="the same, under transactions")
+    worlds.add_argument("--tiered-tails", action="store_true", help="worlds of tails of topics with tiered storage")
+    worlds.add_argument("--tiered-tail-transactions", action="store_true", help="the same, under transactions")
     worlds.add_argument("--delays", action="store_true", help="worlds of delayed messages")
     worlds.add_argument("--halves", action="store_true", help="worlds of half messages")
     worlds.add_argument("--routes", action="store_true", help="worlds of routes")
@@ -141,6 +143,8 @@ def main() -> int:
         "--tail-transactions": tails.live_with_transactions,
         "--handovers": tails.early,
         "--handover-transactions": tails.early_with_transactions,
+        "--tiered-tails": tails.tiered,
+        "--tiered-tail-transactions": tails.tiered_with_transactions,
         "--keys": keys.live,
         "--delays": delays.live,
         "--halves": halves.live,

@@ -22,6 +22,8 @@ from tests.simulation.transactors import Place, committed_fetch, decided_records
 
 EARLIEST = -2
 PAUSE_MS = (1, 60)
+PASSES_S = 200
+"""Two passes over everything; each answer of the remote store may take seconds."""
 
 
 class FromEarliest(Client):
@@ -209,7 +211,9 @@ def judge(cluster: Cluster, readers: Sequence[FromEarliest], whole: set[Place]) 
     """Each reader's last pass has the committed records from its start on. For the partitions of `whole` nothing was ever deleted."""
     for reader in readers:
         passes = reader.passes
-        cluster.until(lambda r=reader, n=passes: r.passes >= n + 2, 60, f"{reader.name} to read all of {reader.place}")  # type: ignore[misc]
+        cluster.until(
+            lambda r=reader, n=passes: r.passes >= n + 2, PASSES_S, f"{reader.name} to read all of {reader.place}"
+        )  # type: ignore[misc]
         reader.stopped = True
         start, found = reader.last
         committed = {o: v for o, v in decided_records(cluster, reader.place)[0] if o >= start}

@@ -35,9 +35,12 @@ class TailMove:
         number: int,
         *,
         early: bool = False,
+        tiered: bool = False,
     ) -> None:
-        """`early`: hands over before the old records are deleted (second stage)."""
-        self.early = early
+        """`early`: hands over before the old records are deleted (second stage). `tiered`: waits until the old records are in the remote store. Sometimes
+        it first orders what a tiered topic must refuse: a cut, or an early hand-over."""
+        self.early, self.tiered = early, tiered
+        self._forbidden_left = 3 if tiered and cluster.world.chance(0.5) else 0
         self.cluster, self.world, self.tp, self.name, self.number = cluster, cluster.world, tp, name, number
         state = self.state
         assert state is not None
@@ -125,7 +128,17 @@ class TailMove:
             elif start >= state.tail_start:
                 self.world.reached["tail move: retention has passed"] += 1
                 self._goes_to("join")
-            elif self.calm or self.world.now_us > self._patience_us:
+            elif self._forbidden_left:
+                self._forbidden_left -= 1
+                cut = self.world.chance(0.5)
+                self.world.reached["tail move: forbidden order"] += 1
+                self._order(
+                    state.target if cut else self.beside,
+                    observers=(),
+                    delete_below=state.tail_start if cut else None,
+                    hand_over_at=None if cut else state.tail_start,
+                )
+            elif not self.tiered and (self.calm or self.world.now_us > self._patience_us):
                 self._goes_to("cut")
 
     def _cut(self, state: PartitionState) -> None:

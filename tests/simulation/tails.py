@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from tests.simulation import exactly_once
+from brokerd.cluster.model import (
+    GROUP_OFFSETS_TOPIC,
+    REMOTE_LOG_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
+from tests.simulation import exactly_once, tiered_tails
 from tests.simulation.archive import Archive
 from tests.simulation.checkers import History, logs_agree
 from tests.simulation.clients import Producer, Reader
@@ -40,12 +45,15 @@ class TailFaultInjector(FaultInjector):
         topics: tuple[str, ...],
         *,
         early: bool = False,
+        tiered: bool = False,
     ) -> None:
-        """`early`: most moves hand over at once."""
-        self._topics, self._early = topics, early
+        """`early`: most moves hand over at once. `tiered`: the topics have tiered storage, and the store has faults."""
+        self._topics, self._early, self._tiered = topics, early, tiered
         self.moves: list[TailMove] = []
         super().__init__(cluster, history, fault_kinds, faults_max)
-        self._kinds += [self._move] * (6 if early else 3)
+        self._kinds += [self._move] * (6 if early or tiered else 3)
+        if tiered:
+            self._kinds += tiered_tails.store_faults(cluster, self._later)
 
     def _move(self) -> None:
         if self.cluster.acting is None or self.world.chance(0.15):
@@ -68,35 +76,64 @@ class TailFaultInjector(FaultInjector):
         self._orders += 1
         early = self._early and self.world.chance(0.8)
         self.world.deliver(f"an operator moves the tail of {topic}-{tp.partition} from {state.target} to {replicas}")
-        self.moves.append(TailMove(self.cluster, tp, f"{topic}-{tp.partition}", replicas, self._orders, early=early))
+        self.moves.append(
+            TailMove(
+                self.cluster,
+                tp,
+                f"{topic}-{tp.partition}",
+                replicas,
+                self._orders,
+                early=early,
+                tiered=self._tiered,
+            )
+        )
 
     def stop_faults(self) -> None:
         super().stop_faults()
         for move in self.moves:
             move.calm = True
+        self.cluster.remote_store.away, self.cluster.remote_store.failing = False, 0.0
+        tiered_tails.heal_helpers(self.cluster)
 
     def ended(self) -> bool:
         return all(m.over for m in self.moves)
 
 
-def live(world: World, history: History, faults_s: float, faults_max: int | None, *, early: bool = False) -> None:
+def live(
+    world: World,
+    history: History,
+    faults_s: float,
+    faults_max: int | None,
+    *,
+    early: bool = False,
+    tiered: bool = False,
+) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
-    cluster = Cluster(world, brokers=4, settings=SETTINGS, probes=PROBES[world.seed % 2])
+    settings = {**SETTINGS, **tiered_tails.SETTINGS} if tiered else SETTINGS
+    cluster = Cluster(world, brokers=4, settings=settings, probes=PROBES[world.seed % 2])
     TailWatch(cluster)
+    if tiered:
+        tiered_tails.BothTiersWatch(cluster, (MOVED, "wide"))
     cluster.archive = Archive(cluster, (MOVED, "wide"))
     small = {"segment_bytes": "4096"}
-    cluster.want_topic(MOVED, 2, 2, min_insync_replicas="2", **small, **world.rng.choice(RETENTIONS))
-    cluster.want_topic("wide", 1, 3, min_insync_replicas="2", **small, **world.rng.choice(RETENTIONS))
+    retentions = (tiered_tails.TOPIC,) if tiered else RETENTIONS
+    cluster.want_topic(MOVED, 2, 2, min_insync_replicas="2", **{**small, **world.rng.choice(retentions)})
+    cluster.want_topic("wide", 1, 3, min_insync_replicas="2", **{**small, **world.rng.choice(retentions)})
     cluster.until(cluster.settled, 30, "the cluster's beginning")
     places = [(MOVED, 0), (MOVED, 1), ("wide", 0)]
-    producers = [Producer(cluster, history, f"p{i}{n}", t, p, 200) for i, (t, p) in enumerate(places) for n in "ab"]
+    # A reader of the tier waits up to seconds for each answer, so those worlds have fewer records.
+    names, pause_ms = ("a", 800) if tiered else ("ab", 200)
+    producers = [
+        Producer(cluster, history, f"p{i}{n}", t, p, pause_ms) for i, (t, p) in enumerate(places) for n in names
+    ]
     seldom = [Producer(cluster, history, f"s{i}", t, p, 9_000) for i, (t, p) in enumerate(places)]
     readers = [Reader(cluster, history, f"r{i}", t, p, careful=i != 1) for i, (t, p) in enumerate(places)]
     # The old records of one partition are deleted.
-    again = [FromEarliest(cluster, f"e{i}", p, deletes=0.1 * (i == 2)) for i, p in enumerate(places)] if early else []
+    passes = early or tiered
+    again = [FromEarliest(cluster, f"e{i}", p, deletes=0.1 * (i == 2)) for i, p in enumerate(places)] if passes else []
     world.run(world.now_us + 1 * S)
-    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (MOVED, "wide"), early=early)
+    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (MOVED, "wide"), early=early, tiered=tiered)
     world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
     if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
@@ -116,7 +153,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         cluster.until(lambda r=reader, end=log.core.high_watermark: r.offset == end, 20, f"{reader.name} at the end")  # type: ignore[misc]
         reader.stopped = True
     cluster.archive.agrees()
-    logs_agree(cluster)
+    logs_agree(cluster, but=(REMOTE_LOG_METADATA_TOPIC,))
     history.judge(cluster)
 
 
@@ -136,17 +173,29 @@ def whole(
 
 
 def live_with_transactions(
-    world: World, history: History, faults_s: float, faults_max: int | None, *, early: bool = False
+    world: World,
+    history: History,
+    faults_s: float,
+    faults_max: int | None,
+    *,
+    early: bool = False,
+    tiered: bool = False,
 ) -> None:
     fault_kinds = FaultKinds.draw(world)
     kind = world.rng.choice((1, 2))
     world.deliver(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
-    cluster = Cluster(world, brokers=4, settings={**SETTINGS, **exactly_once.SETTINGS}, probes=PROBES[world.seed % 2])
+    settings = {**SETTINGS, **exactly_once.SETTINGS, **(tiered_tails.SETTINGS if tiered else {})}
+    cluster = Cluster(world, brokers=4, settings=settings, probes=PROBES[world.seed % 2])
     TailWatch(cluster)
+    if tiered:
+        tiered_tails.BothTiersWatch(cluster, (LEDGER, COPY))
     cluster.archive = Archive(cluster, (LEDGER, SOURCE, COPY))
-    cluster.want_topic(LEDGER, 2, 2, min_insync_replicas="2", segment_bytes="8192")
+    ledger_configs, copy_configs = {"segment_bytes": "8192"}, {"segment_bytes": "4096"}
+    if tiered:
+        ledger_configs = copy_configs = tiered_tails.TOPIC
+    cluster.want_topic(LEDGER, 2, 2, min_insync_replicas="2", **ledger_configs)
     cluster.want_topic(SOURCE, 1, 3, min_insync_replicas="2")
-    cluster.want_topic(COPY, 1, 2, min_insync_replicas="2", segment_bytes="4096")
+    cluster.want_topic(COPY, 1, 2, min_insync_replicas="2", **copy_configs)
     for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
         cluster.want_topic(name, 1, 3, min_insync_replicas="2", cleanup_policy="compact", segment_bytes="65536")
     cluster.until(cluster.settled, 30, "the cluster's beginning")
@@ -157,9 +206,9 @@ def live_with_transactions(
     places = [(LEDGER, 0), (LEDGER, 1), (SOURCE, 0), (COPY, 0)]
     readers = [CommittedReader(cluster, ledger, f"r{i}", place) for i, place in enumerate(places)]
     moved = [places[0], places[1], places[3]]
-    again = [FromEarliest(cluster, f"e{i}", place) for i, place in enumerate(moved)] if early else []
+    again = [FromEarliest(cluster, f"e{i}", place) for i, place in enumerate(moved)] if early or tiered else []
     world.run(world.now_us + 1 * S)
-    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (LEDGER, COPY), early=early)
+    injector = TailFaultInjector(cluster, history, fault_kinds, faults_max, (LEDGER, COPY), early=early, tiered=tiered)
     world.run(world.now_us + int(faults_s * S), lambda: injector.exhausted)
     if injector.exhausted:
         world.run(world.now_us + AFTERMATH_S * S)
@@ -183,3 +232,5 @@ def live_with_transactions(
 
 early = partial(live, early=True)
 early_with_transactions = partial(live_with_transactions, early=True)
+tiered = partial(live, tiered=True)
+tiered_with_transactions = partial(live_with_transactions, tiered=True)

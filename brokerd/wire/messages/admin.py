@@ -253,6 +253,8 @@ class DescribeLogDirsResponse(Struct):
         local_only: int = f("int64")
         copying: int = f("int64")
         read: int = f("int64")
+        # -1: a broker of a version that does not report it.
+        local_start: int = f("int64", "2+", tag=0, tagged="2+", default=-1)
 
     @dataclass(slots=True)
     class ErrorCount(Struct):

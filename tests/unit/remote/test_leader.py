@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
+import pytest
+
 from brokerd.cluster.model import Now
 from brokerd.remote.leader import (
     APPEND_RETRY_MS,
@@ -18,6 +20,7 @@ from brokerd.remote.leader import (
     LocalSegment,
     RaiseLocalStart,
     RemoteLeader,
+    local_start_for,
 )
 from brokerd.remote.remote_log import RemoteLog
 from brokerd.remote.segments import Forgotten, LeaderClaim, LogStart, RemoteSegment, SegmentState
@@ -182,3 +185,26 @@ def test_an_ignored_state_is_written_again() -> None:
     assert own_id in scene.log.stale
     scene.decide()
     assert own_id not in scene.log.stale and scene.log.segments[own_id].state is S.COPY_FINISHED
+
+
+def test_the_local_log_starts_where_new_replicas_start_as_soon_as_the_records_below_are_copied() -> None:
+    scene = Scene()
+    scene.local = replace(scene.local, replica_starts=(20,))
+    begun = scene.decide()
+    while not any(isinstance(e, CopySegment) for e in begun):
+        begun = scene.decide()
+    assert RaiseLocalStart(20) not in begun + scene.decide()
+    (first,) = [e.segment for e in begun if isinstance(e, CopySegment)]
+    assert scene.leader.copied(first.segment_id, COPIED, Now(0, 0))
+    assert RaiseLocalStart(20) not in scene.decide(), "[10, 20) is only local"
+    assert RaiseLocalStart(20) in scene.until_at_rest()
+    assert scene.log.log_start == 0, "nothing is deleted"
+
+
+@pytest.mark.parametrize(
+    ("starts", "copied_end", "start"), [((), 30, -1), ((31,), 30, -1), ((30,), 30, 30), ((10, 25, 31), 30, 25)]
+)
+def test_the_highest_start_of_a_new_replica_that_copies_reach_is_chosen(
+    starts: tuple[int, ...], copied_end: int, start: int
+) -> None:
+    assert local_start_for(starts, copied_end) == start

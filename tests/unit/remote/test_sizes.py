@@ -18,7 +18,7 @@ def test_a_segment_is_copied_then_remote_and_the_rest_stays_local_only() -> None
     effects = scene.decide()
     while not any(isinstance(e, CopySegment) for e in effects):
         effects = scene.decide()
-    assert sizes(scene) == RemoteSizes("orders", TP, remote=0, local_only=25, copying=10, read=7)
+    assert sizes(scene) == RemoteSizes("orders", TP, remote=0, local_only=25, copying=10, read=7, local_start=0)
     scene = Scene()
     scene.until_at_rest()
-    assert sizes(scene) == RemoteSizes("orders", TP, remote=20, local_only=5, copying=0, read=7)
+    assert sizes(scene) == RemoteSizes("orders", TP, remote=20, local_only=5, copying=0, read=7, local_start=0)

@@ -124,9 +124,9 @@ def test_the_records_of_one_replica_are_read_from_a_follower_too(brokers: Broker
         kafka.read_replica("h", 5, "t", 0, 2, 100)
 
 
-def test_bounds_are_those_of_the_leader(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_are_those_of_the_leaders_local_log(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
     def offsets(broker: Any, topics: Any, at: int) -> Any:
-        return {("t", 0): 3 if at == kafka.EARLIEST else 8}
+        return {("t", 0): 3 if at == kafka.EARLIEST_LOCAL else 8}
 
     monkeypatch.setattr(kafka, "list_offsets", offsets)
     assert kafka.bounds("h", 5, "t", 0) == (3, 8)

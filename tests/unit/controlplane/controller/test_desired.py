@@ -172,3 +172,15 @@ def test_observers_survive_a_snapshot() -> None:
     harness.says(500)
     again = type(harness.image).from_records(harness.image.records(), 1, "h", 1)
     assert again.partition(TP) == harness.state
+
+
+def test_a_topic_with_tiered_storage_refuses_a_deletion_and_an_early_hand_over() -> None:
+    """Its remote records would stay readable below the floor, or not be readable beside history replicas."""
+    harness = observed()
+    harness.says(500)
+    harness.image.topics[TOPIC].configs = {"remote.storage.enable": "true"}
+    for order in ({"delete_below": 500}, {"replicas": (1, 2, 3, 4), "hand_over_at": 500}):
+        (comment,) = harness.order(**order)
+        assert "has tiered storage" in comment
+        assert (harness.state.log_start_floor, harness.state.handover_offset) == (NO_BROKER, NO_BROKER)
+    assert harness.order((1, 2, 3, 4)) == [], "the join is an ordinary order"

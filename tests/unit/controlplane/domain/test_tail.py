@@ -60,7 +60,11 @@ def step(part: PartView, seen: ObservedPart, **move: Any) -> PartStep:
     [
         ({"retention.ms": "1000"}, True, "is internal"),
         ({"cleanup.policy": "compact,delete", "retention.ms": "1000"}, False, "is compacted"),
-        ({"remote.storage.enable": "true", "retention.ms": "1000"}, False, "has tiered storage"),
+        (
+            {"remote.storage.enable": "true", "remote.log.copy.disable": "true", "retention.ms": "1000"},
+            False,
+            "copies no segments to the remote store",
+        ),
         ({"retention.ms": "-1"}, False, "has unlimited retention"),
     ],
 )
@@ -74,6 +78,7 @@ def test_a_retention_by_time_or_bytes_or_a_deadline_makes_a_topic_fit() -> None:
     assert tail.unfit("t", {"retention.ms": "1000"}, internal=False) == ""
     assert tail.unfit("t", {"retention.ms": "-1", "retention.bytes": "10"}, internal=False) == ""
     assert tail.unfit("t", {"retention.ms": "-1"}, internal=False, deadline=True) == ""
+    assert tail.unfit("t", {"retention.ms": "-1", "remote.storage.enable": "true"}, internal=False) == ""
 
 
 def test_a_waiting_part_orders_its_observers_unless_the_cluster_has_changed() -> None:
@@ -110,6 +115,19 @@ def test_an_early_hand_over_joins_at_once_with_its_offset() -> None:
     joined = step(PART, SEEN, early=True)
     assert (joined.state, joined.hand_over_at) == (PartState.SUBMITTED, 500)
     assert step(PART, SEEN, early=True, state=MoveState.PAUSED).state == PartState.READY
+
+
+@pytest.mark.parametrize("move", [{}, {"early": True}, {"overdue": True}])
+def test_a_tiered_part_waits_for_copies_and_then_joins_without_a_hand_over(move: dict[str, Any]) -> None:
+    tiered = replace(SEEN, tiered=True)
+    waits = step(PART, tiered, **move)
+    assert (waits.state, waits.cause) == (PartState.READY, "")
+    assert "Waiting for copies to the remote store" in (waits.note or "")
+    ready = replace(PART, state=PartState.READY, note=waits.note or "", observed=tiered)
+    assert tail.advance(ready, replace(tiered, log_start=None), MOVE, 1_000.0) is not None, "unknown, not copied"
+    joined = step(ready, replace(tiered, log_start=500), **move)
+    assert (joined.state, joined.ordered, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
+    assert tail.deletable([ready]) == [], "the old records are not deleted"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,13 @@ def test_sizes_of_the_leader_become_rows_with_the_rate_of_reads(world: World) ->
     assert scene.written(sample(5_000, broker=2, flights0=(540, 70, 0, 0))) == {0: (540, 70, 0, None)}
 
 
+def test_the_local_log_start_of_the_leader_is_in_the_row(world: World) -> None:
+    scene = Scene(world)
+    scene.written(BrokerSample(1, 1_000, remote={F0: RemoteSample(1, 1, 0, 0, 40), F1: RemoteSample(1, 1, 0, 0)}))
+    rows = RemoteSize.objects.order_by("partition__index").values_list("local_start_offset", flat=True)
+    assert list(rows) == [40, None], "a broker of an earlier version does not report it"
+
+
 def test_a_partition_that_its_leader_does_not_report_has_no_row(world: World) -> None:
     scene = Scene(world)
     assert set(scene.written(sample(1_000, flights0=(1, 1, 0, 0), flights1=(2, 2, 0, 0)))) == {0, 1}

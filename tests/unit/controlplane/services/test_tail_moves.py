@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from controlplane.domain.compare import StoredComparison
-from controlplane.models import Move
+from controlplane.models import Move, Partition, RemoteSize
 from controlplane.selectors import moves as selectors
-from controlplane.services import Rejected, moves, replica_comparison
+from controlplane.services import Rejected, moves, replica_comparison, tails
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.tail_moves import TO_23, WEEK_MS, advance, begun, cut, offsets, orders, ready
 from tests.unit.controlplane.world import World
@@ -216,3 +216,29 @@ def test_the_row_of_a_move_has_its_mode_and_its_copied_bytes(world: World) -> No
     advance(move)
     row = selectors.move_row(move.pk)
     assert row is not None and (row.mode, row.bytes_done) == ("tail", 40)
+
+
+def test_a_tiered_topic_joins_when_the_leaders_local_log_starts_where_the_new_replica_starts(world: World) -> None:
+    world.topic("flights", (1, 2), configs={"remote.storage.enable": "true", "retention.ms": "-1"})
+    move = moves.plan_move(parse_scope(TO_23), actor="alice", mode="tail")
+    moves.start_move(move.pk, actor="alice")
+    assert advance(move) == "bootstrapping"
+    world.put("flights", 0, observers=(3,), assignment_generation=1, tail_start=500)
+    assert advance(move) == "catching_up"
+    offsets(500, 600, 3)
+    assert advance(move) == "ready", "the log start over both tiers says nothing about the local log"
+    sizes = RemoteSize.objects.create(
+        partition=Partition.objects.get(),
+        remote_bytes=9,
+        local_only_bytes=9,
+        copying_bytes=0,
+        local_start_offset=499,
+        sampled_at=timezone.now(),
+    )
+    assert advance(move) == "ready" and "the remote store" in move.parts.get().note
+    assert tails.deletion_preview(move.pk).parts == []
+    sizes.local_start_offset = 500
+    sizes.save()
+    assert advance(move) == "submitted"
+    (order,) = orders()
+    assert (order.replicas, order.hand_over_at, order.delete_below) == ((1, 2, 3), None, None)
