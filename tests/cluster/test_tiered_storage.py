@@ -300,7 +300,8 @@ def test_a_tail_move_copies_no_old_record_while_leader_and_helpers_are_killed(cl
         )
 
     order("observe", (1, 2), observers=(3,))
-    start = wait_for(lambda: state().tail_start, "the start offset of the new replica")
+    wait_for(lambda: state().tail_start > 0, "the start offset of the new replica")
+    start = state().tail_start
     wait_for(lambda: local_starts(cluster, "tail").get(3) == start, "the start of its log")
     for pid in helpers(cluster).values():
         os.kill(pid, signal.SIGKILL)

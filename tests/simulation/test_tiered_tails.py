@@ -21,9 +21,9 @@ from tests.simulation.tailmoves import TailMove
 from tests.simulation.tiered_scene import TieredScene
 from tests.simulation.tiered_tails import BothTiersWatch
 
-SEEDS = [(tails.tiered, 2), (tails.tiered_with_transactions, 2)]
+SEEDS = [(tails.tiered, 7), (tails.tiered_with_transactions, 3)]
 
-FAULTS_S = 10
+FAULTS_S = 12
 """Shorter than in `make simulate`."""
 
 
