@@ -19,13 +19,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from brokerd.config.kafka_client import ClientSettings
-from tests.cluster.local import ROOT, half_of, wait_for
+from tests.cluster.local import ROOT, own_ports, wait_for
 
 
 def free_base(count: int) -> int:
     """The first of `count` adjacent free ports, below the range from which the kernel assigns client ports."""
     for _ in range(200):
-        base = random.SystemRandom().choice(half_of(range(20_000, 32_000, 10)))
+        base = random.SystemRandom().choice(own_ports(range(20_000, 32_000, 10)))
         try:
             for port in range(base, base + count):
                 with socket.socket() as s:

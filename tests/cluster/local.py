@@ -58,11 +58,13 @@ ROOT = Path(__file__).resolve().parents[2]
 _allocated_ports: set[int] = set()
 
 
-def half_of(ports: range) -> range:
-    """One half of the range for each of the two test workers, so that no worker takes a port whose stopped server another worker starts again."""
-    half = len(ports) // 2
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
-    return ports[worker * half : (worker + 1) * half]
+def own_ports(ports: range) -> range:
+    """The ports of this test worker, so that no worker takes a port whose stopped server another worker starts again. Two workers and a run without
+    workers use halves."""
+    count = max(2, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % count
+    share = len(ports) // count
+    return ports[worker * share : (worker + 1) * share]
 
 
 def free_port() -> int:
@@ -70,7 +72,7 @@ def free_port() -> int:
     have such a port when a killed broker starts again. A client that retries the connection may even connect to itself.
     """
     for _ in range(1_000):
-        port = random.SystemRandom().choice(half_of(range(12_000, 20_000)))
+        port = random.SystemRandom().choice(own_ports(range(12_000, 20_000)))
         if port in _allocated_ports:
             continue
         with contextlib.suppress(OSError), socket.socket() as s:
