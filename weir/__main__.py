@@ -26,11 +26,13 @@ def first_word(arguments: list[str]) -> str:
 
 def runs_rest_command(word: str) -> bool:
     """Run the command line over the REST API if the word is one of its commands."""
+    from weir.cli.command_names import COMMANDS
+
+    if word not in COMMANDS:
+        return False
     try:
         from weir.cli import app
     except ModuleNotFoundError:  # a node with brokers only: neither click nor requests
-        return False
-    if word not in app.COMMANDS:
         return False
     app.main(sys.argv[1:])
     return True

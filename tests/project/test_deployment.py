@@ -18,7 +18,7 @@ from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.config.broker import SETTINGS, BrokerConfig
 from tests.cluster.local import ROOT
 from weir.celery import POLLS
-from weir.cli import app
+from weir.cli.command_names import COMMANDS
 from weir.deployment.command import template
 from weir.deployment.files import UNITS, files_of
 from weir.deployment.inventory import PLACEHOLDER, Inventory, parse
@@ -68,7 +68,7 @@ def test_a_unit_starts_an_entry_point_of_the_installed_packages(path: Path) -> N
     else:
         assert callable(scripts[name]())
     if name == "weir":
-        assert arguments[0] not in app.COMMANDS, "a command of the REST API has this name"
+        assert arguments[0] not in COMMANDS, "a command of the REST API has this name"
         parser = load_command_class(get_commands()[arguments[0]], arguments[0]).create_parser("weir", arguments[0])
         parser.parse_args([a.replace("%i", "1") for a in arguments[1:]])
     if name in ("celery", "uvicorn"):

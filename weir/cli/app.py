@@ -18,6 +18,7 @@ import click
 
 from weir.cli import documents, output
 from weir.cli.client import Response, RestClient, default_client
+from weir.cli.command_names import ALIASES, API, NOUNS
 from weir.cli.sending import NOT_SUCCEEDED, CliOptions, send
 from weir_common.rest_operations import (
     PREFIX,
@@ -32,14 +33,10 @@ from weir_common.rest_operations import (
 WAIT_PAUSE_S = 1.0
 SUCCEEDED = {"done", "succeeded", "completed"}
 """States of a finished object that count as success."""
-ALIASES = {"audit": ("changes", "list"), "lag": ("groups", "show")}
 TIMES = {"since", "until", "at"}
 """Query parameters that are times."""
 AGE_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-API, ALIAS_HELP = "api", "The same as `{} {}`."
-NOUNS = {o.noun for o in operations()}
-COMMANDS = NOUNS | {API, *ALIASES, *documents.COMMANDS}
-"""The first words that belong to this command line. All others are commands of Django's (`weir.__main__`)."""
+ALIAS_HELP = "The same as `{} {}`."
 
 
 class MapEntry(click.ParamType[tuple[str, str]]):

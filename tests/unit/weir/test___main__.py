@@ -1,4 +1,4 @@
-"""The command `weir` without the packages of the control plane."""
+"""The command `weir`: without the packages of the control plane, and its decision between the command line over the REST API and Django."""
 
 from __future__ import annotations
 
@@ -20,3 +20,12 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
     assert done.stderr.strip() == (
         "error: django is not installed: pip install 'weir[controlplane,pipeline]' installs what `weir` needs"
     )
+
+
+def test_a_command_of_django_imports_no_client_of_the_rest_api() -> None:
+    """Each process of the control plane starts so."""
+    check = "import sys, weir.__main__ as m; assert not m.runs_rest_command('up'); print({'click', 'requests'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "set()"

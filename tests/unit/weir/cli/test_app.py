@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.cli import app
+from weir.cli import app, command_names
 from weir.cli.client import NoServer, RequestRefused, Response
 from weir_common.rest_operations import RestOperation, RestParameterType, command_of, operations
 
@@ -40,6 +40,10 @@ def run_with(client: FakeClient, *words: str) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "default_client", lambda *_: client)
         return CliRunner().invoke(COMMANDS, list(words), prog_name="weir")
+
+
+def test_each_first_word_has_a_command() -> None:
+    assert set(COMMANDS.commands) == command_names.COMMANDS
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=8)
