@@ -16,7 +16,7 @@ SECONDS_MAX = 30.0
 """The process is killed after this time."""
 
 MEMORY_MB = 512
-"""Of DuckDB. Nothing is spilled to a disk."""
+"""Of DuckDB. Nothing is spilled to a disk. The control plane limits the memory of the whole process."""
 
 
 class QueryError(StrEnum):
@@ -25,6 +25,7 @@ class QueryError(StrEnum):
     NOT_A_QUERY = "not_a_query"
     FAILED = "failed"
     TIME = "time"
+    MEMORY = "memory"
     NOT_READABLE = "not_readable"
     CRASHED = "crashed"
     NO_TABLE = "no_table"

@@ -1,12 +1,10 @@
 """The lake as the control plane sees it: metadata of tables from the catalogue, and queries in a process of their own.
 
-Invariant: no data file is opened here. A query is killed after its time. Does not contain: writes.
+Invariant: no data file is opened here. A query is killed after its time, or above its memory. Does not contain: writes.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 
+from controlplane.clients.limited_process import NoOutput, Overrun, output
 from weir_common import lake as names
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryAnswer, HistoryRequest
@@ -29,6 +28,15 @@ FILES_MAX = 200
 
 SNAPSHOTS_MAX = 200
 """Newest snapshots in one response."""
+
+PROCESS_BYTES_MAX = 1024 * 1024 * 1024
+"""Memory of the process of a query: 512 MB of DuckDB (`lake_queries.MEMORY_MB`), some 200 MB of the libraries, and row groups that pyarrow reads from S3."""
+
+ERRORS = {
+    Overrun.TIME: QueryError.TIME,
+    Overrun.MEMORY: QueryError.MEMORY,
+    Overrun.CRASHED: QueryError.CRASHED,
+}
 
 
 class LakeUnavailable(Exception):
@@ -159,12 +167,12 @@ def table(namespace: str, name: str) -> LakeTableDetail | None:
 
 
 def query(sql: str) -> QueryResult:
-    """Run a query in a process of its own, for at most SECONDS_MAX."""
+    """Run a query in a process of its own, for at most SECONDS_MAX, with at most PROCESS_BYTES_MAX of memory."""
     asked = LakeQuery(sql, str(settings.WEIR.lake_dir))
     try:
         return QueryResult.parse(_output("pipeline.lake.query", asked.text(), SECONDS_MAX))
-    except _NoOutput as e:
-        return QueryResult(error=e.error, detail=f"The query {e}")
+    except NoOutput as e:
+        return QueryResult(error=ERRORS[e.why], detail=f"The query {e}")
 
 
 def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s: int) -> HistoryAnswer:
@@ -174,37 +182,14 @@ def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s:
     asked = HistoryRequest(tuple(keys), since_s, until_s, step_s, str(settings.WEIR.lake_dir))
     try:
         return HistoryAnswer.parse(_output("pipeline.lake.history_query", asked.text(), HISTORY_SECONDS_MAX))
-    except _NoOutput as e:
-        return HistoryAnswer(error=e.error, detail=f"The read of the lake {e}")
-
-
-class _NoOutput(Exception):
-    """The process was killed after its time, or ended with an error. The text says which."""
-
-    def __init__(self, error: QueryError, detail: str) -> None:
-        super().__init__(detail)
-        self.error = error
+    except NoOutput as e:
+        return HistoryAnswer(error=ERRORS[e.why], detail=f"The read of the lake {e}")
 
 
 def _output(module: str, request: str, seconds: float) -> str:
-    """The standard output of a module of the pipeline. Raises _NoOutput."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", module],
-            input=request,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            cwd=settings.BASE_DIR,
-            env={**os.environ},
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise _NoOutput(QueryError.TIME, f"took longer than {seconds:.0f} s and was ended.") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1][:500]
-        raise _NoOutput(QueryError.CRASHED, f"failed: its process ended with code {done.returncode}: {last}")
-    return done.stdout
+    """The standard output of a module of the pipeline. Raises NoOutput."""
+    command = [sys.executable, "-m", module]
+    return output(command, request, seconds=seconds, memory_bytes=PROCESS_BYTES_MAX, folder=settings.BASE_DIR)
 
 
 def _table(found: Any) -> LakeTable:

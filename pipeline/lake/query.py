@@ -2,7 +2,8 @@
 result to standard output. The control plane starts it and kills it when its time is over.
 
 Invariants: DuckDB can open the data files of the queried tables and no other file or address, and its settings are locked. One SELECT. Memory is
-limited and nothing is spilled. Memory of pyarrow, which reads files that are not on a file system, is not part of that limit.
+limited and nothing is spilled. Memory of pyarrow, which reads files that are not on a file system, is not part of that limit, but of the limit of the
+process (`controlplane.clients.limited_process`).
 """
 
 from __future__ import annotations

@@ -58,6 +58,12 @@ def test_a_query_is_ended_after_its_time(folder: Path, monkeypatch: pytest.Monke
     assert lake.query("SELECT 1").error is QueryError.TIME
 
 
+def test_a_query_is_ended_above_its_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake, "PROCESS_BYTES_MAX", 1024 * 1024)
+    found = lake.query("SELECT 1")
+    assert found.error is QueryError.MEMORY and "more than 1 MiB of memory" in found.detail
+
+
 def test_a_process_that_breaks_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake.sys, "executable", "/bin/false")
     assert lake.query("SELECT 1").error is QueryError.CRASHED
