@@ -1,6 +1,7 @@
 """`make cluster-kills`: an archive to the lake on a standalone Spark master with two workers, submitted by REST to a local cluster, while executors, the
-driver and the worker of the control plane are killed with kill -9 at random times. The worker starts the driver again. At the end each record of the
-topic must be in the table exactly once, and no driver may be left.
+driver and the worker of the control plane are killed with kill -9 at random times. The worker starts the driver again. The values are JSON with new fields
+all the time, so that batches add columns to the table, and some values do not fit their column. At the end each record of the topic must be in the table
+or in its dead letters exactly once, and no driver may be left.
 
 A round produces records, waits until executors run, kills, and waits for progress. Does not test each step of a commit (tests/pipeline/lake_kills.py).
 """
@@ -8,6 +9,7 @@ A round produces records, waits until executors run, kills, and waits for progre
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -31,36 +33,62 @@ from tests.pipeline.submitted import SubmittedJob
 TOPIC, PARTITIONS = "orders", 4
 RECORDS_PER_ROUND = 6_000
 RECORDS_PER_BATCH = 1_000
+RECORDS_PER_COLUMN = 2_000
+"""A new field begins after this many records: several in each round."""
+MISFIT_EVERY = 100
+"""One value in this many has text in a column of numbers."""
 PAUSE_S = 6.0
 """A kill comes up to this many seconds after the records of its round: some batches long."""
 
 
 @dataclass
 class Tally:
-    """`at_work`: kills while the table lacked records. `restarts`: starts of the driver after the first one."""
+    """`at_work`: kills while the table lacked records. `restarts`: starts of the driver after the first one. `columns`: of the values in the table."""
 
     kills: Counter[str] = field(default_factory=Counter)
     at_work: int = 0
     records: int = 0
     rows: int = 0
+    dead_letters: int = 0
+    columns: int = 0
     restarts: int = 0
     wrong: list[str] = field(default_factory=list)
+
+
+def value_of(number: int) -> bytes:
+    value = {
+        "id": number,
+        "n": "no number" if is_misfit(number) else number,
+        f"column_{number // RECORDS_PER_COLUMN}": number * 1.5,
+    }
+    return json.dumps(value).encode()
+
+
+def numbers(values: Iterable[bytes]) -> list[int]:
+    """Of the records with these values."""
+    return [json.loads(value)["id"] for value in values]
+
+
+def is_misfit(number: int) -> bool:
+    return number % MISFIT_EVERY == MISFIT_EVERY - 1
 
 
 def produce(cluster: DevCluster, first: int, count: int) -> None:
     producer = Producer({**cluster.client, "enable.idempotence": True})
     for n in range(first, first + count):
-        producer.produce(TOPIC, str(n).encode(), f"k{n}")
+        producer.produce(TOPIC, value_of(n), f"k{n}")
         producer.poll(0)
     if producer.flush(60):
         raise RuntimeError("records were not acknowledged")
 
 
-def differences(rows: Iterable[int], records: int) -> list[str]:
-    """What is wrong with the rows, which are the numbers 0 to `records` - 1; empty if each is there once."""
-    found = Counter(rows)
-    wrong = [f"record {n} is {found[n]} times in the table" for n in range(records) if found[n] != 1]
-    return wrong + [f"{n} is no record of the topic" for n in sorted(found) if not 0 <= n < records]
+def differences(rows: Iterable[int], dead_letters: Iterable[int], records: int) -> list[str]:
+    """What is wrong with the rows, which are the numbers 0 to `records` - 1; empty if each is there once, and those that do not fit are dead letters."""
+    dead = Counter(dead_letters)
+    found = Counter(rows) + dead
+    wrong = [f"record {n} is {found[n]} times in the lake" for n in range(records) if found[n] != 1]
+    wrong += [f"{n} is no record of the topic" for n in sorted(found) if not 0 <= n < records]
+    return wrong + [f"record {n} is a dead letter, but its value fits" for n in sorted(dead) if not is_misfit(n)]
 
 
 class Rounds:
@@ -68,7 +96,12 @@ class Rounds:
         self._cluster, self._spark, self._draw = cluster, spark, random.Random(seed)
         self._worker = 0
         self.tally = Tally()
-        parameters = {"topics": [TOPIC], "records_per_batch": RECORDS_PER_BATCH, "trigger_seconds": 0}
+        parameters = {
+            "topics": [TOPIC],
+            "value_format": "json",
+            "records_per_batch": RECORDS_PER_BATCH,
+            "trigger_seconds": 0,
+        }
         self.job = SubmittedJob(cluster, "orders", "archive", parameters)
 
     def run(self, rounds: int, seconds_max: float) -> None:
@@ -82,9 +115,10 @@ class Rounds:
         self.tally.restarts = self.job.run_row()["restarts"]
         self.job.post("stop")
         self.job.until(lambda: self.job.job()["state"] == "stopped", "the stop")
-        values = self.job.values(TOPIC)
-        self.tally.rows = len(values)
-        self.tally.wrong = differences(values, self.tally.records)
+        rows, dead = (numbers(self.job.values(TOPIC, dead_letters=which)) for which in (False, True))
+        self.tally.rows, self.tally.dead_letters = len(rows), len(dead)
+        self.tally.columns = self.job.typed_columns(TOPIC)
+        self.tally.wrong = differences(rows, dead, self.tally.records)
         self.tally.wrong += [f"driver {pid} was left" for pid in self.job.drivers()]
 
     def _round(self) -> None:
@@ -160,7 +194,9 @@ def main() -> int:
         f"{tally.kills.total()} kills in {time.monotonic() - began:.0f} s: {dict(sorted(tally.kills.items()))}; "
         f"{tally.at_work} of them while records were missing in the table; {tally.restarts} restarts of the driver"
     )
-    print(f"{tally.records} records, {tally.rows} rows")
+    print(
+        f"{tally.records} records, {tally.rows} rows with {tally.columns} columns of the values, {tally.dead_letters} dead letters"
+    )
     print("\n".join(tally.wrong[:50]) or "each record is in the lake exactly once, and no driver was left")
     return 1 if tally.wrong else 0
 

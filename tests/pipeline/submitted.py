@@ -12,6 +12,7 @@ from pipeline.lake.archiving import existing_table
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.pipeline.lake import rows_of
+from weir_common.lake import dead_letters_of
 from weir_common.lake_catalog import LakeSettings
 
 WAIT_S = 300.0
@@ -51,16 +52,24 @@ class SubmittedJob:
         return LakeSettings.of_folder(self._cluster.folder / "lake")
 
     def committed(self, topic: str) -> int:
-        """Rows of the topic's table."""
-        table = existing_table(self.lake().open(), topic)
+        """Rows of the topic's table and of its dead letters."""
+        return self._rows(topic) + self._rows(dead_letters_of(topic))
+
+    def _rows(self, name: str) -> int:
+        table = existing_table(self.lake().open(), name)
         snapshot = table.current_snapshot() if table is not None else None
         if snapshot is None or snapshot.summary is None:
             return 0
         return int(snapshot.summary.additional_properties.get("total-records") or 0)
 
-    def values(self, topic: str) -> list[int]:
-        """The number in each row of the topic's table."""
-        return [int(value or b"-1") for *_, value in rows_of(self.lake(), topic)]
+    def values(self, topic: str, *, dead_letters: bool = False) -> list[bytes]:
+        """The value in each row of the topic's table, or of its dead letters."""
+        return [value or b"" for *_, value in rows_of(self.lake(), topic, dead_letters=dead_letters)]
+
+    def typed_columns(self, topic: str) -> int:
+        """Columns of the topic's table that were derived from values."""
+        table = existing_table(self.lake().open(), topic)
+        return 0 if table is None else sum(name.startswith("data.") for name in table.schema().column_names)
 
 
 def drivers_below(folder: Path) -> list[int]:

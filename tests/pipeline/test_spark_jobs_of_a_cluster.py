@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.devcluster import DevCluster
-from tests.pipeline.cluster_kills import TOPIC, differences, produce
+from tests.pipeline.cluster_kills import TOPIC, differences, numbers, produce
 from tests.pipeline.submitted import SubmittedJob, drivers_below
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
@@ -66,7 +66,7 @@ def test_a_job_survives_the_kill_of_its_worker_and_runs_once(devcluster: DevClus
     assert job.job()["run_id"] != first_run
     job.post("stop")
     job.until(lambda: job.job()["state"] == "stopped", "the second stop")
-    assert differences(job.values(TOPIC), 20_000) == []
+    assert differences(numbers(job.values(TOPIC)), [], 20_000) == []
 
 
 def test_no_driver_outlives_the_local_cluster(devcluster: DevCluster) -> None:
