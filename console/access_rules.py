@@ -1,34 +1,31 @@
-"""Which resource each page with operations is about. Invariant: every page that only operators may open is listed, with a rule or with CLUSTER
-(tests/unit/console/test_access_rules.py). The other listed pages decide with their rule whether they show buttons.
+"""Which resource each page is about. Invariants: every page that only operators may open is in RULES, with a rule or with CLUSTER
+(tests/unit/console/test_access_rules.py). The other pages in RULES decide with their rule whether they show buttons. A page that is neither in VIEWS nor
+in RULES with a rule shows the whole cluster: users who see only some resources may not open it.
 Does not contain: the decision (`controlplane.services.authorization`)."""
 
 from __future__ import annotations
 
 from controlplane.domain.roles import Access, RoleResource
+from controlplane.domain.visibility import Visibility
 from controlplane.services.authorization import (
     AccessRule,
-    Given,
     field_name,
     group_of_reset,
+    no_names,
     path_name,
     query_name,
     topics_of_move,
 )
 
-
-def _asked_in_view(given: Given) -> list[str]:
-    """The view checks each resource (`shell.require_role`), because only its form knows them."""
-    return []
-
-
 CLUSTER = None
 """Only an operator of the whole cluster may do it."""
 TOPIC = AccessRule(RoleResource.TOPIC, path_name("name"))
-TOPICS = AccessRule(RoleResource.TOPIC, _asked_in_view)
+TOPICS = AccessRule(RoleResource.TOPIC, no_names)
+"""The view checks each resource (`shell.require_role`), because only its form knows them. So it is with GROUPS."""
 PRODUCES = AccessRule(RoleResource.TOPIC, path_name("name"), Access.PRODUCE_RECORDS)
 GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"))
 GROUP_OF_QUERY = AccessRule(RoleResource.GROUP, query_name("group"))
-GROUPS = AccessRule(RoleResource.GROUP, _asked_in_view)
+GROUPS = AccessRule(RoleResource.GROUP, no_names)
 USER = AccessRule(RoleResource.USER, path_name("name"))
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
@@ -66,7 +63,7 @@ RULES: dict[str, AccessRule | None] = {
     "move": MOVE,
     "move-act": MOVE,
     "move-new": TOPICS,
-    "users": AccessRule(RoleResource.USER, _asked_in_view),
+    "users": AccessRule(RoleResource.USER, no_names),
     "user": USER,
     "user-new": AccessRule(RoleResource.USER, field_name("name")),
     "user-password": USER,
@@ -121,3 +118,55 @@ RULES: dict[str, AccessRule | None] = {
         CLUSTER,
     ),
 }
+
+VIEW = Access.VIEW
+LIST = AccessRule(RoleResource.TOPIC, no_names, VIEW)
+"""The selectors leave out what the user may not see (`controlplane.selectors.visibility`), or the page is about the user alone."""
+VIEW_TOPIC = AccessRule(RoleResource.TOPIC, path_name("name"), VIEW)
+VIEW_GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"), VIEW)
+VIEWS: dict[str, AccessRule] = {
+    **dict.fromkeys(
+        (
+            "overview",
+            "search",
+            "palette",
+            "topics",
+            "groups",
+            "share-groups",
+            "moves",
+            "alerts",
+            "alert",
+            "runbook",
+            "messages",
+            "messages-download",
+            "offset-resets",
+            "users",
+            "tokens",
+            "token-new",
+            "token-revoke",
+            "saved-views",
+            "saved-view-save",
+            "saved-view-delete",
+            "columns",
+            "theme",
+            "api-reference",
+        ),
+        LIST,
+    ),
+    "topic": VIEW_TOPIC,
+    "partition": VIEW_TOPIC,
+    "dead-letters": VIEW_TOPIC,
+    "delayed-messages": VIEW_TOPIC,
+    "half-messages": VIEW_TOPIC,
+    "group": VIEW_GROUP,
+    "share-group": VIEW_GROUP,
+    "move": AccessRule(RoleResource.TOPIC, topics_of_move, VIEW),
+    "offset-reset": AccessRule(RoleResource.GROUP, group_of_reset, VIEW),
+    "user": AccessRule(RoleResource.USER, path_name("name"), VIEW),
+}
+"""Pages that a user who sees only some resources may open, besides those of RULES with a rule."""
+
+
+def may_be_seen(seen: Visibility, page: str) -> bool:
+    """Whether a user who sees `seen` may open this page, or some page of this name."""
+    return not seen.limited or page in VIEWS or RULES.get(page) is not None

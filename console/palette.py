@@ -16,8 +16,10 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from console.access_rules import may_be_seen
 from controlplane.selectors import brokers, groups, moves, topics
 from controlplane.selectors.saved_views import saved_views
+from controlplane.selectors.visibility import current, limited
 
 ENTRIES_MAX = 14
 """Entries of one answer: as many as fit without scrolling."""
@@ -121,15 +123,19 @@ def matches(label: str, words: Iterable[str]) -> bool:
 
 def _fixed(may_act: bool) -> Iterator[PaletteEntry]:
     for label, name in PAGES:
+        if not may_be_seen(current(), name):
+            continue
         yield PaletteEntry(_("page"), _(label), reverse(name), label)
     for label, name in OPERATIONS if may_act else ():
+        if not may_be_seen(current(), name):
+            continue
         yield PaletteEntry(_("operation"), _(label), reverse(name), label)
 
 
 def _brokers(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
     found = (
         e
-        for b in brokers.broker_list()
+        for b in ([] if limited() else brokers.broker_list())
         for e in _broker(b, may_act)
         if matches(f"{e.label} broker {b.broker_id}", words)
     )

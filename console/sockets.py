@@ -26,10 +26,12 @@ from console.cells import PageUpdate, page_update
 from console.record_tails import PageTail
 from console.texts import known_language
 from controlplane.domain.record_tail import TailEnd
+from controlplane.domain.visibility import EVERYTHING, subject_visible
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.age import DataAge, data_age
 from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
 from controlplane.selectors.sessions import signed_in
+from controlplane.services.authorization import visibility_of_stored
 
 FLUSH_SECONDS = 0.15
 """Seconds that updates are collected before they are sent. The cluster monitor itself publishes about once a second."""
@@ -75,7 +77,9 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.asked: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
+        """Those of the asked subjects that the user may see."""
         self.language = settings.LANGUAGE_CODE
         self.run, self.seq = "", -1
         self.sent: tuple[str, int] = ("", -1)
@@ -114,7 +118,8 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         subjects = content.get("subjects")
         subjects = subjects if isinstance(subjects, list) else []
         self.language = known_language(content.get("language"))
-        self.subjects = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
+        self.asked = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
+        await self._limit_subjects()
         self.marks = {}
         run, seq = str(content.get("run", "")), content.get("seq")
         if not isinstance(seq, int):
@@ -185,6 +190,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             if not await self._signed_in():
                 await self.close(SIGNED_OUT)
                 return
+            await self._limit_subjects()
             if self.flusher is None:
                 self.sent = (self.run, self.seq)
             if self.sent[1] >= 0:
@@ -197,6 +203,13 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             return bool(await database_sync_to_async(signed_in)(getattr(session, "session_key", None)))
         except DatabaseError:
             return True  # database unavailable: checked again at the next heartbeat
+
+    async def _limit_subjects(self) -> None:
+        """Read again at each heartbeat: a binding that was withdrawn ends the updates of its resources within seconds."""
+        seen = EVERYTHING
+        if settings.WEIR.view_by_role:
+            seen = await database_sync_to_async(visibility_of_stored)(self.scope["user"].pk)
+        self.subjects = frozenset(s for s in self.asked if subject_visible(seen, s))
 
     async def _send(self, out: PageUpdate, upto: tuple[str, int]) -> None:
         age = await _age.now()

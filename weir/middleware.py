@@ -1,4 +1,4 @@
-"""Middleware for every response of the web process. Does not contain: domain rules."""
+"""Middleware for every request and response of the web process. Does not contain: domain rules."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 
 from controlplane.api.problems import MEDIA_TYPE, code_of, problem
+from controlplane.domain.visibility import EVERYTHING
+from controlplane.selectors.visibility import seen_by
+from controlplane.services.authorization import visibility_of
 
 API_PREFIX = "/api/"
 NO_SECRET_KEY = (
@@ -37,6 +40,17 @@ class Guard:
             response = as_problem(request, response)
             response.headers["Cache-Control"] = "no-store"
         return response
+
+
+class ViewByRole:
+    """Selectors return what the user of the session may see. The REST API replaces it by what the user of a token may see."""
+
+    def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._answer = answer
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        with seen_by(visibility_of(request.user) if settings.WEIR.view_by_role else EVERYTHING):
+            return self._answer(request)
 
 
 def as_problem(request: HttpRequest, response: HttpResponse) -> HttpResponse:

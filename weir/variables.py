@@ -221,6 +221,13 @@ class WeirSettings(LoginSettings):
         "The console and the REST API refuse every change of the cluster, also those of operators, for example during a freeze. Moves, jobs and "
         "self-healing that run continue, and Kafka clients are not limited. `manage.py` commands work.",
     )
+    view_by_role: bool = variable(
+        "WEIR_VIEW_BY_ROLE",
+        SWITCH,
+        "off",
+        "Users without `is_staff` see only the topics, groups and users of their role bindings, in all lists, pages and totals of the console and the REST "
+        "API ([how-to](how-to/give-roles.md#what-users-see)). `off`: every user sees the whole cluster.",
+    )
     console_url: str = variable(
         "WEIR_CONSOLE_URL",
         url("http", "https", form="https://host[:port]"),

@@ -29,6 +29,7 @@ from controlplane.domain.scope import (
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, partitions, topics
 from controlplane.selectors.partitions import PartitionRow
+from controlplane.selectors.visibility import limited
 from controlplane.services import Rejected, plans, proposals, rebalance
 from controlplane.services import moves as services
 from controlplane.services.authorization import topics_in
@@ -238,6 +239,9 @@ def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None
 def _render_review(
     request: HttpRequest, context: dict[str, Any], scope: Scope, form: MoveForm | None = None
 ) -> HttpResponse:
+    if limited():
+        # A review shows the partitions that move: those of a drain are of all topics.
+        require_role(request, RoleResource.TOPIC, topics_in(scope))
     throttle = form.cleaned_data.get("throttle_bytes_per_s") if form is not None else None
     preview = services.preview_move(scope, throttle)
     copies = sum(len(set(p.replicas_to) - set(p.replicas_from)) for p in preview.parts)

@@ -34,10 +34,12 @@ ROLES = {
     AccessRole.OPERATOR: gettext_lazy("operator: change, delete, reset offsets, move"),
     AccessRole.READER: gettext_lazy("reader: read records"),
     AccessRole.WRITER: gettext_lazy("writer: produce records"),
+    AccessRole.VIEWER: gettext_lazy("viewer: see the resource, without its records"),
     AccessRole.OWNER: gettext_lazy("owner: all of these"),
 }
 ACCESSES = {
     Access.OPERATE: gettext_lazy("change the resource"),
+    Access.VIEW: gettext_lazy("see the resource"),
     Access.READ_RECORDS: gettext_lazy("read records"),
     Access.PRODUCE_RECORDS: gettext_lazy("produce records"),
 }
@@ -45,11 +47,13 @@ TYPES = {
     RoleResource.TOPIC: gettext_lazy("topic"),
     RoleResource.GROUP: gettext_lazy("group"),
     RoleResource.USER: gettext_lazy("SCRAM user"),
+    RoleResource.CLUSTER: gettext_lazy("whole cluster"),
 }
 REASONS = {
     AccessReason.SUPERUSER: gettext_lazy("The user is an administrator (superuser)."),
     AccessReason.CLUSTER_OPERATOR: gettext_lazy("The user is an operator of the whole cluster (staff)."),
     AccessReason.PERMISSION: gettext_lazy("The user has the permission for all topics."),
+    AccessReason.EVERY_USER: gettext_lazy("Every user sees the whole cluster, because WEIR_VIEW_BY_ROLE is off."),
     AccessReason.ROLE_BINDING: gettext_lazy("These role bindings permit it:"),
     AccessReason.NONE: gettext_lazy("No role binding permits it."),
 }
@@ -75,7 +79,9 @@ class RoleBindingForm(WeirForm):
     resource_name = forms.CharField(
         max_length=NAME_CHARS_MAX,
         widget=forms.TextInput(attrs=EXACT),
-        help_text=gettext_lazy("A name, a prefix, or * (literal) for all names."),
+        help_text=gettext_lazy(
+            "A name, a prefix, or * (literal) for all names. The name of the whole cluster is kafka-cluster."
+        ),
     )
     comment = comment_field()
 

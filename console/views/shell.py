@@ -22,13 +22,16 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 
 from console import access_rules, cells
+from console.access_rules import may_be_seen
 from console.panels import RequestedPanels, lazy
 from console.texts import gettext_lazy
 from controlplane.domain.roles import Access, RoleResource
+from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_selectors
 from controlplane.selectors.common import as_dict
 from controlplane.selectors.other_clusters import cluster_links
 from controlplane.selectors.overview import overview
+from controlplane.selectors.visibility import current
 from controlplane.services import Rejected, authorization
 from controlplane.services.authorization import Given
 from controlplane.services.common import READ_ONLY
@@ -105,7 +108,8 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
 def viewer_required(view: View[P]) -> View[P]:
-    """Requires a login; other requests are redirected to the login page. A database error becomes a 503 page."""
+    """Requires a login; other requests are redirected to the login page. A user who sees only some resources gets a 403 page for others, and for pages about
+    the whole cluster. A database error becomes a 503 page."""
 
     @never_cache
     @wraps(view)
@@ -114,6 +118,8 @@ def viewer_required(view: View[P]) -> View[P]:
             if not request.user.is_authenticated:
                 return _redirect_to_login(request)
             request.META.setdefault(FEED_POSITION, live_selectors.latest())
+            if reason := hidden(request):
+                return add_security_headers(render_page(request, "console/denied.html", {"reason": reason}, status=403))
             return add_security_headers(view(request, *args, **kwargs))
         except DatabaseError as e:
             context = {"error": str(e), "theme": theme(request)}
@@ -139,6 +145,16 @@ def operator_required(view: View[P]) -> View[P]:
             return render_page(request, "console/denied.html", {"reason": str(error)}, status=403)
 
     return guarded  # type: ignore[return-value]
+
+
+def hidden(request: HttpRequest) -> str:
+    """Why the user may not see this page; empty if the user may."""
+    match = request.resolver_match
+    page = match.url_name or "" if match else ""
+    rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
+    return authorization.view_refusal(
+        current(), rule, lambda: Given(match.kwargs if match else {}, request.POST.dict(), request.GET.dict())
+    )
 
 
 def refusal(request: HttpRequest) -> str:
@@ -171,7 +187,7 @@ def render_page(
     """A page in its frame, or the panels that the request asks for. A page carries the feed position from before the view read its rows, so the
     socket sends all later changes."""
     run, seq = request.META.get(FEED_POSITION) or live_selectors.latest()
-    panels, now, reason = RequestedPanels(request), lazy(overview), refusal(request)
+    panels, now, reason, seen = RequestedPanels(request), lazy(overview), refusal(request), current()
     frame = {
         "frame": "console/frame.html" if panels.whole else "console/panels.html",
         "panels": panels,
@@ -180,7 +196,8 @@ def render_page(
         "o": now,
         "head": lazy(lambda: cells.health(as_dict(now()))),
         "nav": nav,
-        "nav_sections": NAV_SECTIONS,
+        "limited": seen.limited,
+        "nav_sections": navigation(seen),
         "nav_items": NAV,
         "theme": theme(request),
         "themes": THEMES,
@@ -192,6 +209,12 @@ def render_page(
         "cluster_links": cluster_links(),
     }
     return render(request, template, {**frame, **(context or {})}, status=status)
+
+
+def navigation(seen: Visibility) -> list[tuple[Any, list[tuple[str, Any, str]]]]:
+    """The sections with the entries that a user who sees `seen` may open."""
+    sections = [(title, [e for e in entries if may_be_seen(seen, e[0])]) for title, entries in NAV_SECTIONS]
+    return [(title, entries) for title, entries in sections if entries]
 
 
 def not_found(request: HttpRequest, what: str, back: str, nav: str = "") -> HttpResponse:

@@ -1,5 +1,6 @@
-"""Which resource each changing route of the REST API is about. Invariant: every such route is listed, with a rule or with CLUSTER
-(tests/unit/controlplane/api/test_access_rules.py). Does not contain: the decision (`controlplane.services.authorization`)."""
+"""Which resource each route of the REST API is about. Invariants: every changing route is in RULES, with a rule or with CLUSTER. A reading route that is
+not in VIEWS shows the whole cluster: users who see only some resources get a refusal (tests/unit/controlplane/api/test_access_rules.py, test_visibility.py).
+Does not contain: the decision (`controlplane.services.authorization`)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from controlplane.services.authorization import (
     AccessRule,
     field_name,
     group_of_reset,
+    no_names,
     path_name,
     topics_of_move,
     topics_of_scope,
@@ -24,6 +26,8 @@ USER = AccessRule(RoleResource.USER, path_name("name"))
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 
+OWN = frozenset({"POST token-list", "DELETE token-detail"})
+"""Changing routes about the user's own objects, with a permission class of their own."""
 RULES: dict[str, AccessRule | None] = {
     "POST topic-list": AccessRule(RoleResource.TOPIC, field_name("name")),
     "PATCH topic-detail": TOPIC,
@@ -127,3 +131,65 @@ RULES: dict[str, AccessRule | None] = {
         CLUSTER,
     ),
 }
+
+VIEW = Access.VIEW
+LIST = AccessRule(RoleResource.TOPIC, no_names, VIEW)
+"""The selectors leave out what the user may not see (`controlplane.selectors.visibility`), or the rows have no resource."""
+VIEW_TOPIC = AccessRule(RoleResource.TOPIC, path_name("name"), VIEW)
+VIEW_GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"), VIEW)
+VIEW_MOVE = AccessRule(RoleResource.TOPIC, topics_of_move, VIEW)
+VIEW_RESET = AccessRule(RoleResource.GROUP, group_of_reset, VIEW)
+VIEWS: dict[str, AccessRule] = {
+    "index": LIST,
+    "schema": LIST,
+    "overview": LIST,
+    "history": LIST,
+    "incidents": LIST,
+    "alert-list": LIST,
+    "alert-detail": LIST,
+    "change-list": LIST,
+    "damage-report-list": LIST,
+    "drift-list": LIST,
+    "group-list": LIST,
+    "group-detail": VIEW_GROUP,
+    "move-list": LIST,
+    "move-detail": VIEW_MOVE,
+    "move-brokers": VIEW_MOVE,
+    "move-delete-records": VIEW_MOVE,
+    "move-history": VIEW_MOVE,
+    "move-parts": VIEW_MOVE,
+    "move-plan": VIEW_MOVE,
+    "move-producer-latency": VIEW_MOVE,
+    "move-samples": VIEW_MOVE,
+    "offset-reset-list": LIST,
+    "offset-reset-detail": VIEW_RESET,
+    "partition-list": LIST,
+    "recovery-list": LIST,
+    "recovery-detail": LIST,
+    "share-group-list": LIST,
+    "share-group-detail": VIEW_GROUP,
+    "token-list": LIST,
+    "token-detail": LIST,
+    "topic-list": LIST,
+    **dict.fromkeys(
+        (
+            "topic-detail",
+            "topic-configs",
+            "topic-dead-letters",
+            "topic-delayed-messages",
+            "topic-half-messages",
+            "topic-messages",
+            "topic-partition",
+            "topic-partition-messages",
+            "topic-partition-storage",
+            "topic-partitions",
+            "topic-pending-messages",
+            "topic-produce",
+            "topic-storage",
+        ),
+        VIEW_TOPIC,
+    ),
+    "user-list": LIST,
+    "user-detail": AccessRule(RoleResource.USER, path_name("name"), VIEW),
+}
+"""Reading routes that a user who sees only some resources may use."""

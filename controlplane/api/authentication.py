@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
 from controlplane.services import api_tokens, external_logins
-from controlplane.services.authorization import TOKEN_SCOPE
+from controlplane.services.authorization import TOKEN_SCOPE, VIEWS_EVERYTHING
 
 SCHEMES = {b"token", b"bearer"}
 
@@ -42,6 +42,7 @@ class ApiTokenAuthentication(BaseAuthentication):
 def limited(user: Any, scope: TokenScope) -> Any:
     """`user` without the roles that the scope does not permit. `services.authorization` applies the scope to role bindings."""
     setattr(user, TOKEN_SCOPE, scope)
+    setattr(user, VIEWS_EVERYTHING, user.is_staff or user.is_superuser)
     user.is_staff = user.is_staff and scope.permits(TokenScope.OPERATE)
     user.is_superuser = user.is_superuser and scope.permits(TokenScope.ADMIN)
     return user

@@ -28,7 +28,7 @@ class RoleBindingCreate(serializers.Comment):
     group = drf.CharField(default="", allow_blank=True, max_length=150, help_text="A group of users, instead.")
     role = drf.ChoiceField(
         choices=[(r.value, r.value) for r in AccessRole],
-        help_text="reader: read records. writer: produce. operator: all other changes. owner: all three.",
+        help_text="viewer: see the resource. reader: read records. writer: produce. operator: all other changes. owner: all of these.",
     )
     resource_type = drf.ChoiceField(choices=[(r.value, r.value) for r in RoleResource])
     pattern_type = drf.ChoiceField(choices=[(p.value, p.value) for p in AclPattern], default=AclPattern.LITERAL.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -11,19 +11,23 @@ from django.http import Http404
 from django.utils.http import quote_etag
 from django_filters.utils import translate_validation
 from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
-from controlplane.api import idempotency, preconditions
+from controlplane.api import access_rules, idempotency, preconditions
 from controlplane.api.errors import InvalidInput, field_errors
 from controlplane.api.pagination import PageQuery
 from controlplane.api.renderers import CsvRenderer
 from controlplane.api.strict import unknown_parameters, validated
+from controlplane.selectors import visibility
 from controlplane.selectors.common import INTEGER_MAX, RowFilter
 from controlplane.selectors.paging import Page
+from controlplane.services import authorization
+from controlplane.services.authorization import Given
 
 COMMON_PARAMETERS = ("format",)
 """Query parameters of every path: the format of the response."""
@@ -68,6 +72,29 @@ class InputMixin(APIView):
             # DRF looks the handler up after this method.
             name = str(request.method).lower()
             setattr(self, name, self.guarded(request, getattr(self, name, self.http_method_not_allowed)))
+
+    def check_permissions(self, request: Request) -> None:
+        """First what the user may see: a refusal of a change names the topics of its object."""
+        if request.user.is_authenticated:
+            self._limit_view(request)
+        super().check_permissions(request)
+
+    def _limit_view(self, request: Request) -> None:
+        """What the selectors return to this request. A user who sees only some resources gets no others, and nothing about the whole cluster. Raises
+        PermissionDenied."""
+        seen = authorization.visibility_of(request.user)
+        visibility.become(seen)
+        match = request.resolver_match
+        if not seen.limited or match is None:
+            return
+        change = f"{request.method} {match.url_name}"
+        if change in access_rules.OWN:
+            return
+        is_change = request.method not in SAFE_METHODS
+        rule = access_rules.RULES.get(change) if is_change else access_rules.VIEWS.get(str(match.url_name))
+        given = Given(match.kwargs, request.data if isinstance(request.data, Mapping) else {}, {})
+        if reason := authorization.view_refusal(seen, rule, lambda: given):
+            raise PermissionDenied(reason)
 
     def guarded(self, request: Request, handler: Callable[..., Any]) -> Callable[..., Any]:
         """`handler` with the checks that the headers of the request require."""

@@ -18,6 +18,7 @@ NAME_CHARS_MAX = 249
 """Characters of a name or prefix, as of a topic's name. Names of groups that are longer need the cluster-wide role."""
 WILDCARD = "*"
 """A literal name that matches every resource, as in Kafka's ACLs."""
+CLUSTER_NAME = "kafka-cluster"
 
 
 class RoleResource(StrEnum):
@@ -25,19 +26,24 @@ class RoleResource(StrEnum):
     GROUP = "group"
     USER = "user"
     """A SCRAM user, by its name."""
+    CLUSTER = "cluster"
+    """The cluster as a whole. Its only name is that of Kafka's ACLs, `CLUSTER_NAME`."""
 
 
 class Access(StrEnum):
-    """What a user wants to do with a resource. `OPERATE`: every change except to write records."""
+    """What a user wants to do with a resource. `VIEW`: see it and its metadata in lists and on pages, without its records. `OPERATE`: every change except
+    to write records."""
 
+    VIEW = "view"
     OPERATE = "operate"
     READ_RECORDS = "read_records"
     PRODUCE_RECORDS = "produce_records"
 
 
 class AccessRole(StrEnum):
-    """`OWNER` has the rights of all others."""
+    """Each role includes `VIEWER`, and `OWNER` has the rights of all others."""
 
+    VIEWER = "viewer"
     READER = "reader"
     WRITER = "writer"
     OPERATOR = "operator"
@@ -45,12 +51,14 @@ class AccessRole(StrEnum):
 
 
 PERMITS: dict[AccessRole, frozenset[Access]] = {
-    AccessRole.READER: frozenset({Access.READ_RECORDS}),
-    AccessRole.WRITER: frozenset({Access.PRODUCE_RECORDS}),
-    AccessRole.OPERATOR: frozenset({Access.OPERATE}),
+    AccessRole.VIEWER: frozenset({Access.VIEW}),
+    AccessRole.READER: frozenset({Access.VIEW, Access.READ_RECORDS}),
+    AccessRole.WRITER: frozenset({Access.VIEW, Access.PRODUCE_RECORDS}),
+    AccessRole.OPERATOR: frozenset({Access.VIEW, Access.OPERATE}),
     AccessRole.OWNER: frozenset(Access),
 }
 ROLE_FOR: dict[Access, AccessRole] = {
+    Access.VIEW: AccessRole.VIEWER,
     Access.OPERATE: AccessRole.OPERATOR,
     Access.READ_RECORDS: AccessRole.READER,
     Access.PRODUCE_RECORDS: AccessRole.WRITER,
@@ -58,10 +66,11 @@ ROLE_FOR: dict[Access, AccessRole] = {
 """The smallest role that permits an access. A refusal names it."""
 ROLES_OF: dict[RoleResource, tuple[AccessRole, ...]] = {
     RoleResource.TOPIC: tuple(AccessRole),
-    RoleResource.GROUP: (AccessRole.OPERATOR, AccessRole.OWNER),
-    RoleResource.USER: (AccessRole.OPERATOR, AccessRole.OWNER),
+    RoleResource.GROUP: (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),
+    RoleResource.USER: (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),
+    RoleResource.CLUSTER: (AccessRole.VIEWER,),
 }
-"""Roles of a resource type. Groups and users have no records."""
+"""Roles of a resource type. Groups and users have no records. The operator of the whole cluster is the flag `is_staff`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,8 @@ def check_grant(role: str, resource_type: str, pattern_type: str, resource_name:
     if len(resource_name) > NAME_CHARS_MAX:
         raise Rejected(f"A name has at most {NAME_CHARS_MAX} characters.", "resource_name")
     pattern = AclPattern(pattern_type)
+    if resource is RoleResource.CLUSTER and (pattern, resource_name) != (AclPattern.LITERAL, CLUSTER_NAME):
+        raise Rejected(f"The only name of the cluster is the literal {CLUSTER_NAME}.", "resource_name")
     if pattern is AclPattern.PREFIXED and WILDCARD in resource_name:
         raise Rejected("A prefix has no *: every name that begins with it matches.", "resource_name")
     return Grant(AccessRole(role), resource, pattern, resource_name)

@@ -10,11 +10,12 @@ from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.utils import timezone
 from django_filters import rest_framework as filters
 
-from controlplane.domain.alert import RULES
+from controlplane.domain.alert import RULES, brief
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import limited, visible
 
 SILENT_AGE_S = 15.0
 
@@ -127,20 +128,20 @@ def silence() -> AlertRow | None:
 
 def open_alerts() -> list[AlertRow]:
     """All open alerts, gravest and oldest first, after the alert of a silent monitor."""
-    rows = alert_shapes(Alert.objects.filter(ended_at__isnull=True).order_by("severity", "since", "pk"))
+    rows = alert_shapes(visible(Alert.objects.filter(ended_at__isnull=True)).order_by("severity", "since", "pk"))
     silent = silence()
     return [silent, *rows] if silent is not None else rows
 
 
 def gravest() -> AlertRow | None:
     """The first open alert, in the order of the list."""
-    found = Alert.objects.filter(ended_at__isnull=True).order_by(GRAVITY, "pk").first()
+    found = visible(Alert.objects.filter(ended_at__isnull=True)).order_by(GRAVITY, "pk").first()
     return None if found is None else alert_shapes([found])[0]
 
 
 def counts() -> tuple[int, int, int]:
     """(open, open at risk, number of the newest timeline entry): a page compares them to see that an alert changed."""
-    found = Alert.objects.filter(ended_at__isnull=True).aggregate(
+    found = visible(Alert.objects.filter(ended_at__isnull=True)).aggregate(
         all=Count("pk"), grave=Count("pk", filter=Q(severity=Severity.AT_RISK))
     )
     newest = AlertEntry.objects.order_by("-pk").values_list("pk", flat=True).first()
@@ -151,7 +152,7 @@ def alert_row(alert_id: int) -> AlertRow | None:
     """An alert, open or ended. Number 0 is the alert of a silent monitor."""
     if alert_id == SILENCE_ID:
         return silence()
-    return next(iter(alert_shapes(Alert.objects.filter(pk=alert_id))), None)
+    return next(iter(alert_shapes(visible(Alert.objects.filter(pk=alert_id)))), None)
 
 
 def alert_shapes(found: Iterable[Alert]) -> list[AlertRow]:
@@ -164,7 +165,7 @@ def alert_shapes(found: Iterable[Alert]) -> list[AlertRow]:
             a.kind,
             a.subject,
             a.severity,
-            a.text,
+            shown_text(a),
             a.do,
             a.since,
             a.ended_at,
@@ -175,6 +176,11 @@ def alert_shapes(found: Iterable[Alert]) -> list[AlertRow]:
         )
         for a in alerts
     ]
+
+
+def shown_text(a: Alert) -> str:
+    """The short text of the kind for a user who sees only some resources: the whole one may name other topics."""
+    return brief(a.kind, a.subject, "") if limited() else a.text
 
 
 def active_silences() -> QuerySet[AlertSilence]:

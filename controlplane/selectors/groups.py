@@ -11,6 +11,7 @@ from django_filters import rest_framework as filters
 from controlplane.models import ConsumerGroup, GroupPartition
 from controlplane.selectors.common import RowFilter, age_s
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +110,13 @@ def group_page(
 
 
 def group_detail(group_id: str) -> GroupDetail | None:
-    group = ConsumerGroup.objects.filter(pk=group_id).first()
+    group = visible(ConsumerGroup.objects.filter(pk=group_id)).first()
     if group is None:
         return None
-    parts = GroupPartition.objects.filter(group=group).order_by("topic", "index")
+    parts = visible(GroupPartition.objects.filter(group=group)).order_by("topic", "index")
     return GroupDetail(
         row=_row(group),
-        members=list(group.members),
+        members=_members(group),
         partitions=[
             GroupPartitionRow(
                 topic=p.topic,
@@ -140,7 +141,15 @@ def group_detail(group_id: str) -> GroupDetail | None:
     )
 
 
+def _members(group: ConsumerGroup) -> list[dict[str, Any]]:
+    """The members, with their partitions of visible topics."""
+    if not limited():
+        return list(group.members)
+    return [{**m, "partitions": [p for p in m.get("partitions", ()) if sees(TOPIC, p[0])]} for m in group.members]
+
+
 def _row(g: ConsumerGroup) -> GroupRow:
+    partition = g.retention_partition
     return GroupRow(
         group_id=g.group_id,
         state=g.state,
@@ -155,7 +164,7 @@ def _row(g: ConsumerGroup) -> GroupRow:
         consumed_per_s=g.consumed_per_s,
         produced_per_s=g.produced_per_s,
         lost_records=g.lost_records,
-        retention_partition=g.retention_partition,
+        retention_partition=partition if sees(TOPIC, partition.rpartition("-")[0]) else "",
         retention_in_s=g.retention_in_s,
         retention_limit=g.retention_limit,
         retention_at_most=g.retention_at_most,

@@ -21,7 +21,9 @@ from controlplane.clients import lake
 from controlplane.domain import history as domain
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import RANGE_S_MAX, ROWS_KEPT_S, Step
+from controlplane.domain.visibility import subject_visible
 from controlplane.models import HistoryChunk, HistoryFrame, HistorySeries
+from controlplane.selectors.visibility import current
 from weir_common import history_codes
 from weir_common.history_codes import BLOCK_SERIES, CHUNK_VALUES, MINUTE_S, STEP_S
 from weir_common.lake_history import HistoryAnswer
@@ -120,8 +122,9 @@ def checked_range(since: datetime | None, until: datetime | None) -> tuple[datet
 
 
 def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[SeriesKey, Line]:
-    """The points of some series. All have the same step."""
-    ids = _ids(keys)
+    """The points of some series. All have the same step. Series of subjects that the user may not see have none."""
+    seen = [key for key in keys if subject_visible(current(), key[0])]
+    ids = _ids(seen)
     begin, end = since.timestamp(), until.timestamp()
     now = timezone.now().timestamp()
     is_old = begin < now - ROWS_KEPT_S - MINUTE_S
@@ -138,7 +141,7 @@ def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[S
         value = history_codes.value_of(code)
         if value is not None:
             values[series_id].append((at, value))
-    older, part, detail = _from_lake(keys, first, min(kept, math.ceil(end)), step_s)
+    older, part, detail = _from_lake(seen, first, min(kept, math.ceil(end)), step_s)
     unfinished = now - UNFINISHED_S
     found = {}
     for key in keys:

@@ -13,7 +13,9 @@ from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
 from controlplane.models import Alert, Change, ClusterEvent
+from controlplane.selectors.alerts import shown_text
 from controlplane.selectors.changes import WITHOUT_EFFECT
+from controlplane.selectors.visibility import visible
 
 M = TypeVar("M", bound=Model)
 
@@ -82,9 +84,9 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
         kind, name = HistorySubject.TOPIC, name.rpartition(":")[0]
     if kind == HistorySubject.BROKER_API:
         kind, name = HistorySubject.BROKER, name.partition(":")[0]
-    changes = Change.objects.filter(at__range=within).exclude(object_kind__in=WITHOUT_EFFECT)
-    alerts = Alert.objects.filter(since__range=within)
-    events = ClusterEvent.objects.filter(at__range=within, kind__in=list(EVENTS))
+    changes = visible(Change.objects.filter(at__range=within).exclude(object_kind__in=WITHOUT_EFFECT))
+    alerts = visible(Alert.objects.filter(since__range=within))
+    events = visible(ClusterEvent.objects.filter(at__range=within, kind__in=list(EVENTS)))
     if kind != HistorySubject.CLUSTER:
         changes = changes.filter(object_kind=kind, object_name=name)
         alerts = alerts.filter(subject=name, kind__in=ALERTS.get(HistorySubject(kind), ()))
@@ -93,7 +95,7 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
     found = [
         MarkRow(c.at, MarkKind.CHANGE, f"{c.verb} {c.object_name}, {c.actor}", str(c.pk)) for c in _newest(changes)
     ]
-    found += [MarkRow(a.since, MarkKind.ALERT, a.text, str(a.pk)) for a in _newest(alerts)]
+    found += [MarkRow(a.since, MarkKind.ALERT, shown_text(a), str(a.pk)) for a in _newest(alerts)]
     found += [
         MarkRow(e.at, EVENTS[k], e.text, e.subject if EVENTS[k] is MarkKind.BROKER else "")
         for e in _newest(events)

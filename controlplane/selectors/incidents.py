@@ -27,6 +27,7 @@ from controlplane.models import (
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.next_steps import NextStep, next_steps
+from controlplane.selectors.visibility import limited, visible
 
 Spot = tuple[str, int]
 """Topic and index of a partition."""
@@ -127,14 +128,16 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
             effects, severity = own.effects, own.severity
         else:
             caused_by = own.cause
-    timeline = [EntryRow(e.at, e.kind, e.actor, e.text) for e in AlertEntry.objects.filter(alert_id=row.id)]
+    entries = AlertEntry.objects.filter(alert_id=row.id)
+    # The texts of the monitor may name other topics than those of the user.
+    timeline = [EntryRow(e.at, e.kind, e.actor, e.text if e.actor or not limited() else "") for e in entries]
     return IncidentDetail(row, severity, caused_by, effects, next_steps(row), before(row.since), timeline)
 
 
 def before(since: datetime) -> list[ContextRow]:
     """What operators, moves and the cluster itself changed in the 15 minutes before, newest first."""
     window = (since - BEFORE, since + AFTER)
-    changes = Change.objects.filter(at__range=window).exclude(object_kind__in=(*WITHOUT_EFFECT, "alert"))
+    changes = visible(Change.objects.filter(at__range=window).exclude(object_kind__in=(*WITHOUT_EFFECT, "alert")))
     rows = [
         ContextRow(
             c.at,
@@ -148,9 +151,9 @@ def before(since: datetime) -> list[ContextRow]:
         )
         for c in changes.order_by("-pk")[:CONTEXT_MAX]
     ]
-    for event in ClusterEvent.objects.filter(at__range=window)[:CONTEXT_MAX]:
+    for event in visible(ClusterEvent.objects.filter(at__range=window))[:CONTEXT_MAX]:
         rows.append(ContextRow(event.at, ContextSource.CLUSTER, event.text, "", "", "", "", None))
-    for t in MoveTransition.objects.filter(at__range=window).order_by("-pk")[:CONTEXT_MAX]:
+    for t in visible(MoveTransition.objects.filter(at__range=window)).order_by("-pk")[:CONTEXT_MAX]:
         text = f"{t.state_from} → {t.state_to}".replace("_", " ") + (f": {t.comment}" if t.comment else "")
         rows.append(ContextRow(t.at, ContextSource.MOVE, text, t.actor, "move", str(t.move_id), "", None))
     return sorted(rows, key=lambda r: r.at, reverse=True)

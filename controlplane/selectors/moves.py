@@ -29,6 +29,7 @@ from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in_states
 from controlplane.selectors.move_totals import TotalsKind, percent, sums_of, sums_of_kinds
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ def move_page(rows: QuerySet[Move], *, sort: str, page: PageStart, per_page: int
 
 def move_rows(ids: list[int]) -> list[MoveRow]:
     """These moves with their totals, in the given order."""
-    moves = Move.objects.defer(*NOT_IN_A_ROW).in_bulk(ids)
+    moves = visible(Move.objects.defer(*NOT_IN_A_ROW)).in_bulk(ids)
     return _rows([moves[i] for i in ids if i in moves])
 
 
@@ -219,7 +220,7 @@ def move_row(move_id: int, kinds: Sequence[TotalsKind] | None = None) -> MoveRow
     """`kinds`: those of its partitions, if the caller has already read them."""
     if kinds is None:
         return next(iter(move_rows([move_id])), None)
-    move = Move.objects.defer(*NOT_IN_A_ROW).filter(pk=move_id).first()
+    move = visible(Move.objects.defer(*NOT_IN_A_ROW).filter(pk=move_id)).first()
     return None if move is None else _row(move, sums_of_kinds(kinds))
 
 

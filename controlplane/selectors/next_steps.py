@@ -23,6 +23,7 @@ from controlplane.models import (
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.topics import drift_list
+from controlplane.selectors.visibility import visible
 
 
 class StepKind(StrEnum):
@@ -150,7 +151,7 @@ def _group(a: AlertRow) -> list[NextStep]:
     if not a.subject:
         return []
     group = [NextStep(StepKind.OPEN_GROUP, f"Open group {a.subject}", [a.subject])]
-    rows = GroupPartition.objects.filter(group_id=a.subject)
+    rows = visible(GroupPartition.objects.filter(group_id=a.subject))
     if a.kind in (AlertKind.GROUP_RETENTION, AlertKind.GROUP_DATA_LOST):
         worst = rows.order_by(F("retention_in_s").asc(nulls_last=True), F("lag_ms").desc(nulls_last=True)).first()
         if worst is None:

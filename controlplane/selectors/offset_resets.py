@@ -17,6 +17,7 @@ from controlplane.models import OffsetReset
 from controlplane.models.offset_reset import ResetState
 from controlplane.selectors.common import TimeFilter
 from controlplane.selectors.paging import Page, PageStart, numbered, paged
+from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +108,15 @@ def reset_page(
 
 
 def reset_row(reset_id: int) -> OffsetResetRow | None:
-    row = OffsetReset.objects.defer("rows").filter(pk=reset_id).first()
+    row = visible(OffsetReset.objects.defer("rows").filter(pk=reset_id)).first()
     return None if row is None else _row(row)
 
 
 def reset_detail(reset_id: int) -> OffsetResetDetail | None:
-    row = OffsetReset.objects.filter(pk=reset_id).first()
+    row = visible(OffsetReset.objects.filter(pk=reset_id)).first()
     if row is None:
         return None
-    return OffsetResetDetail(_row(row), [_partition(p, row.errors) for p in row.rows])
+    return OffsetResetDetail(_row(row), [_partition(p, row.errors) for p in row.rows if sees(TOPIC, p.topic)])
 
 
 def partitions_page(detail: OffsetResetDetail, *, page: PageStart = 1, per_page: int = 50) -> Page[ResetPartitionRow]:
@@ -131,6 +132,7 @@ def _row(r: OffsetReset) -> OffsetResetRow:
     undo_until = r.finished_at + timedelta(days=UNDO_DAYS) if sent and r.finished_at else None
     now = timezone.now()
     can = []
+    short = limited()  # the definition and the note may name other topics than those of the user
     if applies_until is not None and now < applies_until and r.totals.changes:
         can.append("apply")
     if r.state in (ResetState.PREVIEWED, ResetState.WAITING):
@@ -143,10 +145,10 @@ def _row(r: OffsetReset) -> OffsetResetRow:
         id=r.pk,
         group_id=r.group_id,
         target=r.spec.target.value,
-        spec=r.spec.to_json(),
+        spec={"target": r.spec.target.value} if short else r.spec.to_json(),
         state=r.state,
         cause=r.cause,
-        note=r.note,
+        note="" if short else r.note,
         **asdict(r.totals),
         requests=r.requests,
         undo_of=r.undo_of_id,
@@ -157,7 +159,7 @@ def _row(r: OffsetReset) -> OffsetResetRow:
         wait_until=r.wait_until,
         finished_at=r.finished_at,
         undo_until=undo_until,
-        differences=list(r.differences),
+        differences=[d for d in r.differences if sees(TOPIC, d.topic)],
         can=can,
     )
 

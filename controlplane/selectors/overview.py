@@ -1,4 +1,4 @@
-"""The overview of the cluster. Invariants: it costs a few indexed sums. The health state always has a reason."""
+"""The overview of the cluster. Invariants: it costs a few indexed sums, over what the user may see. The health state always has a reason."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import AlertRow, gravest
 from controlplane.selectors.alerts import counts as alert_counts
 from controlplane.selectors.common import age_s, cluster_row
+from controlplane.selectors.topics import drift_count
+from controlplane.selectors.visibility import limited, visible
 
 STALE_AGE_S = 15.0
 LOST_AGE_S = 60.0
@@ -99,7 +101,7 @@ def overview() -> Overview:
         sized=Count("pk", filter=Q(alive=True) & ~Q(answered=False)),  # before an aggregate takes the name `alive`
         alive=Count("pk", filter=Q(alive=True)),
     )
-    topics = ObservedTopic.objects.aggregate(
+    topics = visible(ObservedTopic.objects.all()).aggregate(
         topics=Count("pk"),
         partitions=Sum("partition_count"),
         under_replicated=Sum("under_replicated"),
@@ -115,7 +117,7 @@ def overview() -> Overview:
         bytes_out_per_s=Sum("bytes_out_per_s"),
         replication_bytes_in_per_s=Sum("replication_bytes_in_per_s"),
     )
-    groups = ConsumerGroup.objects.aggregate(
+    groups = visible(ConsumerGroup.objects.all()).aggregate(
         total=Count("pk"),
         records=Sum("lag_records"),
         ms=Max("lag_ms_max"),
@@ -123,6 +125,7 @@ def overview() -> Overview:
     )
     age = age_s(cluster.observed_at)
     alerts, grave, newest = alert_counts()
+    drift = drift_count() if limited() else cluster.drift
     counts = {
         k: topics[k] or 0 for k in ("under_replicated", "under_min_isr", "offline", "reassigning", "not_preferred")
     }
@@ -144,7 +147,7 @@ def overview() -> Overview:
             brokers["alive"],
             brokers["total"],
             counts,
-            cluster.drift or 0,
+            drift or 0,
             cluster.zookeeper_connected,
             gravest() if alerts else None,
         ),
@@ -164,11 +167,11 @@ def overview() -> Overview:
         lag_records=groups["records"],
         lag_ms_max=groups["ms"],
         lag_at_least=bool(groups["bounds"]),
-        moves_working=Move.objects.filter(state__in=WORKING_STATES).count(),
-        recoveries_working=ReplicaRecovery.objects.filter(state__in=["asked", "reset", "copying"]).count(),
-        archives_working=ArchiveJob.objects.filter(state__in=["asked", "running", "stopping"]).count(),
-        changes_pending=Change.objects.filter(outcome=Outcome.PENDING).count(),
-        drift=cluster.drift,
+        moves_working=visible(Move.objects.filter(state__in=WORKING_STATES)).count(),
+        recoveries_working=visible(ReplicaRecovery.objects.filter(state__in=["asked", "reset", "copying"])).count(),
+        archives_working=visible(ArchiveJob.objects.filter(state__in=["asked", "running", "stopping"])).count(),
+        changes_pending=visible(Change.objects.filter(outcome=Outcome.PENDING)).count(),
+        drift=drift,
         alerts=alerts,
         alerts_at_risk=grave,
         alert_newest=newest,

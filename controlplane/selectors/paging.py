@@ -1,7 +1,7 @@
 """Pages of a list: where a page begins, its rows, and where the next one begins.
 
 Invariants: a page contains the total number of rows, so no limit hides rows silently. The order of a list ends with a unique value, so a page that
-begins after a row does not depend on rows that were added or removed before it.
+begins after a row does not depend on rows that were added or removed before it. A page of rows has only those that the user may see.
 Does not contain: the text of a cursor (`controlplane.api.pagination`), filters (`common`).
 """
 
@@ -13,6 +13,8 @@ from typing import Any, Generic, NotRequired, TypedDict, TypeVar
 
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.expressions import OrderBy
+
+from controlplane.selectors.visibility import visible
 
 PER_PAGE_MAX = 500
 """Rows of one page; for more there is an export."""
@@ -178,6 +180,7 @@ def paged(
     """One page of `rows` in the order of `sort` (a key of `columns`; an unknown one falls back to the first), then of `tie` and the primary key. Unknown
     values sort last. `whole`: `rows` without their conditions. It lets the database read a page's rows by key where the conditions would cause a
     scan of all matching rows."""
+    rows = visible(rows)
     name = sort.lstrip("-")
     if name not in columns:
         sort = name = next(iter(columns))

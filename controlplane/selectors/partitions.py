@@ -15,6 +15,7 @@ from controlplane.selectors import out_of_sync
 from controlplane.selectors.common import NumberFilter, RowFilter, StateFilter, age_s
 from controlplane.selectors.paging import Page, PageStart, paged, within
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
+from controlplane.selectors.visibility import visible
 
 LOOKED_AT_MAX = 1_000
 """Partitions read from the first topics in trouble. A database cannot compare the length of an ISR, which is not a column of its own."""
@@ -123,7 +124,7 @@ def in_trouble(most: int) -> Page[PartitionRow]:
     """The first `most` partitions in trouble and their total number. Order: without a leader, below min.insync.replicas, under-replicated; within
     each the users' topics before internal ones. Only the first topics with such partitions are searched: with a broker down, half of all partitions
     would be sorted for a few rows."""
-    total = Partition.objects.filter(in_trouble=True).count()
+    total = visible(Partition.objects.filter(in_trouble=True)).count()
     found: dict[int, Partition] = {}
     defaults = cluster_defaults()
     for topics, states in (
@@ -134,7 +135,9 @@ def in_trouble(most: int) -> Page[PartitionRow]:
         if len(found) >= most:
             break
         ids = list(
-            ObservedTopic.objects.filter(topics).order_by("internal", "name").values_list("pk", flat=True)[:most]
+            visible(ObservedTopic.objects.filter(topics))
+            .order_by("internal", "name")
+            .values_list("pk", flat=True)[:most]
         )
         rows = Partition.objects.filter(in_trouble=True, topic_id__in=ids).select_related("topic")
         for p in rows.order_by("topic__internal", "topic__name", "index")[:LOOKED_AT_MAX]:
@@ -147,7 +150,7 @@ def in_trouble(most: int) -> Page[PartitionRow]:
 
 def partition_row(topic: str, index: int) -> PartitionRow | None:
     row = (
-        Partition.objects.filter(topic__name=topic, index=index)
+        visible(Partition.objects.filter(topic__name=topic, index=index))
         .select_related("topic")
         .prefetch_related("replica_rows")
         .first()

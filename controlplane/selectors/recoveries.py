@@ -12,6 +12,7 @@ from controlplane.models import ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.job import RecoveryState
 from controlplane.selectors.common import NumberFilter, StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def recovery_page(
 
 
 def recovery_row(recovery_id: int) -> RecoveryRow | None:
-    row = ReplicaRecovery.objects.filter(pk=recovery_id).first()
+    row = visible(ReplicaRecovery.objects.filter(pk=recovery_id)).first()
     return None if row is None else recovery_shape(row)
 
 
@@ -149,7 +150,7 @@ def damage_report_page(
 
 
 def damage_reports_open() -> int:
-    return ReplicaDamageReport.objects.filter(ended_at__isnull=True).count()
+    return visible(ReplicaDamageReport.objects.filter(ended_at__isnull=True)).count()
 
 
 def _damage_report_row(r: ReplicaDamageReport) -> DamageReportRow:

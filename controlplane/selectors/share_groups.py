@@ -22,6 +22,7 @@ from controlplane.domain.access import AccessRecordKind
 from controlplane.models import AccessEntry, Partition
 from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
+from controlplane.selectors.visibility import GROUP, TOPIC, sees
 
 COLUMNS = ("group_id", "state", "coordinator")
 T = TypeVar("T")
@@ -101,7 +102,8 @@ def share_group_list(
     """Share groups whose name contains `query`. Sort columns: COLUMNS."""
     brokers = living_brokers()
     answers = _ask(brokers, client.list_share_groups)
-    listed = [g for a in answers for g in a.value or [] if query.lower() in g.group_id.lower()]
+    known = [g for a in answers for g in a.value or [] if sees(GROUP, g.group_id)]
+    listed = [g for g in known if query.lower() in g.group_id.lower()]
     column = sort.lstrip("-")
     if column not in COLUMNS:
         sort = column = COLUMNS[0]
@@ -130,7 +132,7 @@ def share_group(group_id: str) -> ShareGroupDetail:
     silent, offline = _silent(answers), _offline_partitions()
     # While the coordinator moves, two brokers may answer. The higher epoch is the newer state.
     found = max(((a.value[0], a.broker_id) for a in answers if a.value), key=lambda pair: pair[0].epoch, default=None)
-    if found is None:
+    if found is None or not sees(GROUP, group_id):
         return ShareGroupDetail(group_id, None, None, "", [], [], len(answers), silent, offline)
     group, coordinator = found
     return ShareGroupDetail(
@@ -140,7 +142,11 @@ def share_group(group_id: str) -> ShareGroupDetail:
         assignor=group.assignor,
         members=[
             ShareMemberRow(
-                x.member_id, x.client_id, x.host, list(x.topics), [f"{t}-{i}" for t, i in sorted(x.partitions)]
+                x.member_id,
+                x.client_id,
+                x.host,
+                [t for t in x.topics if sees(TOPIC, t)],
+                [f"{t}-{i}" for t, i in sorted(x.partitions) if sees(TOPIC, t)],
             )
             for x in group.members
         ],
@@ -154,7 +160,8 @@ def share_group(group_id: str) -> ShareGroupDetail:
 
 def _dead_letter_topic(group_id: str) -> str:
     row = AccessEntry.objects.filter(kind=AccessRecordKind.GROUP, key=group_id).first()
-    return str((row.value or {}).get(DEAD_LETTER_TOPIC, "")) if row is not None else ""
+    topic = str((row.value or {}).get(DEAD_LETTER_TOPIC, "")) if row is not None else ""
+    return topic if sees(TOPIC, topic) else ""
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------------
@@ -190,11 +197,12 @@ def _described(
 def _row(group_id: str, state: str, coordinator: int, group: DescribedShareGroup | None) -> ShareGroupRow:
     if group is None:
         return ShareGroupRow(group_id, state, None, [], None, 0, coordinator)
+    topics = {x.topic for x in group.offsets} | {t for x in group.members for t in x.topics}
     return ShareGroupRow(
         group_id=group_id,
         state=group.state,
         member_count=len(group.members),
-        topics=sorted({x.topic for x in group.offsets} | {t for x in group.members for t in x.topics}),
+        topics=sorted(t for t in topics if sees(TOPIC, t)),
         lag_records=group.lag_records,
         partitions_unknown=group.partitions_unknown,
         coordinator=coordinator,
@@ -210,4 +218,5 @@ def _partitions(group: DescribedShareGroup) -> list[SharePartitionRow]:
             x.topic, x.index, x.start, ends.get((x.topic, x.index)), x.lag, members[x.topic, x.index], x.error
         )
         for x in sorted(group.offsets, key=lambda x: (x.topic, x.index))
+        if sees(TOPIC, x.topic)
     ]

@@ -16,6 +16,7 @@ from controlplane.domain.config_overlay import effective
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import GROUP, named, visible
 
 CONFIG_DOCS = tuple(d.doc for d in TOPIC_CONFIGS.values())
 """Descriptions of the topic configs."""
@@ -157,15 +158,16 @@ def topic_page(
 
 def topic_names(limit: int) -> list[str]:
     """The first names, without internal topics."""
-    return list(ObservedTopic.objects.filter(internal=False).order_by("name").values_list("name", flat=True)[:limit])
+    rows = visible(ObservedTopic.objects.filter(internal=False))
+    return list(rows.order_by("name").values_list("name", flat=True)[:limit])
 
 
 def topic_row(name: str) -> TopicRow | None:
     """One topic by name, also one that is not applied yet; None for an unknown name."""
-    seen = ObservedTopic.objects.filter(name=name).first()
+    seen = visible(ObservedTopic.objects.filter(name=name)).first()
     if seen is not None:
         return _topic_rows([seen])[0]
-    wanted = Topic.objects.filter(name=name, deleted_at__isnull=True).first()
+    wanted = visible(Topic.objects.filter(name=name, deleted_at__isnull=True)).first()
     return None if wanted is None else _wanted_row(wanted)
 
 
@@ -178,7 +180,10 @@ def topic_detail(name: str) -> TopicDetail | None:
     wanted = Topic.objects.filter(id=row.id).first()
     seen = ObservedTopic.objects.filter(id=row.id).first()
     groups = (
-        GroupPartition.objects.filter(topic=name).values_list("group_id", flat=True).distinct().order_by("group_id")
+        GroupPartition.objects.filter(named(GROUP, "group_id"), topic=name)
+        .values_list("group_id", flat=True)
+        .distinct()
+        .order_by("group_id")
     )
     return TopicDetail(
         row=row,
@@ -230,10 +235,12 @@ def _drifted() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
     living = rows.filter(deleted_at__isnull=True)
     older = Subquery(living.values("generation")[:1])
     return (
-        ObservedTopic.objects.filter(~Exists(rows)),
-        ObservedTopic.objects.annotate(row_generation=older).filter(row_generation__lt=F("generation")),
-        Topic.objects.filter(deleted_at__isnull=True, applied_generation__gt=0).filter(
-            ~Exists(ObservedTopic.objects.filter(id=OuterRef("id")))
+        visible(ObservedTopic.objects.filter(~Exists(rows))),
+        visible(ObservedTopic.objects.annotate(row_generation=older).filter(row_generation__lt=F("generation"))),
+        visible(
+            Topic.objects.filter(deleted_at__isnull=True, applied_generation__gt=0).filter(
+                ~Exists(ObservedTopic.objects.filter(id=OuterRef("id")))
+            )
         ),
     )
 
@@ -284,7 +291,7 @@ def waiting_count(query: str = "") -> int:
 
 def _wanted_only(query: str) -> QuerySet[Topic]:
     rows = Topic.objects.filter(deleted_at__isnull=True, applied_generation__lt=F("generation"), name__icontains=query)
-    return rows.exclude(id__in=ObservedTopic.objects.values("id"))
+    return visible(rows.exclude(id__in=ObservedTopic.objects.values("id")))
 
 
 def _waiting(query: str) -> list[TopicRow]:

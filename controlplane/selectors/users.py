@@ -17,6 +17,7 @@ from controlplane.models import AccessEntry, Acl
 from controlplane.selectors.acls import AclRow, acl_shape
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, keys_of
+from controlplane.selectors.visibility import USER, named, sees
 
 ACLS_SHOWN_MAX = 200
 """ACLs on the page of one user. The list of ACLs has all."""
@@ -77,18 +78,22 @@ def credentials_by_user() -> QuerySet[Any]:
 
 def user_page(users: QuerySet[Any], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[UserRow]:
     """A page of the users that have one of these credentials."""
-    named = users.values("user").annotate(changed=Max("changed_at"), first_mechanism=Min("mechanism"))
+    grouped = (
+        users.filter(named(USER, "user"))
+        .values("user")
+        .annotate(changed=Max("changed_at"), first_mechanism=Min("mechanism"))
+    )
     column = sort.lstrip("-")
     if column not in USER_COLUMNS:
         sort = column = "name"
     order = {USER_COLUMNS[column]: sort.startswith("-"), **({} if column == "name" else {"user": False})}
-    keys, total, window = keys_of(named, list(order.items()), page=page, per_page=per_page)
+    keys, total, window = keys_of(grouped, list(order.items()), page=page, per_page=per_page)
     return Page(_rows(key[-1] for key in keys), total, window, sort, query)
 
 
 def user_detail(name: str) -> UserDetail | None:
     rows = _rows([name])
-    if not rows:
+    if not rows or not sees(USER, name):
         return None
     acls = Acl.objects.filter(principal=principal_of(name))
     return UserDetail(rows[0], [acl_shape(a) for a in acls[:ACLS_SHOWN_MAX]], acls.count())

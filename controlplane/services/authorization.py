@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, PermissionsMixin
 
 from controlplane.domain import scope as scopes
 from controlplane.domain.access import AclPattern
-from controlplane.domain.roles import ROLE_FOR, Access, AccessRole, Grant, RoleResource, missing
+from controlplane.domain.roles import CLUSTER_NAME, ROLE_FOR, WILDCARD, Access, AccessRole, Grant, RoleResource, missing
 from controlplane.domain.scope import PartitionsScope, ReplicationFactorScope, ScopeError, TopicScope
 from controlplane.domain.token_scopes import TokenScope
+from controlplane.domain.visibility import EVERYTHING, Visibility
 from controlplane.models import MovePartition, OffsetReset, RoleBinding
 from controlplane.selectors.role_bindings import RoleBindingRow, binding_shape, bindings_of
 from controlplane.services.common import Rejected
@@ -28,6 +30,8 @@ from controlplane.services.common import Rejected
 User = AbstractBaseUser | AnonymousUser
 TOKEN_SCOPE = "token_scope"
 """Attribute of a user whom an API token authenticated."""
+VIEWS_EVERYTHING = "views_everything"
+"""Attribute of such a user: whether the owner of the token is an operator or an administrator. A token of the scope `read` takes these flags away."""
 PERMISSION_FOR = {
     Access.READ_RECORDS: "controlplane.read_records",
     Access.PRODUCE_RECORDS: "controlplane.produce_records",
@@ -35,6 +39,11 @@ PERMISSION_FOR = {
 NAMES_SHOWN_MAX = 20
 """Names in one refusal. A move may have thousands of topics."""
 NEEDS_OPERATOR = "Only operators may change the cluster; ask one for the role."
+NEEDS_CLUSTER_VIEWER = (
+    "This shows the whole cluster, and you see only the resources of your role bindings (WEIR_VIEW_BY_ROLE). It needs the role viewer on the cluster. "
+    "An administrator (superuser) gives it: Role bindings, or POST /api/v1/role-bindings."
+)
+HIDDEN_OBJECT = "There is no object of this number, or it is about topics or a group for which you have no role."
 HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api/v1/role-bindings."
 
 
@@ -61,19 +70,21 @@ class AccessRule:
 
 
 class AccessReason(StrEnum):
-    """Why a user has an access. `CLUSTER_OPERATOR`: the flag `is_staff`. `PERMISSION`: read_records or produce_records, for all topics."""
+    """Why a user has an access. `CLUSTER_OPERATOR`: the flag `is_staff`. `PERMISSION`: read_records or produce_records, for all topics. `EVERY_USER`: to
+    view a resource while WEIR_VIEW_BY_ROLE is off."""
 
     SUPERUSER = "superuser"
     CLUSTER_OPERATOR = "cluster_operator"
     PERMISSION = "permission"
+    EVERY_USER = "every_user"
     ROLE_BINDING = "role_binding"
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class AccessCheck:
-    """What a user may do with one resource. `reason`: superuser, cluster_operator, permission, role_binding, or none: the user may not. `bindings`: those
-    that permit it."""
+    """What a user may do with one resource. `reason`: superuser, cluster_operator, permission, every_user, role_binding, or none: the user may not.
+    `bindings`: those that permit it."""
 
     user: str
     access: str
@@ -90,7 +101,7 @@ def grants_of(user: User) -> list[Grant]:
         return []
     grants = [_grant(row) for row in bindings_of(user.pk)]
     scope: TokenScope = getattr(user, TOKEN_SCOPE, TokenScope.ADMIN)
-    return grants if scope.permits(TokenScope.OPERATE) else [_read_only(g) for g in grants if _reads(g)]
+    return grants if scope.permits(TokenScope.OPERATE) else [_read_only(g) for g in grants]
 
 
 def _grant(row: RoleBinding) -> Grant:
@@ -102,7 +113,46 @@ def _reads(grant: Grant) -> bool:
 
 
 def _read_only(grant: Grant) -> Grant:
-    return Grant(AccessRole.READER, grant.resource_type, grant.pattern_type, grant.resource_name)
+    role = AccessRole.READER if _reads(grant) else AccessRole.VIEWER
+    return Grant(role, grant.resource_type, grant.pattern_type, grant.resource_name)
+
+
+def visibility_of(user: User) -> Visibility:
+    """What the user sees in lists and on pages."""
+    if not settings.WEIR.view_by_role or _views_everything(user):
+        return EVERYTHING
+    grants = grants_of(user)
+    if any(g.permits(Access.VIEW, RoleResource.CLUSTER, CLUSTER_NAME) for g in grants):
+        return EVERYTHING
+    if isinstance(user, PermissionsMixin) and user.has_perm(PERMISSION_FOR[Access.READ_RECORDS]):
+        grants.append(Grant(AccessRole.READER, RoleResource.TOPIC, AclPattern.LITERAL, WILDCARD))
+    return Visibility(tuple(grants))
+
+
+def visibility_of_stored(user_id: int) -> Visibility:
+    """The same of the user as stored now, for a connection that outlives changes of the account. Nothing for a user who was deleted or deactivated."""
+    user = get_user_model().objects.filter(pk=user_id, is_active=True).first()
+    return Visibility(()) if user is None else visibility_of(user)
+
+
+def _views_everything(user: User) -> bool:
+    flags = ("is_staff", "is_superuser", VIEWS_EVERYTHING)
+    return user.is_active and any(getattr(user, flag, False) for flag in flags)
+
+
+def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], Given]) -> str:
+    """Why a user who sees `seen` may not open this; "" = allowed. `rule` None: it shows the whole cluster. Without names it shows a list, whose rows are
+    filtered. The refusal does not say whether a resource exists."""
+    if not seen.limited:
+        return ""
+    if rule is None:
+        return NEEDS_CLUSTER_VIEWER
+    hidden = sorted({n for n in rule.names(given()) if not seen.sees(rule.resource, n)})
+    if not hidden:
+        return ""
+    if rule.names in (topics_of_move, group_of_reset):
+        return HIDDEN_OBJECT
+    return f"You need the role {ROLE_FOR[Access.VIEW]} on {_named(rule.resource, hidden)}. {HOW_TO_GET}"
 
 
 def permits(user: User, access: Access, resource: RoleResource, name: str) -> bool:
@@ -141,10 +191,13 @@ def refusal_of(user: User, access: Access, resource: RoleResource, names: Collec
     lacking = sorted(set(missing(grants_of(user), access, resource, names)))
     if not lacking:
         return ""
-    shown = ", ".join(lacking[:NAMES_SHOWN_MAX])
-    more = f" and {len(lacking) - NAMES_SHOWN_MAX} more" if len(lacking) > NAMES_SHOWN_MAX else ""
-    kind = resource.value if len(lacking) == 1 else f"{resource.value}s"
-    return f"You need the role {ROLE_FOR[access]} on {kind} {shown}{more}. Nothing was changed. {HOW_TO_GET}"
+    return f"You need the role {ROLE_FOR[access]} on {_named(resource, lacking)}. Nothing was changed. {HOW_TO_GET}"
+
+
+def _named(resource: RoleResource, names: list[str]) -> str:
+    shown = ", ".join(names[:NAMES_SHOWN_MAX])
+    more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
+    return f"{resource.value if len(names) == 1 else f'{resource.value}s'} {shown}{more}"
 
 
 def check_access(*, user: str, access: str, resource_type: str, resource_name: str) -> AccessCheck:
@@ -155,9 +208,14 @@ def check_access(*, user: str, access: str, resource_type: str, resource_name: s
     wanted, resource = Access(access), RoleResource(resource_type)
     rows = bindings_of(person.pk) if person.is_active else []
     permitting = [r for r in rows if _grant(r).permits(wanted, resource, resource_name)]
-    reason = (
-        _reason(person, wanted) if resource is RoleResource.TOPIC or wanted is Access.OPERATE else AccessReason.NONE
-    )
+    of_all = (Access.OPERATE, Access.VIEW)
+    reason = _reason(person, wanted) if resource is RoleResource.TOPIC or wanted in of_all else AccessReason.NONE
+    if wanted is Access.VIEW and reason is AccessReason.NONE and person.is_active:
+        permitting = permitting or [r for r in rows if _grant(r).permits(wanted, RoleResource.CLUSTER, CLUSTER_NAME)]
+        if not settings.WEIR.view_by_role:
+            reason = AccessReason.EVERY_USER
+        elif not permitting and visibility_of(person).sees(resource, resource_name):
+            reason = AccessReason.PERMISSION
     if reason is AccessReason.NONE and permitting:
         reason = AccessReason.ROLE_BINDING
     shown = [binding_shape(r) for r in permitting]
@@ -170,7 +228,7 @@ def _reason(person: AbstractUser, access: Access) -> AccessReason:
         return AccessReason.NONE
     if person.is_superuser:
         return AccessReason.SUPERUSER
-    if access is Access.OPERATE:
+    if access in (Access.OPERATE, Access.VIEW):
         return AccessReason.CLUSTER_OPERATOR
     return AccessReason.PERMISSION if person.has_perm(PERMISSION_FOR[access]) else AccessReason.NONE
 
@@ -194,6 +252,11 @@ def field_name(field: str) -> Names:
 def query_name(parameter: str) -> Names:
     """The resource that the query names."""
     return lambda given: [given.query[parameter]] if given.query.get(parameter) else []
+
+
+def no_names(given: Given) -> list[str]:
+    """A list, or a view that checks the resources itself."""
+    return []
 
 
 def group_of_reset(given: Given) -> list[str]:

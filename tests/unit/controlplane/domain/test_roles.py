@@ -34,7 +34,8 @@ def test_a_pattern_matches_names_like_kafkas_acls(pattern: AclPattern, name: str
 def test_each_access_has_a_smallest_role_and_the_owner_has_all() -> None:
     assert PERMITS[AccessRole.OWNER] == set(Access)
     for access, role in ROLE_FOR.items():
-        assert PERMITS[role] == {access}
+        assert PERMITS[role] == {access, Access.VIEW}
+    assert all(Access.VIEW in permitted for permitted in PERMITS.values())
 
 
 def test_names_without_a_role_are_listed_in_their_order() -> None:
@@ -49,7 +50,10 @@ def test_names_without_a_role_are_listed_in_their_order() -> None:
     [
         (("chief", "topic", "literal", "a"), "role"),
         (("reader", "group", "literal", "a"), "role"),
-        (("reader", "cluster", "literal", "a"), "resource_type"),
+        (("reader", "planet", "literal", "a"), "resource_type"),
+        (("reader", "cluster", "literal", "kafka-cluster"), "role"),
+        (("viewer", "cluster", "literal", "*"), "resource_name"),
+        (("viewer", "cluster", "prefixed", "kafka-cluster"), "resource_name"),
         (("reader", "topic", "regex", "a"), "pattern_type"),
         (("reader", "topic", "literal", ""), "resource_name"),
         (("reader", "topic", "prefixed", "a*"), "resource_name"),
