@@ -20,7 +20,7 @@ from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.cold import NotInPageCache, not_waiting
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_index import header_seed
-from brokerd.storage.key_search import SegmentSearch, SegmentView, Wanted
+from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.segment import KeyIndexFile, Segment
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
@@ -42,7 +42,7 @@ class KeyLookupProgress:
     """A question in progress. `below`: the search continues below this offset. `start_offset`, `end_offset`: bounds of the records."""
 
     question: KeyLookupQuestion
-    wanted: Wanted
+    criteria: KeyCriteria
     start_offset: int
     end_offset: int
     below: int
@@ -137,10 +137,10 @@ class KeyLookupServer:
         log = replica.log
         start, end = log.start_offset, replica.last_stable() if committed else replica.core.high_watermark
         aborted = log.aborted.between(start, end) if committed else []
-        wanted = Wanted(q.key, q.header_name, start, q.from_ms, q.to_ms, aborted)
+        criteria = KeyCriteria(q.key, q.header_name, start, q.from_ms, q.to_ms, aborted)
         below = end if q.before_offset < 0 else min(end, q.before_offset)
         deadline_ms = self._mono_ms() + min(max(0, q.duration_ms_max), DURATION_MS_MAX)
-        return KeyLookupProgress(q, wanted, start, end, below, deadline_ms)
+        return KeyLookupProgress(q, criteria, start, end, below, deadline_ms)
 
     def _search(self, replica: Replica, lookup: KeyLookupProgress) -> Steps[LookupStop | None]:
         """Why the search ended. None: the replica leads no more. Raises DiskFailed."""
@@ -180,7 +180,7 @@ class KeyLookupServer:
             usable = False
         return SegmentSearch(
             SegmentView.of(segment, active=active),
-            lookup.wanted,
+            lookup.criteria,
             min(lookup.below, segment.end_offset),
             lookup.matches_left,
             min(JOB_BYTES_MAX, lookup.bytes_left),

@@ -222,7 +222,12 @@ class SaslServerExchange:
     def _refuse(self, why: str, done: Callable[[SaslOutcome | None], None]) -> None:
         self._auth.failed += 1
         self._busy = True
-        log.info("%s has not proved who it is (%s): %s", self._connection.peer, self._mechanism, why or "refused")
+        log.info(
+            "authentication failed address=%s mechanism=%s reason=%s",
+            self._connection.peer,
+            self._mechanism,
+            why or "refused",
+        )
         self._auth.later(FAILED_DELAY_MS, lambda now: None if self._connection.closed else done(None))
 
     def _scram_step(self, token: bytes) -> SaslOutcome:

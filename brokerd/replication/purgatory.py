@@ -151,14 +151,14 @@ class Purgatory:
         else:
             heapq.heappush(self._deadlines, deadline_mono_ms)
 
-    def watch(self, key: Hashable, who: Hashable, changed: Callable[[], None]) -> None:
-        """Call `changed` at every change of `key` until `unwatch(key, who)`. A watch never completes or expires."""
-        self._watchers.setdefault(key, {})[who] = changed
+    def watch(self, key: Hashable, watcher: Hashable, changed: Callable[[], None]) -> None:
+        """Call `changed` at every change of `key` until `unwatch(key, watcher)`. A watch never completes or expires."""
+        self._watchers.setdefault(key, {})[watcher] = changed
 
-    def unwatch(self, key: Hashable, who: Hashable) -> None:
+    def unwatch(self, key: Hashable, watcher: Hashable) -> None:
         watchers = self._watchers.get(key)
         if watchers is not None:
-            watchers.pop(who, None)
+            watchers.pop(watcher, None)
             if not watchers:
                 del self._watchers[key]
 

@@ -18,20 +18,20 @@ from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.runtime.remote_metadata import RemoteMetadata
 
-Standing = tuple[int, bool]
+IsrStatus = tuple[int, bool]
 """(leader epoch, whether this broker is in the ISR) of a follower. The log may be truncated before they change."""
 
 
 class FollowedRemoteLog:
     """`reported`: the start of the remote records in the position that was last sent to the leader."""
 
-    __slots__ = ("index", "replica", "reported", "stale", "standing", "view")
+    __slots__ = ("index", "isr_status", "replica", "reported", "stale", "view")
 
     def __init__(self, replica: Replica, index: int) -> None:
         self.replica, self.index = replica, index
         self.view = FollowerView()
         self.stale, self.reported = True, -1
-        self.standing: Standing = (-1, False)
+        self.isr_status: IsrStatus = (-1, False)
 
 
 class RemoteFollowers:
@@ -89,12 +89,14 @@ class RemoteFollowers:
         """Apply what was read, and report a changed start of the remote records."""
         for tp, known in self.followed.items():
             replica, view, core = known.replica, known.view, known.replica.core
-            standing = (core.leader_epoch, core.state is not None and core.broker_id in core.state.isr_ids)
-            if (known.stale or standing != known.standing) and (view.loaded or self._metadata.is_current(known.index)):
+            isr_status = (core.leader_epoch, core.state is not None and core.broker_id in core.state.isr_ids)
+            if (known.stale or isr_status != known.isr_status) and (
+                view.loaded or self._metadata.is_current(known.index)
+            ):
                 remote_log = self._remote_log(known.index, tp)
                 view.chain = chain_of(list(remote_log.segments.values()), replica.log.epochs.end_offset_for)
                 view.loaded, view.log_start = True, remote_log.log_start
-                known.stale, known.standing = False, standing
+                known.stale, known.isr_status = False, isr_status
             if replica.remote_start_offset != known.reported:
                 known.reported = replica.remote_start_offset
                 self._partitions.hooks.resume(tp)

@@ -27,7 +27,7 @@ PAGE_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class KeyCriteria:
     """Records with `key`, or with `key` as a value of the header `header_name` if it is not empty, in [start_offset, .), with timestamps in
     [from_ms, to_ms], where -1 is unbounded. Records of `aborted` transactions are skipped."""
 
@@ -101,7 +101,7 @@ class SegmentSearch:
     index, None without one. After `run`, `below` is the offset below which the search continues, the base offset when the segment is done."""
 
     view: SegmentView
-    wanted: Wanted
+    criteria: KeyCriteria
     below: int
     matches_max: int
     bytes_max: int
@@ -135,13 +135,13 @@ class SegmentSearch:
 
     def _by_index(self, segment: Segment, index: KeyIndex) -> None:
         limit = self.view.size if self.below >= self.view.end_offset else segment.position_after(self.below)
-        for position in index.positions(self.wanted.hash, limit):
+        for position in index.positions(self.criteria.hash, limit):
             head = segment.file.pread(HEADER_BYTES, position)
             header = records.peek(head)
             if header.base_offset >= self.below:
                 continue
             self.log_bytes += PAGE_BYTES
-            if self.wanted.may_match(header):
+            if self.criteria.may_match(header):
                 self._batch(segment.file.pread(header.size, position), 0, header)
                 self.log_bytes += max(0, header.size - PAGE_BYTES)
             if self._full():
@@ -162,7 +162,7 @@ class SegmentSearch:
             for pos, header in reversed(batches):
                 if header.base_offset >= self.below:
                     continue
-                if self.wanted.may_match(header):
+                if self.criteria.may_match(header):
                     self._batch(data, pos, header)
                 if self._full():
                     return
@@ -185,9 +185,9 @@ class SegmentSearch:
         if not records.crc_is_right(data, pos, header):
             raise DiskFailed(f"{self.view.path}: the batch at offset {header.base_offset} is damaged")
         try:
-            if self.wanted.key not in bytes(batch_records(data, pos, header)):
+            if self.criteria.key not in bytes(batch_records(data, pos, header)):
                 return
-            found = [r for r in records.records_of(data, pos, header) if self.wanted.matches(r, header)]
+            found = [r for r in records.records_of(data, pos, header) if self.criteria.matches(r, header)]
         except CorruptBatch:
             return
         self.matches.extend(r for r in reversed(found) if r.offset < self.below)

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Protocol
 
 
-class Holder(Protocol):
+class FileOwner(Protocol):
     """An object that keeps a file open."""
 
     def let_go(self) -> bool:
@@ -22,20 +22,20 @@ class OpenFiles:
         self.limit = max(1, limit)
         self._lock = Lock()
         """Moves between log directories open files on another thread."""
-        self._holders: dict[Holder, None] = {}
+        self._owners: dict[FileOwner, None] = {}
 
     def __len__(self) -> int:
-        return len(self._holders)
+        return len(self._owners)
 
-    def opened(self, holder: Holder) -> None:
+    def opened(self, owner: FileOwner) -> None:
         with self._lock:
-            holders = self._holders
-            holders.pop(holder, None)
-            holders[holder] = None
-            chances = len(holders)
-            while len(holders) > self.limit:
-                oldest = next(iter(holders))
-                del holders[oldest]
+            owners = self._owners
+            owners.pop(owner, None)
+            owners[owner] = None
+            chances = len(owners)
+            while len(owners) > self.limit:
+                oldest = next(iter(owners))
+                del owners[oldest]
                 if not oldest.let_go() and chances > 0:
                     chances -= 1
-                    holders[oldest] = None
+                    owners[oldest] = None

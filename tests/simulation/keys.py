@@ -23,7 +23,7 @@ from brokerd.cluster.model import TopicPartition
 from brokerd.maintenance import key_indexing
 from brokerd.replication.replica import Replica
 from brokerd.storage.key_index import header_seed
-from brokerd.storage.key_search import SegmentSearch, SegmentView, Wanted
+from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.segment import KeyIndexFile, Segment
 from brokerd.wire import records, versioned
 from brokerd.wire.apis import ApiKey
@@ -188,7 +188,9 @@ def indexes_agree(cluster: Cluster, scan: LogScan) -> None:
                 by_key.setdefault((HEADER, dict(record.headers)[HEADER] or b""), []).insert(0, record.offset)
         for (header, key), expected in by_key.items():
             view, seed = SegmentView.of(segment, active=False), header_seed(replica.config.index_header)
-            search = SegmentSearch(view, Wanted(key, header), segment.end_offset, len(expected) + 1, UNBOUNDED, seed)
+            search = SegmentSearch(
+                view, KeyCriteria(key, header), segment.end_offset, len(expected) + 1, UNBOUNDED, seed
+            )
             search.run()
             found = [r.offset for r in search.matches]
             if not search.used_index:

@@ -15,7 +15,7 @@ from brokerd.replication.partition import Partition
 from brokerd.storage import key_index
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import InvalidKeyIndex, KeyIndexBuilder
-from brokerd.storage.key_search import SegmentSearch, Wanted
+from brokerd.storage.key_search import KeyCriteria, SegmentSearch
 from brokerd.storage.segment import Segment
 from tests.simulation.keys import live
 from tests.simulation.run import Outcome, run
@@ -93,7 +93,7 @@ def a_truncated_segment_keeps_its_index(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_hash_counts_as_the_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Wanted, "matches", lambda self, record, header: record.offset >= self.start_offset)
+    patch.setattr(KeyCriteria, "matches", lambda self, record, header: record.offset >= self.start_offset)
 
 
 def the_search_continues_above_what_it_found(patch: pytest.MonkeyPatch) -> None:

@@ -66,8 +66,8 @@ def changes_from_classic(old: Group, topics: Topics) -> list[ConsumerGroupChange
 
 def subscription_data(m: Member, protocol: str | None) -> bytes:
     """A member's subscription for the group's protocol, or for its first protocol before the group has one."""
-    said = dict(m.protocols)
-    return said[protocol] if protocol in said else m.protocols[0][1] if m.protocols else b""
+    offered = dict(m.protocols)
+    return offered[protocol] if protocol in offered else m.protocols[0][1] if m.protocols else b""
 
 
 def detach_waiting(old: Group) -> tuple[list[Reply], list[Join]]:

@@ -178,9 +178,9 @@ class MixedGroup(ConsumerGroupMachine):
         member_metadata = self._classic(e.member_id)
         if error or member_metadata is None or member_metadata.classic is None:
             return Synced(error)
-        said = dict(member_metadata.classic.protocols)
-        protocol = e.protocol if e.protocol is not None else next(iter(said))
-        if e.protocol_type not in (None, PROTOCOL_TYPE) or protocol not in said:
+        offered = dict(member_metadata.classic.protocols)
+        protocol = e.protocol if e.protocol is not None else next(iter(offered))
+        if e.protocol_type not in (None, PROTOCOL_TYPE) or protocol not in offered:
             return Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         at = self.current_assignments[e.member_id]
         self._restart_session(e.member_id, now)
@@ -189,7 +189,7 @@ class MixedGroup(ConsumerGroupMachine):
             self._request_rejoin(e.member_id, now)
             return Synced(ErrorCode.REBALANCE_IN_PROGRESS)
         self.rejoin_deadlines.pop(e.member_id, None)
-        version = consumer_protocol.version_of(said[protocol])
+        version = consumer_protocol.version_of(offered[protocol])
         given = consumer_protocol.assignment(at.assigned, member_metadata.topics, self.topics, version)
         return Synced(ErrorCode.NONE, PROTOCOL_TYPE, protocol, given)
 

@@ -201,9 +201,9 @@ class _Parser:
         stop = self.text.find(end, self.at)
         if stop < 0:
             self.fail(f"{what} is not closed")
-        said = self.text[self.at : stop]
+        literal = self.text[self.at : stop]
         self.at = stop + len(end)
-        return said
+        return literal
 
     def whole(self) -> Node:
         tree = self.alternatives()
@@ -222,10 +222,10 @@ class _Parser:
         while self.peek() and self.peek() not in "|)":
             if self.eats("\\Q"):
                 quoted = self.text[self.at :] if "\\E" not in self.text[self.at :] else None
-                said = self.until("\\E", "\\Q") if quoted is None else quoted
+                literal = self.until("\\E", "\\Q") if quoted is None else quoted
                 if quoted is not None:
                     self.at = len(self.text)
-                items += [self.one(_set(c)) for c in said]
+                items += [self.one(_set(c)) for c in literal]
                 continue
             item = self.item()
             if item is not None:

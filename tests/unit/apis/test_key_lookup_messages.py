@@ -13,7 +13,7 @@ from brokerd.apis.key_lookup_messages import (
     question_of,
 )
 from brokerd.apis.key_lookups import KeyLookupProgress
-from brokerd.storage.key_search import Wanted
+from brokerd.storage.key_search import KeyCriteria
 from brokerd.wire import versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
@@ -51,7 +51,7 @@ def test_what_cannot_be_answered_is_an_error_code(data: bytes, error: ErrorCode)
 def test_an_answer_cuts_what_is_long_and_says_its_size() -> None:
     headers = tuple(("n" * 5_000, b"v" * 5_000) for _ in range(HEADERS_SHOWN_MAX + 1))
     lookup = KeyLookupProgress(
-        question(), Wanted(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v" * 100_000, headers)]
+        question(), KeyCriteria(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v" * 100_000, headers)]
     )
     answer = versioned.decode(KeyLookupAnswer, answer_bytes(lookup, LookupStop.MATCHES, 3), 0)
     (match,) = answer.matches

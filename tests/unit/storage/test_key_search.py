@@ -11,7 +11,7 @@ from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index_build import KeyIndexBuild
-from brokerd.storage.key_search import SegmentSearch, SegmentView, Wanted
+from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.log import Log
 from brokerd.storage.segment import Segment
 from brokerd.wire import records
@@ -31,7 +31,7 @@ BATCHES = st.lists(
     st.tuples(st.lists(RECORD, min_size=1, max_size=4), st.sampled_from([records.NONE, 1, 4])), min_size=1, max_size=12
 )
 WANTED = st.builds(
-    Wanted,
+    KeyCriteria,
     st.sampled_from([*KEYS, b"absent", b"1", b"2"]),
     st.sampled_from(["", "", "id", "x"]),
     st.integers(0, 5),
@@ -57,7 +57,9 @@ def indexed(log: Log, segment: Segment, header_name: str) -> int:
     return HashedKeys(header_name).seed
 
 
-def searched(view: SegmentView, wanted: Wanted, below: int, seed: int | None, most: int, size: int) -> list[Record]:
+def searched(
+    view: SegmentView, wanted: KeyCriteria, below: int, seed: int | None, most: int, size: int
+) -> list[Record]:
     """All parts of a search, with `most` matches and `size` bytes each."""
     out: list[Record] = []
     while below > view.base_offset:
@@ -80,7 +82,7 @@ def searched(view: SegmentView, wanted: Wanted, below: int, seed: int | None, mo
     how=st.sampled_from(["index", "closed", "active"]),
 )
 def test_a_search_finds_what_a_walk_finds_newest_first(
-    batches: list[tuple[list[Record], int]], wanted: Wanted, cut: int, most: int, size: int, chunk: int, how: str
+    batches: list[tuple[list[Record], int]], wanted: KeyCriteria, cut: int, most: int, size: int, chunk: int, how: str
 ) -> None:
     log, segment = filled(batches)
     below = max(1, log.end_offset - cut)
@@ -102,7 +104,7 @@ def test_records_of_aborted_transactions_are_skipped() -> None:
             [Record(0, 5, b"k", b"v")], producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
         )
         append(log, bytearray(data))
-    wanted = Wanted(b"k", aborted=[Aborted(1, 0, 4, 0)])
+    wanted = KeyCriteria(b"k", aborted=[Aborted(1, 0, 4, 0)])
     found = searched(SegmentView.of(log.segments[0], active=True), wanted, 2, None, 10, 1_000)
     assert [r.offset for r in found] == [1]
 
@@ -111,7 +113,7 @@ def test_a_damaged_index_is_replaced_by_a_scan_and_reported() -> None:
     log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 8)
     seed = indexed(log, segment, "")
     log.disk.names[segment.path.with_suffix(key_index.SUFFIX)].live[-1] ^= 1  # type: ignore[attr-defined]
-    search = SegmentSearch(SegmentView.of(segment, active=False), Wanted(b"a"), 8, 100, 1_000_000, seed)
+    search = SegmentSearch(SegmentView.of(segment, active=False), KeyCriteria(b"a"), 8, 100, 1_000_000, seed)
     search.run()
     assert [r.offset for r in search.matches] == list(range(7, -1, -1))
     assert not search.used_index and search.index_problem == "the run table is damaged"
@@ -122,7 +124,7 @@ def test_a_hit_that_the_log_does_not_confirm_is_no_match(monkeypatch: pytest.Mon
     monkeypatch.setattr("brokerd.storage.key_hashes.key_hash", lambda key: 7)
     monkeypatch.setattr("brokerd.storage.key_search.key_hash", lambda key: 7)
     seed = indexed(log, segment, "")
-    search = SegmentSearch(SegmentView.of(segment, active=False), Wanted(b"b"), 4, 100, 1_000_000, seed)
+    search = SegmentSearch(SegmentView.of(segment, active=False), KeyCriteria(b"b"), 4, 100, 1_000_000, seed)
     search.run()
     assert search.matches == [] and search.used_index and search.log_bytes > 0
 
@@ -131,4 +133,4 @@ def test_a_damaged_batch_is_an_error() -> None:
     log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 4)
     log.disk.names[segment.path].live[segment.size - 1] ^= 1  # type: ignore[attr-defined]
     with pytest.raises(DiskFailed, match="damaged"):
-        searched(SegmentView.of(segment, active=True), Wanted(b"a"), 4, None, 10, 1_000_000)
+        searched(SegmentView.of(segment, active=True), KeyCriteria(b"a"), 4, None, 10, 1_000_000)
