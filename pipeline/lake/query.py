@@ -29,7 +29,7 @@ TEXT_LENGTH_MAX = 2_000
 """Characters of a value in the result."""
 
 
-class Refused(Exception):
+class QueryRejected(Exception):
     """The query is not run."""
 
     def __init__(self, error: QueryError, detail: str) -> None:
@@ -44,13 +44,13 @@ def run(query: LakeQuery, lake: LakeSettings) -> QueryResult:
         with duckdb.connect(config={"threads": "2", "memory_limit": f"{query.memory_mb}MB"}) as connection:
             statements = connection.extract_statements(query.sql)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise Refused(QueryError.NOT_A_QUERY, "Enter one SELECT statement.")
+                raise QueryRejected(QueryError.NOT_A_QUERY, "Enter one SELECT statement.")
             prepare(connection, lake.open(), query.sql)
             found = connection.execute(statements[0])
             rows = found.fetchmany(query.rows_max + 1)
             names = [d[0] for d in found.description or []]
             types = [str(d[1]) for d in found.description or []]
-    except Refused as e:
+    except QueryRejected as e:
         return QueryResult(error=e.error, detail=e.detail)
     except duckdb.Error as e:
         return QueryResult(error=QueryError.FAILED, detail=str(e).strip()[:TEXT_LENGTH_MAX])
@@ -80,7 +80,7 @@ def prepare(connection: Any, catalog: Catalog, sql: str) -> None:
 
 
 def view(connection: Any, namespace: str, name: str, table: Table) -> list[str]:
-    """Create the view of the current snapshot of a table. Returns its files. Raises Refused."""
+    """Create the view of the current snapshot of a table. Returns its files. Raises QueryRejected."""
     paths = [task.file.file_path for task in table.scan().plan_files()]
     target = f"{quoted(namespace)}.{quoted(name)}"
     if not paths:
@@ -88,14 +88,14 @@ def view(connection: Any, namespace: str, name: str, table: Table) -> list[str]:
         connection.execute(f"CREATE VIEW {target} AS SELECT {columns} WHERE false")
         return []
     if len(paths) > FILES_MAX:
-        raise Refused(
+        raise QueryRejected(
             QueryError.FAILED,
             f"Table {name} has {len(paths)} files; the maximum of a query is {FILES_MAX}. Compact it.",
         )
     try:
         return create_view(connection, target, table, paths)
     except FilesUnreadable as e:
-        raise Refused(QueryError.NOT_READABLE, str(e)) from None
+        raise QueryRejected(QueryError.NOT_READABLE, str(e)) from None
 
 
 def plain(value: Any) -> Any:
