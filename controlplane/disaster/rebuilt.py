@@ -340,18 +340,18 @@ def _require_all_inspections(
 
 
 def _note_damage(inspection: LogDirsInspection, notes: list[str]) -> None:
-    who = f"broker {inspection.broker_id}"
+    broker = f"broker {inspection.broker_id}"
     if inspection.lost:
-        notes.append(f"{who}: directories that contained records are missing: {_list(inspection.lost)}")
+        notes.append(f"{broker}: directories that contained records are missing: {_list(inspection.lost)}")
     if not inspection.trusted and inspection.copies:
         why = (
             broker_lives.explained(inspection.doubt)[0]
             if inspection.doubt
             else "power loss, I/O error or missing directory."
         )
-        notes.append(f"{who}: {why} Records that it acknowledged alone and did not flush may be lost")
+        notes.append(f"{broker}: {why} Records that it acknowledged alone and did not flush may be lost")
     if inspection.strays:
-        notes.append(f"{who}: directories that were set aside earlier are ignored: {_list(inspection.strays)}")
+        notes.append(f"{broker}: directories that were set aside earlier are ignored: {_list(inspection.strays)}")
 
 
 def _list(names: Sequence[object], most: int = 5) -> str:

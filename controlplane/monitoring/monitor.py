@@ -41,7 +41,7 @@ from controlplane.monitoring.metadata_history import MetadataHistoryRecorder
 from controlplane.monitoring.other_clusters import ROUND_MS, OtherClusterReader
 from controlplane.monitoring.periodic import PeriodicJob
 from controlplane.monitoring.projection import MetadataProjection
-from controlplane.monitoring.samples import Changed, MetricsCache
+from controlplane.monitoring.samples import MetricsCache, SampleChanges
 from controlplane.selectors import alert_thresholds
 from controlplane.services import access, alerts, anomalies, health
 
@@ -100,7 +100,7 @@ class ClusterMonitor:
         self.tailer = Tailer(store, self, clock)
         self.projection = MetadataProjection()
         self.metrics = MetricsCache()
-        self._changed = Changed()
+        self._changed = SampleChanges()
         self._answers: deque[tuple[int, BrokerSample | NoAnswer]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._pool = ThreadPoolExecutor(SAMPLERS, thread_name_prefix="sampler")
@@ -391,12 +391,12 @@ class ClusterMonitor:
         if self._dirty:
             return  # rows of new partitions are written first, the figures with the next round
         self.metrics.write(self._changed, self.projection, image)
-        self._changed = Changed()
+        self._changed = SampleChanges()
         share_letter_rows.write(samples, datetime.fromtimestamp(now.wall_ms / 1000, UTC))
 
 
-def _merge(into: Changed, more: Changed) -> None:
-    for name in Changed.__dataclass_fields__:
+def _merge(into: SampleChanges, more: SampleChanges) -> None:
+    for name in SampleChanges.__dataclass_fields__:
         getattr(into, name).update(getattr(more, name))
 
 

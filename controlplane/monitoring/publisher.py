@@ -21,7 +21,7 @@ from controlplane.monitoring import live_events
 from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference, broker_sums
-from controlplane.monitoring.samples import BROKER_RATES, Changed, MetricsCache
+from controlplane.monitoring.samples import BROKER_RATES, MetricsCache, SampleChanges
 from controlplane.selectors.topic_configs import min_insync
 
 PARTITIONS_PER_UPDATE = 500
@@ -54,7 +54,7 @@ class LivePublisher:
         if difference.brokers:
             self._brokers(metrics)
 
-    def samples(self, changed: Changed, metrics: MetricsCache) -> None:
+    def samples(self, changed: SampleChanges, metrics: MetricsCache) -> None:
         """A round of samples was taken."""
         by_topic: dict[str, list[int]] = {}
         for name, index in changed.offsets | changed.sizes | changed.lagging | changed.traffic:
@@ -264,7 +264,7 @@ class LivePublisher:
         ]
         self._once(live_events.BROKERS, "brokers", {"brokers": shapes})
 
-    def _groups(self, changed: Changed, metrics: MetricsCache) -> None:
+    def _groups(self, changed: SampleChanges, metrics: MetricsCache) -> None:
         shapes = []
         for name in sorted(changed.groups):
             g = metrics.groups.get(name)
@@ -306,7 +306,7 @@ class LivePublisher:
         if shapes or changed.groups_gone:
             self._hub.publish(live_events.GROUPS, {"groups": shapes, "gone": sorted(changed.groups_gone)})
 
-    def _share_groups(self, changed: Changed, metrics: MetricsCache) -> None:
+    def _share_groups(self, changed: SampleChanges, metrics: MetricsCache) -> None:
         if not changed.share_groups and not changed.share_groups_gone:
             return
         latest = metrics.share_groups.latest

@@ -54,7 +54,7 @@ class TopicFigures:
 
 
 @dataclass(slots=True)
-class Changed:
+class SampleChanges:
     """The changes of the last `take`, for rows and live updates."""
 
     offsets: set[Key] = field(default_factory=set)
@@ -127,9 +127,9 @@ class MetricsCache:
     """True after every live broker has answered for some time: a group that is not in memory by then no longer exists."""
 
     # -- memory --------------------------------------------------------------------------------------------------------
-    def take(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> Changed:
+    def take(self, samples: list[BrokerSample], failed: Mapping[int, str], image: Image, now_ms: int) -> SampleChanges:
         """Apply the responses of one round. `failed`: brokers without a response."""
-        changed = Changed()
+        changed = SampleChanges()
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
         for broker_id in failed:
             self.answered[broker_id] = False
@@ -202,7 +202,7 @@ class MetricsCache:
         last = self._known_sizes.get(key)
         return None if last is None else last[0]
 
-    def _take_sizes(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: Changed) -> None:
+    def _take_sizes(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: SampleChanges) -> None:
         assert sample.replicas is not None
         for key, value in sample.replicas.items():
             if leaders.get(key) == sample.broker_id or key not in self._known_sizes:
@@ -215,7 +215,7 @@ class MetricsCache:
                 del by_broker[sample.broker_id]
                 changed.sizes.add(key)
 
-    def _take_lagging(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: Changed) -> None:
+    def _take_lagging(self, sample: BrokerSample, leaders: Mapping[Key, int], changed: SampleChanges) -> None:
         for key in {*sample.lagging, *self.lagging}:
             if leaders.get(key) != sample.broker_id or self.lagging.get(key, {}) == sample.lagging.get(key, {}):
                 continue
@@ -224,7 +224,7 @@ class MetricsCache:
                 del self.lagging[key]
             changed.lagging.add(key)
 
-    def _forget_gone(self, leaders: Mapping[Key, int], changed: Changed) -> None:
+    def _forget_gone(self, leaders: Mapping[Key, int], changed: SampleChanges) -> None:
         for key in [k for k in self.offsets if k not in leaders]:
             del self.offsets[key]
         self.lags.forget_partitions(leaders)
@@ -241,7 +241,7 @@ class MetricsCache:
             del self.topics[name]
             self._totals.pop(name, None)
 
-    def _take_topics(self, leaders: Mapping[Key, int], changed: Changed, now_ms: int) -> None:
+    def _take_topics(self, leaders: Mapping[Key, int], changed: SampleChanges, now_ms: int) -> None:
         records: dict[str, int] = {}
         ends: dict[str, int] = {}
         sizes: dict[str, int] = {}
@@ -283,7 +283,7 @@ class MetricsCache:
         return None if span < 500 else round((total - totals[0][1]) * 1000 / span, 1)
 
     # -- rows ----------------------------------------------------------------------------------------------------------
-    def write(self, changed: Changed, projection: MetadataProjection, image: Image) -> None:
+    def write(self, changed: SampleChanges, projection: MetadataProjection, image: Image) -> None:
         """Write the changes to rows. Raises DatabaseError; a repeated call with the same `changed` is harmless."""
         now = timezone.now()
         ids = {t.name: t.topic_id for t in image.topics.values()}
@@ -326,7 +326,9 @@ class MetricsCache:
         self.remote.write(lambda key: partition_pk(projection, ids, key), now)
         self.replica_counts_in_rows = dict(self.replica_counts)
 
-    def _write_sizes(self, changed: Changed, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: Any) -> None:
+    def _write_sizes(
+        self, changed: SampleChanges, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: Any
+    ) -> None:
         whole: list[tuple[Any, ...]] = []
         copies: list[tuple[Any, ...]] = []
         for key in changed.sizes:
@@ -348,7 +350,7 @@ class MetricsCache:
             where=["partition_id", "broker_id"],
         )
 
-    def _write_topics(self, changed: Changed, ids: Mapping[str, Any]) -> None:
+    def _write_topics(self, changed: SampleChanges, ids: Mapping[str, Any]) -> None:
         for name in changed.topics:
             figures = self.topics.get(name)
             if figures is not None and name in ids:

@@ -116,14 +116,12 @@ def apply_schedule(move_id: int) -> str | None:
 
 def _pause(move: Move, until: datetime | None) -> str | None:
     assert move.window is not None
-    goes_on = (
+    continuation = (
         f"The move continues at {until:%Y-%m-%d %H:%M} UTC."
         if until is not None
         else "The window does not open again: set another window."
     )
-    comment = (
-        f"The window ({windows.text(move.window)}) has closed: no further copy starts, active copies finish. {goes_on}"
-    )
+    comment = f"The window ({windows.text(move.window)}) has closed: no further copy starts, active copies finish. {continuation}"
     with transaction.atomic():
         state = _change(move, MoveState.PAUSED, comment, until)
         if state is not None:

@@ -41,13 +41,13 @@ class Command(BaseCommand):
         hub.deliver_through(through_loop(loop))
         monitor = build(settings.WEIR.zookeeper, hub)
         monitor.start()
-        held = True
-        while held and not done.wait(LOCK_SECONDS):
-            held = lock.held()
+        has_lock = True
+        while has_lock and not done.wait(LOCK_SECONDS):
+            has_lock = lock.held()
         monitor.stop()
         loop.call_soon_threadsafe(loop.stop)
         lock.release()
-        if not held:
+        if not has_lock:
             raise CommandError("The lock in the database was lost; another process may monitor the cluster now.")
 
     @staticmethod
