@@ -7,6 +7,7 @@ of a consumer group. It only limits what a new leader reads again. Invariants:
   - Records of a target partition are in the order of their offsets in the source partition. One batch per target partition is sent at a time.
   - The committed position is at most the offset of the first record that a target partition has not acknowledged.
   - Only records below the last stable offset are routed. Those of aborted transactions are not.
+  - A number of partitions of a target is used after it was committed with the position (`route_placement`).
   - Nothing is sent before a first position is committed: otherwise the next leader would start somewhere else.
   - A target that is missing, unavailable or refuses a batch delays the route. No record is left out for it.
 Does not contain: files, sockets, clocks, the choice of partitions.
@@ -25,6 +26,7 @@ from uuid import UUID
 from brokerd.cluster.model import Now
 from brokerd.cluster.routes import Route, RouteStart
 from brokerd.delivery.route_matcher import RouteMatcher
+from brokerd.delivery.route_placement import PartitionCounts
 from brokerd.delivery.route_port import RoutePort, RoutePosition
 from brokerd.delivery.route_producer import NOTHING, UNKNOWN, route_batch, route_producer_id
 from brokerd.delivery.transfer_lane import size_of
@@ -114,6 +116,11 @@ class RoutePartition:
         self._buffered = self.buffered_bytes = 0
         """Records that wait for their targets, and an upper bound of their bytes."""
         self._next_offset = -1
+        self._unread = 0
+        """No leader has read this source offset, or a later one, except below `_next_offset`."""
+        self._placement, self._placement_committed = PartitionCounts(), -1
+        """The numbers of partitions of the targets, and the version of them that this leader has committed. Its first commit, before it reads,
+        fences earlier leaders."""
         self._compression = NONE
         """Codec number of the batch that was read last: routed batches have it, too."""
         self._requesting = False
@@ -130,6 +137,14 @@ class RoutePartition:
         self.route, self._matcher = route, RouteMatcher(route.bindings)
         self._targets = {name: self._port.target(name) for name in route.targets}
         self._targets_changed = False
+        self._place()
+
+    def _place(self) -> None:
+        unread = max(self._unread, self._next_offset)
+        for name, target in self._targets.items():
+            if target is not None:
+                self._placement.adopt(name, target.partitions, unread)
+        self._placement.retain(self.route.targets, max(0, self.position))
 
     # -- events ----------------------------------------------------------------------------------------------------------
     def change(self, route: Route) -> None:
@@ -173,6 +188,10 @@ class RoutePartition:
             return
         known = _metadata(position.metadata)
         if position.offset >= 0 and known.get("route") == self.route.route_id:
+            self._unread = max(position.offset, self._port.end_offset)
+            if (placement := PartitionCounts.restored(known.get("placement"), self.route.targets)) is not None:
+                self._placement = placement
+                self._place()
             self.lost = int(known.get("lost", 0))
             self._next_offset, self._committed, self._committed_at_ms = position.offset, position, now.mono_ms
             self._port.wake()
@@ -193,7 +212,12 @@ class RoutePartition:
             self.lost += port.start_offset - self._next_offset
             self._next_offset = port.start_offset
         upto = port.last_stable_offset
-        if self._next_offset >= upto or self._full or (self._buffered and not port.has_room):
+        if (
+            self._placement.version != self._placement_committed
+            or self._next_offset >= upto
+            or self._full
+            or (self._buffered and not port.has_room)
+        ):
             return
         data = port.read(self._next_offset, READ_BYTES, upto)
         if data is None:
@@ -239,8 +263,8 @@ class RoutePartition:
         target = self._targets[topic]
         partition = -1
         if target is not None:
-            key = record.key
-            partition = key_partition(key, target.partitions) if key else self._partition % target.partitions
+            key, count = record.key, self._placement.count(topic, record.offset)
+            partition = key_partition(key, count) if key else self._partition % count
         queue = self._queues.get((topic, partition))
         if queue is None:
             queue = _Queue(topic, None if target is None else target.topic_id, partition)
@@ -299,11 +323,12 @@ class RoutePartition:
     def _changed(self) -> bool:
         if self._targets_changed:
             current = {name: self._port.target(name) for name in self.route.targets}
-            self._targets_changed = {n: t and t[:2] for n, t in current.items()} != {
-                n: t and t[:2] for n, t in self._targets.items()
+            self._targets_changed = {n: t and t.topic_id for n, t in current.items()} != {
+                n: t and t.topic_id for n, t in self._targets.items()
             }
             if not self._targets_changed:
                 self._targets = current
+                self._place()
         return self._targets_changed or self._next is not None
 
     def _change(self, now: Now) -> None:
@@ -331,10 +356,9 @@ class RoutePartition:
             queue.waiting.clear()
         self._active.clear()
         self._buffered = self.buffered_bytes = 0
-        before = self._targets
+        before, self._unread, self._next_offset = self._targets, max(self._unread, read), position
         self._adopt(self._next or self.route)
         self._next, self._change_at_ms = None, None
-        self._next_offset = position
         for name, target in self._targets.items():
             old = before.get(name)
             if target is None or old is None or target.topic_id != old.topic_id:
@@ -369,21 +393,25 @@ class RoutePartition:
             "state": self.state,
             "lost": self.lost,
             "problems": self.problems,
+            "placement": self._placement.stored(self.route.targets),
         }
         return json.dumps(value, separators=(",", ":"))
 
     def _commit(self, now: Now) -> None:
         if self._requesting or now.mono_ms < self._retry_at_ms:
             return
-        since = now.mono_ms - self._committed_at_ms
-        if since < COMMIT_MS:
+        since, placed = now.mono_ms - self._committed_at_ms, self._placement.version == self._placement_committed
+        if since < COMMIT_MS and placed:
             return
+        self._placement.retain(self.route.targets, self.position)
         position = RoutePosition(self.position, self._metadata())
-        if position != self._committed or since >= RENEW_MS:
+        if position != self._committed or since >= RENEW_MS or not placed:
             self._commit_position(position, lambda at: None)
 
     def _commit_position(self, position: RoutePosition, done: Callable[[Now], None]) -> None:
         """`done` is called when the position is committed. After an error the caller tries again."""
+
+        version = self._placement.version
 
         def committed(error: ErrorCode, at: Now) -> None:
             self._requesting = False
@@ -392,6 +420,9 @@ class RoutePartition:
             if error:
                 self._retry_at_ms = at.mono_ms + RETRY_MS
                 return
+            if version != self._placement_committed:
+                self._placement_committed = version
+                self._port.wake()
             self._committed, self._committed_at_ms = position, at.mono_ms
             done(at)
 

@@ -38,6 +38,9 @@ class RoutePort(Protocol):
     def start_offset(self) -> int: ...
 
     @property
+    def end_offset(self) -> int: ...
+
+    @property
     def high_watermark(self) -> int: ...
 
     @property

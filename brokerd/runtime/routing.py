@@ -66,6 +66,10 @@ class ReplicaRoutePort:
         return self.log.start_offset
 
     @property
+    def end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
     def high_watermark(self) -> int:
         return self.log.high_watermark
 

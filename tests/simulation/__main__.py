@@ -123,6 +123,9 @@ def main() -> int:
     worlds.add_argument("--delays", action="store_true", help="worlds of delayed messages")
     worlds.add_argument("--halves", action="store_true", help="worlds of half messages")
     worlds.add_argument("--routes", action="store_true", help="worlds of routes")
+    worlds.add_argument(
+        "--route-changes", action="store_true", help="the same, with transactions, retention and growth"
+    )
     worlds.add_argument("--shares", action="store_true", help="worlds of a share group")
     worlds.add_argument("--share-letters", action="store_true", help="the same, with dead letters")
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
@@ -133,7 +136,7 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation import delays, exactly_once, halves, keys, rolling, routes, shares, tails
+    from tests.simulation import delays, exactly_once, halves, keys, rolling, route_changes, routes, shares, tails
     from tests.simulation.run import run
 
     lives: dict[str, Live] = {
@@ -149,6 +152,7 @@ def main() -> int:
         "--delays": delays.live,
         "--halves": halves.live,
         "--routes": routes.live,
+        "--route-changes": route_changes.live,
         "--shares": shares.live,
         "--share-letters": shares.live_with_letters,
     }

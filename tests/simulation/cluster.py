@@ -587,6 +587,10 @@ class Cluster:
         dotted = {k.replace("_", "."): v for k, v in configs.items()}
         self._want_row(replace(row, generation=row.generation + 1, configs={**row.configs, **dotted}))
 
+    def grow_topic(self, name: str, partitions: int) -> None:
+        row = self.topics[name]
+        self._want_row(replace(row, generation=row.generation + 1, partitions=partitions))
+
     def delete_topic(self, name: str) -> None:
         row = self.topics.pop(name)
         self.deleted.append(replace(row, generation=row.generation + 1, deleted=True))

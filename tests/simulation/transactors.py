@@ -303,6 +303,8 @@ class Transactional(Client):
 
 
 class Transactor(Transactional):
+    topic = LEDGER
+    """It has two partitions."""
     number = 0
     zombies = 0
     """Seed 3079 of tails with transactions: two zombies of the same transaction wrote the same value, and one was committed."""
@@ -320,7 +322,7 @@ class Transactor(Transactional):
             return
         self.begin()
         self.number += 1
-        places: list[Place] = [(LEDGER, i) for i in (0, 1)]
+        places: list[Place] = [(self.topic, i) for i in (0, 1)]
         self.world.rng.shuffle(places)
         self._write_next(places)
 
@@ -334,8 +336,11 @@ class Transactor(Transactional):
                 self.end(self.world.chance(0.7))
             return
         place, *rest = places
-        values = [f"{self.name}:{self.number}:{i}".encode() for i in range(self.world.between(1, 3))]
+        values = [self.value_of(place, i) for i in range(self.world.between(1, 3))]
         self.write(place, values, lambda: self._write_next(rest))
+
+    def value_of(self, place: Place, index: int) -> bytes:
+        return f"{self.name}:{self.number}:{index}".encode()
 
 
 class Zombie(Transactional):
@@ -365,7 +370,7 @@ class Zombie(Transactional):
 
     def next(self) -> None:
         self.begin()
-        self.write((LEDGER, 0), [f"{self.name}:0:0".encode()], lambda: self.end(True))
+        self.write((self._earlier_producer.topic, 0), [f"{self.name}:0:0".encode()], lambda: self.end(True))
 
     def refused(self, what: str, error: int) -> None:
         self.world.reached["zombie producer fenced"] += 1

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerd.cluster.model import Now
+from brokerd.cluster.routes import ROUTE_GROUP_PREFIX
 from brokerd.coordinator.classic.events import (
     Answered,
     Commit,
@@ -41,7 +42,7 @@ from brokerd.coordinator.classic.events import (
     TransactionalCommit,
 )
 from brokerd.coordinator.classic.membership import GroupMembership
-from brokerd.coordinator.classic.offsets import GroupOffsets
+from brokerd.coordinator.classic.offsets import NO_ERRORS, GroupOffsets
 from brokerd.wire.errors import ErrorCode
 
 
@@ -330,7 +331,10 @@ class Group(GroupMembership):
             return [Reply(e.token, Answered(error))]
         if not self.members and not self.empty_since_wall_ms:
             self.empty_since_wall_ms = now.wall_ms
-        return self.commits.commit(e)
+        refused = self.commits.fenced(e.offsets) if self.group_id.startswith(ROUTE_GROUP_PREFIX) else NO_ERRORS
+        if len(refused) == len(e.offsets):
+            return [Reply(e.token, Answered(ErrorCode.NONE, refused))]
+        return self.commits.commit(e, refused)
 
     def _commit_in_transaction(self, e: TransactionalCommit, now: Now) -> list[Effect]:
         """Clients before KIP-447 name no member: they are accepted, because the transaction fences them."""

@@ -59,6 +59,15 @@ class GroupOffsets:
         self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, refused), offsets, None)
         return [PersistOffsets(number, offsets)]
 
+    def fenced(self, offsets: Mapping[TopicIndex, Offset]) -> dict[TopicIndex, int]:
+        """{partition: error} of those with a lower leader epoch than the last commit, written or being written. An epoch below 0 is not compared."""
+        written = [self.offsets, *(o for _, _, o, producer_id in self._pending_commits.values() if producer_id is None)]
+
+        def epoch_of(key: TopicIndex) -> int:
+            return max((o[key].leader_epoch for o in written if key in o), default=-1)
+
+        return {k: ErrorCode.FENCED_LEADER_EPOCH for k, o in offsets.items() if 0 <= o.leader_epoch < epoch_of(k)}
+
     def commit_in_transaction(
         self, e: TransactionalCommit, refused: Mapping[TopicIndex, int] = NO_ERRORS
     ) -> list[Effect]:

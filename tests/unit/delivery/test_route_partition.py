@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
+from zlib import crc32
 
 from brokerd.cluster.model import Now
 from brokerd.cluster.routes import Route, route_of
@@ -72,6 +73,10 @@ class Bench:
     @property
     def last_stable_offset(self) -> int:
         return self.high_watermark if self.stable is None else self.stable
+
+    @property
+    def end_offset(self) -> int:
+        return self.high_watermark
 
     def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:
         return b"".join(b for b in self.batches if offset < records.peek(b).next_offset <= upto)
@@ -167,6 +172,7 @@ def test_records_are_routed_in_order_and_the_position_is_committed() -> None:
         "state": "running",
         "lost": 0,
         "problems": [],
+        "placement": {"targets": crc32(b"t"), "counts": "1", "later": []},
     }
 
 
@@ -388,6 +394,87 @@ def test_records_matched_before_more_partitions_stay_where_they_are() -> None:
     found = [v for p in range(4) for v in bench.values("u", p)]
     assert sorted(map(int, found)) == list(range(40))
     assert set(map(int, bench.values("u", 0))) >= set(range(20))
+
+
+def test_a_leader_that_finds_a_grown_target_places_old_records_as_its_predecessor() -> None:
+    bench = Bench()
+    bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
+    first = bench.lead(route(everything("u")))
+    bench.run(first)
+    for i in range(20):
+        bench.write(str(i), f"k{i}")
+    for _ in range(2):
+        first.tick(bench.now)
+        bench.answer()
+    assert len(bench.values("u")) == 20 and bench.committed.offset == 0
+    bench.topics["u"] = replace_partitions(bench.topics["u"], 4)
+    for i in range(20, 40):
+        bench.write(str(i), f"k{i}")
+    bench.run(bench.lead(route(everything("u"))), ms=2_000)
+    for i in range(40, 60):
+        bench.write(str(i), f"k{i}")
+    bench.run(bench.lead(route(everything("u"))), ms=2_000)
+    found = [v for p in range(4) for v in bench.values("u", p)]
+    assert sorted(map(int, found)) == list(range(60))
+    assert set(map(int, bench.values("u", 0))) >= set(range(40)), (
+        "the new leader had not read 20 to 39, but its predecessor may have"
+    )
+    assert len(found) > len(bench.values("u", 0)), "later records use the new partitions"
+
+
+def test_a_target_that_grows_does_not_wait_for_a_partition_that_refuses() -> None:
+    bench = Bench()
+    bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
+    running = bench.lead(route(everything("t"), everything("u")))
+    bench.run(running)
+    bench.write("a", "k")
+    running.tick(bench.now)
+    for refused in [s for s in bench.sent if s.topic_id == bench.topics["t"].topic_id]:
+        bench.sent.remove(refused)
+        refused.done(ErrorCode.MESSAGE_TOO_LARGE, -1, bench.now)
+    bench.topics["u"] = replace_partitions(bench.topics["u"], 4)
+    running.topics_changed()
+    for i in range(20):
+        bench.write(str(i), f"k{i}")
+    bench.run(running, ms=10_000)
+    found = [v for p in range(4) for v in bench.values("u", p)]
+    assert sorted(found) == sorted(["a", *map(str, range(20))]) and bench.values("u", 0) != found
+
+
+def test_records_that_are_matched_again_keep_the_number_of_partitions_of_their_time() -> None:
+    bench = Bench()
+    bench.topics["u"] = replace_partitions(bench.topics["u"], 1)
+    running = bench.lead(route(direct("k0", "missing"), everything("u")))
+    bench.run(running)
+    for i in range(20):
+        bench.write(str(i), f"k{i % 7}")
+    bench.run(running, ms=500)
+    bench.topics["u"] = replace_partitions(bench.topics["u"], 4)
+    running.topics_changed()
+    bench.run(running, ms=500)
+    running.change(route(direct("k0", "missing"), everything("u"), generation=2))
+    bench.run(running, ms=2_000)
+    bench.topics["missing"] = Target(UUID(int=9), 1, 1_000_000)
+    assert bench.committed.offset == 0
+    bench.run(bench.lead(route(direct("k0", "missing"), everything("u"), generation=2)), ms=2_000)
+    assert sorted(map(int, bench.values("u", 0))) == list(range(20))
+    assert not any(bench.values("u", p) for p in (1, 2, 3))
+    assert bench.values("missing") == ["0", "7", "14"]
+
+
+def test_a_number_of_partitions_is_used_after_it_is_committed() -> None:
+    bench = Bench()
+    running = bench.lead()
+    bench.run(running)
+    bench.topics["t"] = replace_partitions(bench.topics["t"], 2)
+    running.topics_changed()
+    bench.coordinator = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.write("a")
+    bench.run(running, ms=2_000)
+    assert not bench.logs
+    bench.coordinator = ErrorCode.NONE
+    bench.run(running, ms=500)
+    assert bench.values() + bench.values("t", 1) == ["a"]
 
 
 def replace_partitions(target: Target, count: int) -> Target:

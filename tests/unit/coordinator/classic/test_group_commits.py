@@ -76,3 +76,23 @@ def test_an_offset_that_is_not_stored_is_refused() -> None:
     assert harness.commit() is None
     harness.deliver(g.PersistFailed(harness.stored[-1].number, E.COORDINATOR_NOT_AVAILABLE))
     assert harness.answers[harness.serial] == g.Answered(E.COORDINATOR_NOT_AVAILABLE)
+
+
+def test_a_deposed_leader_of_a_route_cannot_commit_after_its_successor() -> None:
+    place = ("source", 0)
+
+    def commit(harness: GroupHarness, epoch: int) -> Any:
+        return harness.deliver(g.Commit(harness.next(), "", None, -1, {place: g.Offset(10, epoch, "", 0)}))
+
+    route = GroupHarness()
+    route.group.group_id = "weir.route.r"
+    assert commit(route, 3) is None, "it is written"
+    assert commit(route, 2) == g.Answered(E.NONE, {place: E.FENCED_LEADER_EPOCH}), (
+        "the successor's commit is not replicated yet"
+    )
+    route.persist()
+    assert commit(route, 2).partition_errors == {place: E.FENCED_LEADER_EPOCH}
+    for epoch in (3, 4, -1):
+        assert commit(route, epoch) is None
+    other = GroupHarness()
+    assert commit(other, 3) is None and commit(other, 2) is None
