@@ -2,7 +2,7 @@
 
 Started as `celery -A weir.celery worker -P threads -c 2`. Beat is a thread of that worker, because the process that `-B` forks
 outlives a killed worker (WEIR_BEAT=off if beat runs elsewhere). A worker reads all queues, or those of its option `-Q`: a Spark driver is a process of
-the worker's machine, so one worker of a cluster reads SPARK_QUEUE. Beat polls only for the queues that its worker reads, so that no queue without a
+the worker's machine, so one worker of a cluster reads SPARK_QUEUE at a time (`weir.spark_lease`). Beat polls only for the queues that its worker reads, so that no queue without a
 reader grows. The default transport is a directory in the data directory, without a further server; CELERY_BROKER_URL selects Redis or Valkey. Does not contain: the tasks (`controlplane.tasks`).
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import EmbeddedService
-from celery.signals import worker_ready
+from celery.signals import celeryd_after_setup, task_postrun, worker_init, worker_ready
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
@@ -24,6 +24,8 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 from django.conf import settings
 
 from weir import transport
+from weir.spark_lease import SparkLease
+from weir.worker_watchdog import WorkerWatchdog
 
 SWEEP_SECONDS = 1.0
 """Seconds between polls for rows that need a step. A poll without work is two indexed queries."""
@@ -91,6 +93,27 @@ def _configure(app: Celery) -> None:
 app = Celery("weir")
 _configure(app)
 app.autodiscover_tasks(["controlplane"])
+watchdog = WorkerWatchdog(app)
+
+
+@worker_init.connect
+def start_watchdog(**kwargs: Any) -> None:
+    watchdog.start()
+
+
+@task_postrun.connect
+def task_completed(**kwargs: Any) -> None:
+    watchdog.completed()
+
+
+@celeryd_after_setup.connect
+def wait_for_lease(**kwargs: Any) -> None:
+    """A worker that reads only the queue of Spark jobs may have others of its kind on other machines."""
+    if set(app.amqp.queues.consume_from) == {SPARK_QUEUE}:
+        from controlplane.clients.spark import kill_drivers
+        from controlplane.db.process_lock import LockName, ProcessLock
+
+        SparkLease(ProcessLock(LockName.SPARK_DRIVERS), kill_drivers).wait(watchdog.completed)
 
 
 @worker_ready.connect

@@ -6,6 +6,7 @@ only read. Does not contain: rows.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,6 +24,8 @@ from django.conf import settings
 from weir_common.archive_manifest import ManifestLine
 from weir_common.driver_lock import last_pid
 
+DRIVERS = ("pipeline.jobs.archive", "pipeline.jobs.run")
+"""Modules of Spark drivers."""
 MANIFEST_READ_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of the manifest read in one poll. The next poll reads the rest."""
 
@@ -118,6 +121,29 @@ def found_again(folder: Path, expected: Sequence[str]) -> SparkProcess | None:
         return SparkProcess(pid, process.create_time())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
+
+
+def drivers(lake: Path, runs: Path) -> list[psutil.Process]:
+    """The live drivers on this machine whose lake or whose folder of runs is this one."""
+    within = f"{runs}{os.sep}"
+
+    def ours(process: psutil.Process) -> bool:
+        words = process.info["cmdline"] or []
+        return any(d in words for d in DRIVERS) and any(w == str(lake) or w.startswith(within) for w in words)
+
+    return [p for p in psutil.process_iter(["cmdline"]) if ours(p)]
+
+
+def kill_drivers() -> None:
+    """End the drivers of this machine at once, with the processes that they started. No data is lost: a driver continues from its last commit."""
+    for driver in drivers(settings.WEIR.lake_dir, settings.WEIR.data_dir / "spark"):
+        try:
+            started = driver.children(recursive=True)
+        except psutil.NoSuchProcess:
+            continue
+        for process in (driver, *started):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def _reap(pid: int) -> None:

@@ -1,4 +1,5 @@
-"""Ends a controller process whose event loop hangs. Otherwise kazoo's thread would keep the session and the /controller node alive for ever.
+"""Ends a controller process whose event loop hangs. Otherwise kazoo's thread would keep the session and the /controller node alive for ever. While the
+loop turns, the service manager is notified: it restarts a process that is stopped or does not end.
 
 Invariant: the watchdog counts its own wake-ups, so that a process that was stopped and continued is not ended.
 """
@@ -12,10 +13,13 @@ import threading
 import time
 
 from controlplane.controller.runner import Controller
+from weir_common.service_manager import notify_watchdog
 
 log = logging.getLogger(__name__)
 
 WAKE_SECONDS = 0.25
+WAKES_PER_MESSAGE = 20
+"""Wake-ups between two messages to the service manager: 5 s. Several fit into WatchdogSec."""
 
 
 class WatchedController(Controller):
@@ -31,11 +35,15 @@ class WatchedController(Controller):
         threading.Thread(target=self._watch, args=(limit_s,), name="watchdog", daemon=True).start()
 
     def _watch(self, limit_s: float) -> None:
-        seen, wakes = -1, 0
+        seen, wakes, notified = -1, 0, 0
         while not self._stopping:
             time.sleep(WAKE_SECONDS)
             wakes = wakes + 1 if self.turns == seen else 0
             seen = self.turns
+            notified += 1
+            if notified >= WAKES_PER_MESSAGE and not wakes:
+                notify_watchdog()
+                notified = 0
             if wakes * WAKE_SECONDS >= limit_s:
                 log.critical("event loop stalled, process exits: seconds=%.1f", limit_s)
                 faulthandler.dump_traceback(all_threads=True)

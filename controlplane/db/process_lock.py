@@ -25,6 +25,7 @@ class LockName(IntEnum):
     """The number of each lock in the database. Never reused for another purpose."""
 
     MONITOR = 7_310_001
+    SPARK_DRIVERS = 7_310_002
 
 
 class ProcessLock:
@@ -34,9 +35,14 @@ class ProcessLock:
         self._name = name
         self._connection: BaseDatabaseWrapper | None = None
 
+    @property
+    def needed(self) -> bool:
+        """Whether several machines may have this database."""
+        return bool(connection.vendor == "postgresql")
+
     def acquire(self) -> bool:
         """True if this process has the lock now. False if another process has it, or the database does not answer."""
-        if connection.vendor != "postgresql":
+        if not self.needed:
             return True
         try:
             if self._connection is None:
@@ -52,7 +58,7 @@ class ProcessLock:
 
     def held(self) -> bool:
         """Whether the database still has the lock for this process."""
-        if connection.vendor != "postgresql":
+        if not self.needed:
             return True
         if self._connection is None:
             return False

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from controlplane.clients import spark
 from controlplane.clients.supervisor import (
     ProcessState,
     SupervisedProcess,
@@ -36,8 +37,6 @@ BACKOFF_SECONDS_MAX = 20.0
 """Longest time in seconds between two starts of a process that keeps dying: saves CPU, and still restarts it soon."""
 STOP_SECONDS = {"broker": 25.0, "worker": 8.0}
 STOP_SECONDS_ELSE = 10.0
-DRIVERS = ("pipeline.jobs.archive", "pipeline.jobs.run")
-"""Modules of Spark drivers."""
 DRIVER_SECONDS = 20.0
 """For the end of a driver after its step."""
 STAGES = (("demo", "web", "worker"), ("broker",), ("controller",), ("zookeeper",))
@@ -241,13 +240,7 @@ class Supervisor:
 def end_drivers(folder: Path) -> list[int]:
     """Stop the Spark drivers, which outlive the worker: after their step, or by SIGKILL when that takes too long (no data is lost).
     Returns their pids."""
-    lake, runs = str(folder / "lake"), f"{folder / 'spark'}{os.sep}"
-
-    def ours(process: psutil.Process) -> bool:
-        command = process.info["cmdline"] or []
-        return any(d in command for d in DRIVERS) and any(a == lake or a.startswith(runs) for a in command)
-
-    found = [p for p in psutil.process_iter(["cmdline"]) if ours(p)]
+    found = spark.drivers(folder / "lake", folder / "spark")
     for how, seconds in ((signal.SIGTERM, DRIVER_SECONDS), (signal.SIGKILL, 5.0)):
         for process in found:
             if process.is_running():

@@ -119,6 +119,8 @@ class ClusterMonitor:
         self._sampled = False
         self._sample_note = ""
         self._stopping = False
+        self.turns = 0
+        """Iterations of the loop, also of failed ones: a loop that hangs counts none."""
         self._database_failing = False
         self._thread: threading.Thread | None = None
         self._feed = publisher.LivePublisher(hub)
@@ -156,6 +158,7 @@ class ClusterMonitor:
         poll.register(self._wake, select.POLLIN)
         while not self._stopping:
             poll.poll(100)
+            self.turns += 1
             try:
                 self.turn()
             except DatabaseError as e:

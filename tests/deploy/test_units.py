@@ -29,12 +29,15 @@ def test_an_environment_file_is_read() -> None:
 
 
 SCRIPT = """
-import signal, sys, time
+import os, signal, sys, time
+from weir_common.service_manager import notify_watchdog
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 print("started", flush=True)
 if sys.argv[1] == "{ends}":
     sys.exit(int(sys.argv[2]))
-time.sleep(600)
+while True:
+    notify_watchdog()
+    time.sleep(0.1)
 """
 
 
@@ -44,7 +47,7 @@ def unit(tmp_path: Path, *words: str, more: str = "") -> RunningUnit:
     command = " ".join([sys.executable, str(tmp_path / "script.py"), *words])
     file.write_text(f"[Service]\nExecStart={command}\nRestartSec=0.01\nStateDirectory=weir/x\n{more}")
     prefix = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh"]
-    return RunningUnit(parse(file), prefix, tmp_path, tmp_path / "log", {})
+    return RunningUnit(parse(file), prefix, tmp_path, tmp_path / "log", {"PYTHONPATH": str(ROOT)})
 
 
 def lines(tmp_path: Path) -> int:
@@ -76,3 +79,14 @@ def test_a_stop_is_the_signal_of_the_unit(tmp_path: Path) -> None:
     wait_for(lambda: lines(tmp_path) == 1, "the process")
     code, seconds = running.stop()
     assert running.ended_cleanly(code) and seconds < running.unit.stop_seconds and running.starts == 1
+
+
+def test_a_process_that_sends_no_message_is_ended_and_started_again(tmp_path: Path) -> None:
+    running = unit(tmp_path, "stays", more="WatchdogSec=2\n")
+    running.start()
+    wait_for(lambda: lines(tmp_path) == 1, "the process")
+    assert running._popen is not None
+    running._popen.send_signal(signal.SIGSTOP)
+    wait_for(lambda: lines(tmp_path) >= 2, "the next process")
+    assert running.watchdog_ends >= 1
+    running.stop()

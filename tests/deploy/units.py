@@ -1,14 +1,17 @@
 """systemd units without systemd: the part of a unit that starts, restarts and stops its process.
 
-`ExecStart`, `EnvironmentFile`, `WorkingDirectory`, `Restart`, `KillSignal` and `TimeoutStopSec` are used as they are in the file. Does not apply the
-user, the limits and the protections of a unit: systemd alone can.
+`ExecStart`, `EnvironmentFile`, `WorkingDirectory`, `Restart`, `KillSignal`, `TimeoutStopSec` and `WatchdogSec` are used as they are in the file. Does not
+apply the user, the limits and the protections of a unit: systemd alone can.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import shlex
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -16,12 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir_common.service_manager import SOCKET_VARIABLE, WATCHDOG_VARIABLE
+
 RESTART_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`prevented`: exit codes after which there is no restart."""
+    """`prevented`: exit codes after which there is no restart. `watchdog_seconds`: without a message for so long, the process is ended; 0: it sends none."""
 
     name: str
     command: tuple[str, ...]
@@ -32,6 +37,7 @@ class Unit:
     stop_signal: signal.Signals
     stop_seconds: float
     restart_seconds: float
+    watchdog_seconds: float
     clean: frozenset[int]
     prevented: frozenset[int]
 
@@ -62,6 +68,7 @@ def parse(path: Path, instance: str = "") -> Unit:
         stop_signal=signal.Signals[one("KillSignal", "SIGTERM")],
         stop_seconds=float(one("TimeoutStopSec", "90")),
         restart_seconds=min(float(one("RestartSec", "0.1")), RESTART_SECONDS_MAX),
+        watchdog_seconds=float(one("WatchdogSec", "0")),
         clean=frozenset({0}) | codes("SuccessExitStatus"),
         prevented=codes("RestartPreventExitStatus"),
     )
@@ -82,6 +89,9 @@ class RunningUnit:
         self._popen: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self.watchdog_ends = 0
+        """How often the process was ended because it sent no message."""
+        self._notify_path = root / f"notify-{unit.name.removesuffix('.service')}"
 
     def start(self) -> None:
         assert not self._wanted
@@ -99,6 +109,9 @@ class RunningUnit:
                 environment |= read_environment(file.read_text())
         state = self._root / "var/lib" / self.unit.state_directory
         state.mkdir(parents=True, exist_ok=True)
+        if self.unit.watchdog_seconds:
+            environment[SOCKET_VARIABLE] = str(self._notify_path)
+            environment[WATCHDOG_VARIABLE] = str(int(self.unit.watchdog_seconds * 1_000_000))
         with self._log.open("ab") as log:
             self._popen = subprocess.Popen(
                 [*self._prefix, self.unit.working_directory, *self.unit.command],
@@ -110,16 +123,40 @@ class RunningUnit:
         self.starts += 1
 
     def _keep(self) -> None:
-        while self._wanted:
-            popen = self._popen
-            assert popen is not None
-            code = popen.wait()
-            if code in self.unit.prevented:
-                return
-            time.sleep(self.unit.restart_seconds)
-            with self._lock:
-                if self._wanted:
-                    self._spawn()
+        with contextlib.closing(self._notifications()) as received:
+            while self._wanted:
+                popen = self._popen
+                assert popen is not None
+                code = self._wait(popen, received)
+                if code in self.unit.prevented:
+                    return
+                time.sleep(self.unit.restart_seconds)
+                with self._lock:
+                    if self._wanted:
+                        self._spawn()
+
+    def _notifications(self) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        if self.unit.watchdog_seconds:
+            self._notify_path.unlink(missing_ok=True)
+            sock.bind(str(self._notify_path))
+        return sock
+
+    def _wait(self, popen: subprocess.Popen[bytes], received: socket.socket) -> int:
+        """The exit code. Ends the process if it sends no message in the time of the unit, as systemd: SIGABRT, and SIGCONT for a stopped process."""
+        if not self.unit.watchdog_seconds:
+            return popen.wait()
+        last = time.monotonic()
+        while (code := popen.poll()) is None:
+            if select.select([received], [], [], 0.1)[0]:
+                received.recv(4096)
+                last = time.monotonic()
+            elif self._wanted and time.monotonic() - last > self.unit.watchdog_seconds:
+                self.watchdog_ends += 1
+                popen.send_signal(signal.SIGABRT)
+                popen.send_signal(signal.SIGCONT)
+                return popen.wait()
+        return code
 
     def stop(self) -> tuple[int, float]:
         """Exit code and seconds, as `systemctl stop`: the stop signal, and SIGKILL after the time-out of the unit."""

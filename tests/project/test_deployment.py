@@ -117,7 +117,7 @@ def test_variables_and_settings_of_the_example_are_known() -> None:
     assert set(found.settings) <= {v.name for v in variables().values()}
     for path in UNIT_FILES:
         own = {v.partition("=")[0] for n, v in entries(path) if n == "Environment"}
-        assert own <= {"SPARK_LOCAL_DIRS"} | {v.name for v in variables().values()}
+        assert own <= {"SPARK_LOCAL_DIRS", "PYTHONFAULTHANDLER"} | {v.name for v in variables().values()}
     for machine in found.machines:
         (text,) = [f.text for f in files_of(found, machine, template) if f.path == "etc/weir/broker.properties"]
         lines = [line.partition("=") for line in text.splitlines() if not line.startswith("#")]

@@ -45,8 +45,10 @@ AT_LEAST_ONE = (
     MachineRole.WEB,
     MachineRole.MONITOR,
 )
-AT_MOST_ONE = (MachineRole.SPARK_WORKER, MachineRole.POSTGRESQL, MachineRole.REDIS)
-"""PostgreSQL and Redis may also be elsewhere. Drivers of Spark jobs are processes of one machine."""
+AT_MOST_ONE = (MachineRole.POSTGRESQL, MachineRole.REDIS)
+"""They may also be elsewhere."""
+SHARED_LAKE = ("WEIR_LAKE_DIR", "WEIR_LAKE_WAREHOUSE")
+"""Settings that say where the lake is. Without them it is a folder of the machine with the Spark worker, and another one would start with an empty lake."""
 
 
 class InvalidInventory(Exception):
@@ -156,6 +158,12 @@ def _problems(found: Inventory) -> list[str]:
         for role in AT_MOST_ONE
         if len(found.having(role)) > 1
     ]
+    spark = found.having(MachineRole.SPARK_WORKER)
+    if len(spark) > 1 and not any(found.settings.get(name) for name in SHARED_LAKE):
+        problems.append(
+            f"several machines have the role {MachineRole.SPARK_WORKER} ({', '.join(m.name for m in spark)}), but the lake is a folder of each machine: set "
+            f"[settings] {' or '.join(SHARED_LAKE)} to storage that all of them reach"
+        )
     servers = len(found.having(MachineRole.ZOOKEEPER))
     if servers and servers % 2 == 0:
         problems.append(f"{servers} ZooKeeper servers survive no more failures than {servers - 1}: use an odd number")

@@ -1,7 +1,8 @@
 """`manage.py monitor`: run the cluster monitor in its own process (production: several web processes, each with WEIR_MONITOR=off).
 
 Several machines may run it: with PostgreSQL one of them monitors, and the others wait for its lock. Live updates need a channel layer between processes.
-Rows are written in any case. A process that has lost its lock ends with exit code 1: its service manager starts it again, and it waits.
+Rows are written in any case. A process that has lost its lock ends with exit code 1: its service manager starts it again, and it waits. A process whose
+monitor makes no progress does not notify its service manager, which then restarts it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.db.process_lock import LockName, ProcessLock
+from weir_common.service_manager import notify_watchdog
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +43,12 @@ class Command(BaseCommand):
         hub.deliver_through(through_loop(loop))
         monitor = build(settings.WEIR.zookeeper, hub)
         monitor.start()
-        has_lock = True
+        has_lock, turns = True, monitor.turns
         while has_lock and not done.wait(LOCK_SECONDS):
             has_lock = lock.held()
+            if monitor.turns != turns:
+                turns = monitor.turns
+                notify_watchdog()
         monitor.stop()
         loop.call_soon_threadsafe(loop.stop)
         lock.release()
@@ -58,6 +63,7 @@ class Command(BaseCommand):
             if not waiting:
                 log.info("cluster monitor on standby: another process has the lock, or the database does not answer")
                 waiting = True
+            notify_watchdog()
             if done.wait(LOCK_SECONDS):
                 return False
         log.info("cluster monitor active")

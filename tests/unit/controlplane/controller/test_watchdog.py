@@ -44,6 +44,17 @@ def test_a_loop_without_turns_for_the_limit_ends_the_process(
     assert watched(monkeypatch, turns, 4 * WAKE_SECONDS) == exits
 
 
+@pytest.mark.parametrize(("turns", "messages"), [([1, 2, 3, 4, 5, 6, 7], 2), ([1, 2, 2, 2, 2, 2, 2], 0)])
+def test_the_service_manager_is_notified_while_the_loop_turns(
+    monkeypatch: pytest.MonkeyPatch, turns: list[int], messages: int
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(watchdog, "WAKES_PER_MESSAGE", 3)
+    monkeypatch.setattr(watchdog, "notify_watchdog", lambda: sent.append(1))
+    watched(monkeypatch, turns, 10)
+    assert len(sent) == messages
+
+
 def test_each_turn_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     controller: Any = object.__new__(WatchedController)
     monkeypatch.setattr(watchdog.Controller, "turn", lambda self: None)

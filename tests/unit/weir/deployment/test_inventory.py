@@ -61,7 +61,7 @@ def test_the_example_has_three_machines_and_needs_its_secrets(tables: dict[str, 
         (
             ("machines", "c", "roles"),
             ["zookeeper", "spark-worker", "broker"],
-            "more than one machine has the role spark-worker: b, c",
+            "several machines have the role spark-worker (b, c), but the lake is a folder of each machine",
         ),
         (("machines", "b", "roles"), ["zookeeper", "broker", "controller", "worker"], "machine has the role"),
         (("settings",), [], "[settings] is not a table"),

@@ -24,7 +24,7 @@ def test_the_monitor_is_stopped_by_a_signal(number: signal.Signals, monkeypatch:
         handlers[number]()
 
     monkeypatch.setattr(command, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=handlers.__setitem__))
-    fake = SimpleNamespace(start=start, stop=lambda: calls.append("stop"))
+    fake = SimpleNamespace(start=start, stop=lambda: calls.append("stop"), turns=0)
     monkeypatch.setattr(monitor, "build", lambda address, hub: fake)
     run("monitor", "--skip-checks")
     assert calls == ["start", "stop"]
@@ -33,7 +33,7 @@ def test_the_monitor_is_stopped_by_a_signal(number: signal.Signals, monkeypatch:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
-    fake = SimpleNamespace(start=lambda: done.append("start"), stop=lambda: done.append("stop"))
+    fake = SimpleNamespace(start=lambda: done.append("start"), stop=lambda: done.append("stop"), turns=0)
     monkeypatch.setattr(command, "signal", SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None))
     monkeypatch.setattr(command, "LOCK_SECONDS", 0.001)
     monkeypatch.setattr(monitor, "build", lambda address, hub: fake)
@@ -67,3 +67,29 @@ def test_a_process_on_standby_ends_by_a_signal(calls: list[str], monkeypatch: py
     monkeypatch.setattr(command.ProcessLock, "acquire", refuse)
     run("monitor", "--skip-checks")
     assert calls == []
+
+
+def test_the_service_manager_is_notified_on_standby_and_while_the_monitor_makes_progress(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = iter([1, 2, 2, 2])
+    acquired = iter([False, True])
+
+    class Progress:
+        start = stop = staticmethod(lambda: None)
+        turns = 0
+
+    progress = Progress()
+
+    def held(lock: object) -> bool:
+        progress.turns = next(turns, 0)
+        calls.append("held")
+        return progress.turns > 0
+
+    monkeypatch.setattr(monitor, "build", lambda address, hub: progress)
+    monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: next(acquired))
+    monkeypatch.setattr(command.ProcessLock, "held", held)
+    monkeypatch.setattr(command, "notify_watchdog", lambda: calls.append("notified"))
+    with pytest.raises(CommandError):
+        run("monitor", "--skip-checks")
+    assert calls == ["notified", "held", "notified", "held", "notified", "held", "held", "held", "notified"]

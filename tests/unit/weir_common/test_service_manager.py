@@ -1,0 +1,37 @@
+"""Messages to the service manager, received on a socket of this file."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from weir_common.service_manager import SOCKET_VARIABLE, notify_watchdog
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_the_message_arrives_at_the_address_of_the_environment(
+    abstract: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as received:
+        received.bind("\0" + path if abstract else path)
+        monkeypatch.setenv(SOCKET_VARIABLE, "@" + path if abstract else path)
+        assert notify_watchdog()
+        assert received.recv(100) == b"WATCHDOG=1"
+
+
+@pytest.mark.parametrize("address", ["", "vsock:2:1", "/no/such/socket"])
+def test_without_a_service_manager_that_receives_nothing_happens(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SOCKET_VARIABLE, address)
+    assert not notify_watchdog()
+
+
+def test_a_full_socket_does_not_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as received:
+        received.bind(path)
+        monkeypatch.setenv(SOCKET_VARIABLE, path)
+        while notify_watchdog():
+            pass
