@@ -1,6 +1,6 @@
 """`python -m bench.console`: milliseconds per page of the console over HTTP, on a large seeded cluster with one broker down.
 
-The mirror writes the rows from a constructed image, so they equal those of the monitor. The load is one browser: one page at a time. Not
+`MetadataProjection` writes the rows from a constructed image, so they equal those of the monitor. The load is one browser: one page at a time. Not
 measured: the work of the monitor, which shares the process with the pages in a local cluster.
 """
 

@@ -34,7 +34,7 @@ FAR_MS, SPREAD_MS = 2 * 3_600_000, 24 * 3_600_000
 LEAD_S = 10.0
 """Seconds between the writing of records and the time of the first one."""
 ANSWER_S_MAX = 900.0
-"""Seconds for which a step is waited for."""
+"""The longest time in seconds of one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def produce(bootstrap: str, times: Iterable[int], value: bytes, first: int = 0) 
 
 
 def answers(port: int) -> list[DelayedMessagesAnswer] | None:
-    """Of all partitions. None: the broker does not answer for one."""
+    """The answers for all partitions. None: the broker does not answer for one of them."""
     connection = KafkaConnection("127.0.0.1", port)
     try:
         return [pending(connection, FRONT, p, DelayedMessagesQuestion(bounds_ms=[])) for p in range(PARTITIONS)]

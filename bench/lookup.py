@@ -30,7 +30,7 @@ from controlplane.clients.key_lookups import look_up
 RECORD_BYTES, SEGMENT_BYTES = 1_024, 16 * 1024 * 1024
 IDLE_SECONDS = 5.0
 LOOKUPS, SCANS = 200, 5
-"""Look-ups with the index, and without."""
+"""Number of look-ups with the index, and of scans without it."""
 INDEXED, PLAIN = "indexed", "plain"
 
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import HistorySubject, figure_of
-from controlplane.monitoring.live_points import FED
+from controlplane.monitoring.live_points import LIVE_FIGURES
 from controlplane.selectors import history
 from controlplane.selectors.history import LakePart
 from controlplane.selectors.history_marks import MarkKind, MarkRow, marks
@@ -125,7 +125,7 @@ def page_charts(
             figure_of(its, name).label,
             _points(line),
             line.step_s > STEP_S,
-            name in FED[HistorySubject(its.partition(":")[0])],
+            name in LIVE_FIGURES[HistorySubject(its.partition(":")[0])],
             f"{reverse('api:history')}?{urlencode({'subject': its, 'figure': name, **query})}",
             of.get((its, name), ""),
         )

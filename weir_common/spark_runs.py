@@ -26,7 +26,7 @@ class Exit:
     FAILED = 1
     """May succeed when it is started again."""
     REFUSED = 2
-    """Fails again until something is changed: parameters, configuration, a contradiction."""
+    """A restart fails again until an operator changes a parameter, the configuration or the data that contradicts the run."""
 
 
 @dataclass(frozen=True, slots=True)

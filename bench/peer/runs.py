@@ -34,7 +34,7 @@ class Cores:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Cost of one act: seconds; CPU seconds of client and brokers; demand of the client's busiest thread; busy seconds of all cores."""
+    """Cost of one measured action: seconds; CPU seconds of client and brokers; demand of the client's busiest thread; busy seconds of all cores."""
 
     seconds: float
     client_cpu: float

@@ -139,7 +139,7 @@ class Replica:
         if self.remote is not None:
             return self.remote.start_offset(self.log.start_offset)
         state = self.core.state
-        # The first two conditions are those of an ordinary partition: each fetch asks several times.
+        # The first two conditions decide for an ordinary partition. Each fetch reads this property several times.
         if state is None or state.handover_offset < 0 or self.reads_remote or not self.local_log_start_offset:
             return self.log.start_offset
         return max(0, state.log_start_floor, self.history_start_offset)

@@ -22,7 +22,7 @@ class FoundBytes(NamedTuple):
         return self.start <= position and position + length <= self.end and now_s < self.until_s
 
     def with_range(self, position: int, length: int, now_s: float) -> FoundBytes:
-        """These bytes were found now. They are added to valid ones that they touch, which are valid for no longer."""
+        """Add bytes that were found now. A range that touches a valid one is merged with it and ends with it, because its older part was found earlier."""
         if now_s < self.until_s and position <= self.end and self.start <= position + length:
             return FoundBytes(min(self.start, position), max(self.end, position + length), self.until_s)
         return FoundBytes(position, position + length, now_s + VALID_SECONDS)

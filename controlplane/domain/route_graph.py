@@ -12,7 +12,8 @@ FRONT_TARGETS: Mapping[str, Sequence[str]] = {
     ".delay": ("",),
     ".half": ("", ".half.check", ".half.expired"),
 }
-"""What the name of a topic has after the suffix of a front topic is removed: the topics that receive records of it."""
+"""{suffix of a front topic: suffixes of the topics that receive its records}. Both follow the same name: `a.half` transfers to `a`, `a.half.check`
+and `a.half.expired`."""
 
 Edges = Mapping[str, Iterable[str]]
 """Source topic: its target topics."""
@@ -29,7 +30,7 @@ def front_targets(topic: str) -> list[str]:
 
 
 def find_loop(edges: Edges, source: str, targets: Iterable[str]) -> list[str] | None:
-    """The topics of a loop through `source`, if it had these targets in addition. None: there is none. The first and the last topic are equal."""
+    """The topics of the loop that would exist if `source` had these targets in addition: the first and the last one are `source`. None without a loop."""
     before: dict[str, str] = {}
     waiting = []
     for target in targets:

@@ -24,7 +24,7 @@ from controlplane.selectors import transactions as selectors
 log = logging.getLogger(__name__)
 
 SEARCH_MS = 15_000
-"""Milliseconds between the starts of two searches. An alert is to end soon after the abort of its transaction."""
+"""Milliseconds between the starts of two searches. They limit how long an alert stays after the abort of its transaction."""
 
 SEARCH_FIRST_MS = 5_000
 """Milliseconds before the first search: the brokers are known by then."""

@@ -9,7 +9,7 @@ from controlplane.domain.history import HistorySubject
 from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
 
-FED = {
+LIVE_FIGURES = {
     HistorySubject.CLUSTER: (
         "records_per_s",
         "bytes_in_per_s",
@@ -48,7 +48,7 @@ FED = {
     HistorySubject.PARTITION: ("bytes_in_per_s", "bytes_out_per_s", "size_bytes", "replicas_in_sync"),
     HistorySubject.BROKER_API: (),
 }
-"""Figures that live updates have. A chart of another one ends with its last recorded value."""
+"""The figures in live updates, by kind of subject. The chart of another figure ends with its last recorded value."""
 
 
 def figures(update: LiveUpdate) -> list[tuple[str, str, float]]:
@@ -56,7 +56,7 @@ def figures(update: LiveUpdate) -> list[tuple[str, str, float]]:
     return [
         (subject, name, values[name])
         for kind, subject, values in _values(update["kind"], update["data"])
-        for name in FED[kind]
+        for name in LIVE_FIGURES[kind]
         if values.get(name) is not None
     ]
 

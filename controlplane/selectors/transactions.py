@@ -43,7 +43,7 @@ class SilentBroker:
 
 
 class BrokerCoverage:
-    """Of an answer that needs several brokers: how many answered."""
+    """How many brokers answered a question that needs several."""
 
     __slots__ = ()
     brokers_asked: int
@@ -71,7 +71,7 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPage(Page[TransactionRow], BrokerCoverage):
-    """A page of transactional ids. `brokers_asked` and `brokers_silent`: those of silent brokers are missing. `offline_partitions`: partitions of
+    """A page of transactional ids. `brokers_asked` and `brokers_silent`: the page lacks the transactional ids of silent brokers. `offline_partitions`: partitions of
     __transaction_state without a leader; their transactional ids are missing, too."""
 
     rows: list[TransactionRow]

@@ -36,7 +36,7 @@ def wait_s(name: str, address: str) -> float:
 
 
 def failed(name: str, address: str) -> None:
-    """Counts the failure. The audit log has it if a user of this name exists: invented names would fill the log, which is never shortened."""
+    """Count the failure. It is written to the audit log only if a user of this name exists: invented names would fill the log, which is never shortened."""
     now, key = timezone.now(), _key(name)
     with transaction.atomic():
         LoginFailure.objects.filter(last_at__lt=now - timedelta(seconds=logins.FORGOTTEN_SECONDS)).delete()
@@ -52,7 +52,7 @@ def failed(name: str, address: str) -> None:
 
 
 def succeeded(name: str, address: str, user: str, source: LoginSource) -> None:
-    """`name` as entered, of the user `user`."""
+    """Record the login of `user`, who entered `name`."""
     external_logins.record_login(user, source, _place(address))
     LoginFailure.objects.filter(name=_key(name), address=_place(address)).delete()
 

@@ -57,7 +57,7 @@ class AlreadyRunning(Exception):
 
 @dataclass
 class RunContext:
-    """Of one driver: use as a context manager. `stop_requested` is True after SIGTERM."""
+    """The run of one driver, used as a context manager. `stop_requested` is True after SIGTERM."""
 
     folder: Path
     run: RunDescription

@@ -1,5 +1,5 @@
 """Runs one program at a time against one cluster, and reads its results. Invariants: a program that hangs or dies answers no for the feature it was at, and is started
-again for the rest; what the log must show is read from the disks after a yes. Called by `__main__`."""
+again for the rest; what the log must show is read from the disks after a yes."""
 
 from __future__ import annotations
 

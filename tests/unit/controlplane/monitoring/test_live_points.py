@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.domain.history import FIGURES
 from controlplane.monitoring.live_events import LIVE_TYPE, LiveUpdate
-from controlplane.monitoring.live_points import FED, figures
+from controlplane.monitoring.live_points import LIVE_FIGURES, figures
 
 
 def of(kind: str, data: dict[str, Any]) -> dict[tuple[str, str], float]:
@@ -17,7 +17,7 @@ def of(kind: str, data: dict[str, Any]) -> dict[tuple[str, str], float]:
 
 
 def test_every_fed_figure_is_recorded() -> None:
-    for kind, names in FED.items():
+    for kind, names in LIVE_FIGURES.items():
         assert set(names) <= {f.name for f in FIGURES[kind]}
 
 
