@@ -74,7 +74,7 @@ class Database(Protocol):
 
 
 class LivenessProbes(Protocol):
-    """`probes.Probes`."""
+    """See `liveness_probes.Probes`."""
 
     dead: frozenset[tuple[int, int]]
 

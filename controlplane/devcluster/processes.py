@@ -38,7 +38,7 @@ BACKOFF_SECONDS_MAX = 20.0
 STOP_SECONDS = {"broker": 25.0, "worker": 8.0}
 STOP_SECONDS_ELSE = 10.0
 DRIVER_SECONDS = 20.0
-"""For the end of a driver after its step."""
+"""Time in seconds that a driver has to end its step."""
 STAGES = (("demo", "web", "worker"), ("broker",), ("controller",), ("zookeeper",))
 """The order of stopping, by name prefix: a broker hands over its leaders while a controller still runs."""
 
