@@ -5,16 +5,24 @@ Does not contain: the decision (`controlplane.services.authorization`)."""
 
 from __future__ import annotations
 
-from controlplane.domain.roles import Access, RoleResource
+from controlplane.domain.roles import FILTERED, Access, RoleResource
 from controlplane.domain.visibility import Visibility
-from controlplane.services.authorization import (
-    AccessRule,
+from controlplane.services.authorization import AccessRule
+from controlplane.services.request_resources import (
+    acl_of_fields,
+    acl_of_path,
+    brokers_of_restart,
+    entity_of_quota,
     field_name,
     group_of_reset,
+    name_of_plan,
     no_names,
     path_name,
     query_name,
+    source_of_route,
+    targets_of_route,
     topics_of_move,
+    topics_of_moved_plan,
 )
 
 CLUSTER = None
@@ -30,7 +38,16 @@ USER = AccessRule(RoleResource.USER, path_name("name"))
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 
-ASKED_IN_VIEW = ("bulk-groups", "bulk-topics", "move-new")
+BROKER = AccessRule(RoleResource.BROKER, path_name("broker_id"))
+BROKERS = AccessRule(RoleResource.BROKER, no_names)
+RESTART = AccessRule(RoleResource.BROKER, brokers_of_restart)
+QUOTA = AccessRule(RoleResource.QUOTA, entity_of_quota)
+QUOTAS = AccessRule(RoleResource.QUOTA, no_names)
+TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORDS)
+SOURCE = AccessRule(RoleResource.TOPIC, source_of_route, Access.READ_RECORDS)
+ROUTE = AccessRule(RoleResource.ROUTE, path_name("name"))
+
+ASKED_IN_VIEW = ("broker-config-edit", "bulk-groups", "bulk-topics", "move-new", "quota-new", "restart-new")
 """Pages whose views check the resources of their forms."""
 RULES: dict[str, AccessRule | None] = {
     "topics": TOPICS,
@@ -68,17 +85,43 @@ RULES: dict[str, AccessRule | None] = {
     "user-new": AccessRule(RoleResource.USER, field_name("name")),
     "user-password": USER,
     "user-delete": USER,
+    "acls": AccessRule(RoleResource.ACL, no_names),
+    "acl-new": AccessRule(RoleResource.ACL, acl_of_fields),
+    "acl-delete": AccessRule(RoleResource.ACL, acl_of_path),
+    "brokers": BROKERS,
+    "broker": BROKER,
+    "broker-act": BROKER,
+    "broker-configs": BROKER,
+    "broker-config-edit": BROKERS,
+    "log-directories": BROKER,
+    "log-directory-move": BROKER,
+    "log-directory-cancel": BROKER,
+    "restarts": BROKERS,
+    "restart": RESTART,
+    "restart-act": RESTART,
+    "restart-new": BROKERS,
+    "plans": AccessRule(RoleResource.PLAN, no_names),
+    "plan": AccessRule(RoleResource.PLAN, name_of_plan),
+    "plan-act": AccessRule(
+        RoleResource.PLAN, name_of_plan, also=(AccessRule(RoleResource.TOPIC, topics_of_moved_plan),)
+    ),
+    "quotas": QUOTAS,
+    "quota": QUOTA,
+    "quota-new": QUOTAS,
+    "quota-edit": QUOTA,
+    "quota-delete": QUOTA,
+    "routes": AccessRule(RoleResource.ROUTE, no_names),
+    "route": ROUTE,
+    "route-new": AccessRule(RoleResource.ROUTE, field_name("name"), also=(SOURCE, TARGETS)),
+    "route-edit": AccessRule(RoleResource.ROUTE, path_name("name"), also=(TARGETS,)),
+    "route-delete": ROUTE,
     **dict.fromkeys(
         (
             "adopt",
-            "acl-delete",
-            "acl-new",
             "acls-from-template",
             "alert-act",
             "alert-threshold",
             "anomaly-switch",
-            "broker-act",
-            "broker-config-edit",
             "document-apply",
             "document-plan-new",
             "bulk-acknowledge",
@@ -86,27 +129,16 @@ RULES: dict[str, AccessRule | None] = {
             "job-act",
             "job-new",
             "lake-query",
-            "log-directory-cancel",
-            "log-directory-move",
             "masking-delete",
             "masking-new",
             "notification-delete",
             "notification-edit",
             "notification-new",
             "notification-test",
-            "plan-act",
             "process-start",
             "proposal-new",
-            "quota-delete",
-            "quota-edit",
-            "quota-new",
-            "restart-act",
-            "restart-new",
             "role-binding-delete",
             "role-binding-new",
-            "route-delete",
-            "route-edit",
-            "route-new",
             "schema-delete",
             "schema-register",
             "silence-end",
@@ -169,4 +201,5 @@ VIEWS: dict[str, AccessRule] = {
 
 def may_be_seen(seen: Visibility, page: str) -> bool:
     """Whether a user who sees `seen` may open this page, or some page of this name."""
-    return not seen.limited or page in VIEWS or RULES.get(page) is not None
+    rule = VIEWS.get(page) or RULES.get(page)
+    return not seen.limited or (rule is not None and rule.resource in FILTERED)

@@ -9,7 +9,17 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from console.config_forms import CLUSTER_SCOPE, BrokerConfigForm
-from console.views.shell import actor, flash, not_found, operator_required, redirect_to, render_page, viewer_required
+from console.views.shell import (
+    actor,
+    flash,
+    not_found,
+    operator_required,
+    redirect_to,
+    render_page,
+    require_role,
+    viewer_required,
+)
+from controlplane.domain.roles import ALL_BROKERS, RoleResource
 from controlplane.selectors import broker_configs as selectors
 from controlplane.selectors.brokers import broker_list
 from controlplane.services import Rejected
@@ -47,6 +57,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
         status = 400 if form.is_bound else 200
         return render_page(request, "console/broker_config_edit.html", context, nav="brokers", status=status)
     scope = services.CLUSTER_WIDE if form.cleaned_data["scope"] == CLUSTER_SCOPE else broker_id
+    require_role(request, RoleResource.BROKER, [ALL_BROKERS if scope == services.CLUSTER_WIDE else str(broker_id)])
     try:
         if request.POST.get("step") != "apply":
             changes = services.preview_change(scope, form.configs())

@@ -32,7 +32,7 @@ from controlplane.selectors.partitions import PartitionRow
 from controlplane.selectors.visibility import limited
 from controlplane.services import Rejected, plans, proposals, rebalance
 from controlplane.services import moves as services
-from controlplane.services.authorization import topics_in
+from controlplane.services.request_resources import topics_in
 
 KINDS = {
     "partitions": gettext_lazy("Partitions of a topic"),

@@ -18,8 +18,10 @@ from console.views.shell import (
     operator_required,
     redirect_to,
     render_page,
+    require_role,
     viewer_required,
 )
+from controlplane.domain.roles import RoleResource
 from controlplane.domain.text import size_text
 from controlplane.selectors import plans, recoveries
 from controlplane.selectors.plans import PlanRow
@@ -94,6 +96,8 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
         )
     if verb == "move":
         return _move(request, row)
+    if verb == "approve":
+        require_role(request, RoleResource.PLAN, ())  # an approval is for operators of the whole cluster
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         comment = form.cleaned_data["comment"]

@@ -18,9 +18,11 @@ from console.views.shell import (
     operator_required,
     redirect_to,
     render_page,
+    require_role,
     viewer_required,
 )
-from controlplane.domain.quota import ENTITY_TYPES, UNITS
+from controlplane.domain.quota import ENTITY_TYPES, UNITS, entity_text
+from controlplane.domain.roles import RoleResource
 from controlplane.selectors import quotas
 from controlplane.services import Rejected
 from controlplane.services import quotas as services
@@ -47,6 +49,7 @@ def quota(request: HttpRequest, quota_id: int) -> HttpResponse:
 def create(request: HttpRequest) -> HttpResponse:
     form = QuotaForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
+        require_role(request, RoleResource.QUOTA, [entity_text(form.entity())])
         try:
             row = services.set_quota(
                 form.entity(), form.limits(), actor=actor(request), comment=form.cleaned_data["comment"]

@@ -16,8 +16,10 @@ from console.views.shell import (
     operator_required,
     redirect_to,
     render_page,
+    require_role,
     viewer_required,
 )
+from controlplane.domain.roles import RoleResource
 from controlplane.selectors import brokers, restarts
 from controlplane.services import Rejected
 from controlplane.services import rolling_restart as services
@@ -45,6 +47,7 @@ def new(request: HttpRequest) -> HttpResponse:
     chosen = [int(b) for b in parameters.getlist("b") if b.isdigit()] or [b.broker_id for b in rows if b.alive]
     form = WhyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
+        require_role(request, RoleResource.BROKER, [str(b) for b in chosen])
         try:
             made = services.start_restart(chosen, actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:

@@ -47,6 +47,11 @@ TYPES = {
     RoleResource.TOPIC: gettext_lazy("topic"),
     RoleResource.GROUP: gettext_lazy("group"),
     RoleResource.USER: gettext_lazy("SCRAM user"),
+    RoleResource.BROKER: gettext_lazy("broker"),
+    RoleResource.ROUTE: gettext_lazy("route"),
+    RoleResource.QUOTA: gettext_lazy("quota"),
+    RoleResource.ACL: gettext_lazy("ACL"),
+    RoleResource.PLAN: gettext_lazy("saved plan"),
     RoleResource.CLUSTER: gettext_lazy("whole cluster"),
 }
 REASONS = {

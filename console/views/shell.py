@@ -33,9 +33,9 @@ from controlplane.selectors.other_clusters import cluster_links
 from controlplane.selectors.overview import overview
 from controlplane.selectors.visibility import current
 from controlplane.services import Rejected, authorization
-from controlplane.services.authorization import Given
 from controlplane.services.common import READ_ONLY
 from controlplane.services.proposal_rows import open_count
+from controlplane.services.request_resources import Given
 
 THEMES = ("auto", "light", "dark", "contrast")
 THEME_COOKIE = "weir_theme"
@@ -170,8 +170,8 @@ def lacking_role(request: HttpRequest) -> str:
     rule = access_rules.RULES.get(match.url_name or "") if match else access_rules.CLUSTER
     if rule is None or not authorization.has_role(request.user, rule.access, rule.resource):
         return str(DENIED)
-    names = rule.names(Given(match.kwargs if match else {}, request.POST.dict(), request.GET.dict()))
-    return authorization.refusal_of(request.user, rule.access, rule.resource, names) if names else ""
+    given = Given(match.kwargs if match else {}, request.POST.dict(), request.GET.dict())
+    return authorization.refusal(request.user, rule, lambda: given, empty_form=True)
 
 
 def require_role(request: HttpRequest, resource: RoleResource, names: Collection[str]) -> None:

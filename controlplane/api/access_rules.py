@@ -5,13 +5,24 @@ Does not contain: the decision (`controlplane.services.authorization`)."""
 from __future__ import annotations
 
 from controlplane.domain.roles import Access, RoleResource
-from controlplane.services.authorization import (
-    AccessRule,
+from controlplane.services.authorization import AccessRule
+from controlplane.services.request_resources import (
+    acl_of_fields,
+    acl_of_path,
+    broker_or_all,
+    brokers_of_field,
+    brokers_of_restart,
+    entity_of_field,
+    entity_of_quota,
     field_name,
     group_of_reset,
+    name_of_plan,
     no_names,
     path_name,
+    source_of_route,
+    targets_of_route,
     topics_of_move,
+    topics_of_plan,
     topics_of_scope,
 )
 
@@ -25,6 +36,13 @@ GROUP_OF_BODY = AccessRule(RoleResource.GROUP, field_name("group_id"))
 USER = AccessRule(RoleResource.USER, path_name("name"))
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
+BROKER = AccessRule(RoleResource.BROKER, path_name("broker_id"))
+RESTART = AccessRule(RoleResource.BROKER, brokers_of_restart)
+QUOTA = AccessRule(RoleResource.QUOTA, entity_of_quota)
+PLAN = AccessRule(RoleResource.PLAN, name_of_plan)
+TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORDS)
+SOURCE = AccessRule(RoleResource.TOPIC, source_of_route, Access.READ_RECORDS)
+ROUTE = AccessRule(RoleResource.ROUTE, path_name("name"))
 
 OWN = frozenset({"POST token-list", "DELETE token-detail"})
 """Changing routes about the user's own objects, with a permission class of their own."""
@@ -64,23 +82,7 @@ RULES: dict[str, AccessRule | None] = {
     "DELETE user-detail": USER,
     **dict.fromkeys(
         (
-            "POST acl-template-apply",
-            "POST anomaly-switch",
-            "PATCH healing-action",
-            "POST process-start",
-            "POST rebalance",
-            "POST lake-query",
-            "POST acl-list",
-            "DELETE acl-detail",
-            "PATCH alert-threshold-detail",
-            "POST alert-acknowledge",
-            "POST alert-notes",
-            "POST alert-withdraw",
-            "POST archive-list",
-            "POST archive-resume",
-            "POST archive-stop",
             "POST broker-cancel-log-directory-move",
-            "PATCH broker-configs",
             "POST broker-cordon",
             "POST broker-demote",
             "POST broker-drain",
@@ -88,6 +90,43 @@ RULES: dict[str, AccessRule | None] = {
             "POST broker-restore",
             "POST broker-restore-leadership",
             "POST broker-uncordon",
+        ),
+        BROKER,
+    ),
+    "PATCH broker-configs": AccessRule(RoleResource.BROKER, broker_or_all),
+    "POST restart-list": AccessRule(RoleResource.BROKER, brokers_of_field("brokers")),
+    "POST restart-cancel": RESTART,
+    "POST restart-pause": RESTART,
+    "POST restart-resume": RESTART,
+    "POST route-list": AccessRule(RoleResource.ROUTE, field_name("name"), also=(SOURCE, TARGETS)),
+    "PATCH route-detail": AccessRule(RoleResource.ROUTE, path_name("name"), also=(TARGETS,)),
+    "DELETE route-detail": ROUTE,
+    "POST route-test": ROUTE,
+    "POST quota-list": AccessRule(RoleResource.QUOTA, entity_of_field),
+    "PATCH quota-detail": QUOTA,
+    "DELETE quota-detail": QUOTA,
+    "POST acl-list": AccessRule(RoleResource.ACL, acl_of_fields),
+    "DELETE acl-detail": AccessRule(RoleResource.ACL, acl_of_path),
+    "POST plan-list": AccessRule(RoleResource.PLAN, field_name("name")),
+    "DELETE plan-detail": PLAN,
+    "POST plan-move": AccessRule(
+        RoleResource.PLAN, name_of_plan, also=(AccessRule(RoleResource.TOPIC, topics_of_plan),)
+    ),
+    **dict.fromkeys(
+        (
+            "POST acl-template-apply",
+            "POST anomaly-switch",
+            "PATCH healing-action",
+            "POST process-start",
+            "POST rebalance",
+            "POST lake-query",
+            "PATCH alert-threshold-detail",
+            "POST alert-acknowledge",
+            "POST alert-notes",
+            "POST alert-withdraw",
+            "POST archive-list",
+            "POST archive-resume",
+            "POST archive-stop",
             "POST document-plan-list",
             "POST document-plan-apply",
             "POST drift-adopt",
@@ -97,26 +136,12 @@ RULES: dict[str, AccessRule | None] = {
             "PATCH notification-channel-detail",
             "DELETE notification-channel-detail",
             "POST notification-channel-test",
-            "POST plan-list",
-            "DELETE plan-detail",
             "POST plan-approve",
-            "POST plan-move",
             "POST proposal-list",
             "POST proposal-approve",
             "POST proposal-reject",
-            "POST quota-list",
-            "PATCH quota-detail",
-            "DELETE quota-detail",
-            "POST restart-list",
-            "POST restart-cancel",
-            "POST restart-pause",
-            "POST restart-resume",
             "POST role-binding-list",
             "DELETE role-binding-detail",
-            "POST route-list",
-            "PATCH route-detail",
-            "DELETE route-detail",
-            "POST route-test",
             "POST schema-check",
             "POST schema-delete",
             "POST schema-register",

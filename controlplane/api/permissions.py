@@ -13,8 +13,8 @@ from controlplane.api import access_rules
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
 from controlplane.services import authorization
-from controlplane.services.authorization import Given
 from controlplane.services.common import READ_ONLY
+from controlplane.services.request_resources import Given
 
 
 class IsOperatorOrReadOnly(BasePermission):

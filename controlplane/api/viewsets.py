@@ -27,7 +27,7 @@ from controlplane.selectors import visibility
 from controlplane.selectors.common import INTEGER_MAX, RowFilter
 from controlplane.selectors.paging import Page
 from controlplane.services import authorization
-from controlplane.services.authorization import Given
+from controlplane.services.request_resources import Given
 
 COMMON_PARAMETERS = ("format",)
 """Query parameters of every path: the format of the response."""

@@ -19,6 +19,8 @@ NAME_CHARS_MAX = 249
 WILDCARD = "*"
 """A literal name that matches every resource, as in Kafka's ACLs."""
 CLUSTER_NAME = "kafka-cluster"
+ALL_BROKERS = "all"
+"""Name of what concerns all brokers: only the literal name * matches it."""
 
 
 class RoleResource(StrEnum):
@@ -26,6 +28,15 @@ class RoleResource(StrEnum):
     GROUP = "group"
     USER = "user"
     """A SCRAM user, by its name."""
+    BROKER = "broker"
+    """By its id. What concerns all brokers has the name ALL_BROKERS."""
+    ROUTE = "route"
+    QUOTA = "quota"
+    """By the text of its entity that lists show: `user alice`, `user alice, client-id c`."""
+    ACL = "acl"
+    """By what it is about (`acl_name`)."""
+    PLAN = "plan"
+    """A saved plan, by its name."""
     CLUSTER = "cluster"
     """The cluster as a whole. Its only name is that of Kafka's ACLs, `CLUSTER_NAME`."""
 
@@ -68,9 +79,15 @@ ROLES_OF: dict[RoleResource, tuple[AccessRole, ...]] = {
     RoleResource.TOPIC: tuple(AccessRole),
     RoleResource.GROUP: (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),
     RoleResource.USER: (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),
+    **dict.fromkeys(
+        (RoleResource.BROKER, RoleResource.ROUTE, RoleResource.QUOTA, RoleResource.ACL, RoleResource.PLAN),
+        (AccessRole.OPERATOR, AccessRole.OWNER),
+    ),
     RoleResource.CLUSTER: (AccessRole.VIEWER,),
 }
-"""Roles of a resource type. Groups and users have no records. The operator of the whole cluster is the flag `is_staff`."""
+"""Roles of a resource type. Only topics have records. The operator of the whole cluster is the flag `is_staff`."""
+FILTERED = frozenset({RoleResource.TOPIC, RoleResource.GROUP, RoleResource.USER})
+"""Types whose lists can be limited to what a user may see. Pages about others show the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +108,12 @@ class Grant:
 
     def permits(self, access: Access, resource_type: RoleResource, name: str) -> bool:
         return access in PERMITS[self.role] and self.matches(resource_type, name)
+
+
+def acl_name(resource_type: str, resource_name: str, pattern_type: str) -> str:
+    """Name of an ACL for role bindings: `topic:orders`, and `topic:orders*` for the prefix `orders`, so that a role for the ACLs of one topic permits no ACL of a
+    prefix."""
+    return f"{resource_type}:{resource_name}{WILDCARD if pattern_type == AclPattern.PREFIXED else ''}"
 
 
 def missing(grants: Sequence[Grant], access: Access, resource_type: RoleResource, names: Iterable[str]) -> list[str]:
@@ -114,6 +137,9 @@ def check_grant(role: str, resource_type: str, pattern_type: str, resource_name:
     pattern = AclPattern(pattern_type)
     if resource is RoleResource.CLUSTER and (pattern, resource_name) != (AclPattern.LITERAL, CLUSTER_NAME):
         raise Rejected(f"The only name of the cluster is the literal {CLUSTER_NAME}.", "resource_name")
+    names_a_broker = resource_name == WILDCARD or (resource_name.isascii() and resource_name.isdigit())
+    if resource is RoleResource.BROKER and not (pattern is AclPattern.LITERAL and names_a_broker):
+        raise Rejected("Name a broker by its id, or * for all brokers, with the pattern type literal.", "resource_name")
     if pattern is AclPattern.PREFIXED and WILDCARD in resource_name:
         raise Rejected("A prefix has no *: every name that begins with it matches.", "resource_name")
     return Grant(AccessRole(role), resource, pattern, resource_name)

@@ -8,24 +8,32 @@ Does not contain: which resource a route is about (`controlplane.api.access_rule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, PermissionsMixin
 
-from controlplane.domain import scope as scopes
 from controlplane.domain.access import AclPattern
-from controlplane.domain.roles import CLUSTER_NAME, ROLE_FOR, WILDCARD, Access, AccessRole, Grant, RoleResource, missing
-from controlplane.domain.scope import PartitionsScope, ReplicationFactorScope, ScopeError, TopicScope
+from controlplane.domain.roles import (
+    CLUSTER_NAME,
+    FILTERED,
+    ROLE_FOR,
+    WILDCARD,
+    Access,
+    AccessRole,
+    Grant,
+    RoleResource,
+    missing,
+)
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.domain.visibility import EVERYTHING, Visibility
-from controlplane.models import MovePartition, OffsetReset, RoleBinding
+from controlplane.models import RoleBinding
 from controlplane.selectors.role_bindings import RoleBindingRow, binding_shape, bindings_of
 from controlplane.services.common import Rejected
+from controlplane.services.request_resources import Given, Names, group_of_reset, topics_of_move
 
 User = AbstractBaseUser | AnonymousUser
 TOKEN_SCOPE = "token_scope"
@@ -48,25 +56,14 @@ HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a request names: the parameters of its path, the fields of its body or form, and its query. A rule reads a name from where the view reads it,
-    never from another place that the sender also controls."""
-
-    path: Mapping[str, Any]
-    fields: Mapping[str, Any]
-    query: Mapping[str, Any]
-
-
-Names = Callable[[Given], Collection[str]]
-
-
-@dataclass(frozen=True, slots=True)
 class AccessRule:
-    """The resources that a route is about. Without names in a request, the role for the whole cluster is needed."""
+    """The resources that a route is about. Without names in a request, the role for the whole cluster is needed. `also`: rules that must permit it besides, if
+    the request has names for them."""
 
     resource: RoleResource
     names: Names
     access: Access = Access.OPERATE
+    also: tuple[AccessRule, ...] = ()
 
 
 class AccessReason(StrEnum):
@@ -145,7 +142,7 @@ def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], 
     filtered. The refusal does not say whether a resource exists."""
     if not seen.limited:
         return ""
-    if rule is None:
+    if rule is None or rule.resource not in FILTERED:
         return NEEDS_CLUSTER_VIEWER
     hidden = sorted({n for n in rule.names(given()) if not seen.sees(rule.resource, n)})
     if not hidden:
@@ -173,13 +170,21 @@ def may_change_something(user: User) -> bool:
     )
 
 
-def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given]) -> str:
-    """Why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it."""
+def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given], *, empty_form: bool = False) -> str:
+    """Why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it. `empty_form`: a request that names no resource
+    yet opens a form, and needs any role for the type."""
     if getattr(user, "is_staff", False) and user.is_active:
         return ""
     if rule is None or not has_role(user, rule.access, rule.resource):
         return NEEDS_OPERATOR
-    return refusal_of(user, rule.access, rule.resource, rule.names(given())) or ""
+    asked = given()
+    names = rule.names(asked)
+    if not names and empty_form:
+        return ""
+    if reason := refusal_of(user, rule.access, rule.resource, names):
+        return reason
+    others = ((r, r.names(asked)) for r in rule.also)
+    return next((why for r, also in others if also and (why := refusal_of(user, r.access, r.resource, also))), "")
 
 
 def refusal_of(user: User, access: Access, resource: RoleResource, names: Collection[str]) -> str:
@@ -231,62 +236,3 @@ def _reason(person: AbstractUser, access: Access) -> AccessReason:
     if access in (Access.OPERATE, Access.VIEW):
         return AccessReason.CLUSTER_OPERATOR
     return AccessReason.PERMISSION if person.has_perm(PERMISSION_FOR[access]) else AccessReason.NONE
-
-
-# -- names of the resources of a request ------------------------------------------------------------------------------------
-def path_name(parameter: str) -> Names:
-    """The resource that the path names."""
-    return lambda given: [str(given.path[parameter])] if parameter in given.path else []
-
-
-def field_name(field: str) -> Names:
-    """The resource that a field of the body names."""
-
-    def names(given: Given) -> list[str]:
-        value = given.fields.get(field)
-        return [value] if isinstance(value, str) and value else []
-
-    return names
-
-
-def query_name(parameter: str) -> Names:
-    """The resource that the query names."""
-    return lambda given: [given.query[parameter]] if given.query.get(parameter) else []
-
-
-def no_names(given: Given) -> list[str]:
-    """A list, or a view that checks the resources itself."""
-    return []
-
-
-def group_of_reset(given: Given) -> list[str]:
-    """The group of the offset reset in the path."""
-    return list(OffsetReset.objects.filter(pk=given.path["reset_id"]).values_list("group_id", flat=True))
-
-
-def topics_of_move(given: Given) -> list[str]:
-    """The topics of the move in the path."""
-    rows = MovePartition.objects.filter(move_id=given.path["move_id"])
-    return list(rows.order_by().values_list("topic_name", flat=True).distinct())
-
-
-def topics_of_scope(given: Given) -> list[str]:
-    """The topics of the scope in the body. A scope of brokers needs the role for the whole cluster, and so does a request to override a safety
-    refusal."""
-    if given.fields.get("override"):
-        return []
-    try:
-        return topics_in(scopes.parse(given.fields.get("scope")))
-    except ScopeError:
-        return []
-
-
-def topics_in(scope: scopes.Scope) -> list[str]:
-    """The topics that a scope names; none for a scope of brokers."""
-    match scope:
-        case PartitionsScope():
-            return sorted({p.topic for p in scope.partitions})
-        case TopicScope() | ReplicationFactorScope():
-            return [scope.topic]
-        case _:
-            return []

@@ -13,29 +13,37 @@ from django.urls import ResolverMatch
 from console import access_rules, urls
 from console.views import shell
 from controlplane.domain.roles import ROLES_OF, AccessRole, RoleResource
+from controlplane.services.request_resources import no_names
 from controlplane.services.role_bindings import create_binding
 
 pytestmark = pytest.mark.django_db
 PAGES = {str(p.name): p for p in urls.urlpatterns}
 OPERATIONS = sorted(name for name, p in PAGES.items() if getattr(p.callback, "needs_operator", False))
+TEAM = {
+    RoleResource.BROKER: ("literal", "1"),
+    RoleResource.ACL: ("prefixed", "topic:team."),
+}
+"""Pattern type and name of the bindings of the team, where they are not a prefix of the name."""
 OWNED = [kind for kind in RoleResource if AccessRole.OWNER in ROLES_OF[kind]]
-LOADED_ROWS = {"offset-reset-act", "move-act"}
+LOADED_ROWS = {"offset-reset-act", "move-act", "acl-delete", "quota-edit", "quota-delete", "restart-act", "plan-act"}
 """Their resource is in a row, as for the REST routes of the same rules (tests/unit/controlplane/api/test_access_rules.py)."""
 
 
 def test_each_operation_has_a_rule_and_each_rule_a_page() -> None:
     assert set(OPERATIONS) <= set(access_rules.RULES) <= set(PAGES)
-    assert {n for n in OPERATIONS if access_rules.RULES[n] in (access_rules.TOPICS, access_rules.GROUPS)} == set(
-        access_rules.ASKED_IN_VIEW
-    )
+    asked = {n for n in OPERATIONS if (rule := access_rules.RULES[n]) and rule.names is no_names}
+    assert asked == set(access_rules.ASKED_IN_VIEW)
 
 
 def page(user: Any, name: str, resource: str) -> int:
     """The status of a POST about `resource`; the view itself is replaced."""
-    given = dict.fromkeys(("name", "topic", "group", "group_id"), resource)
+    given = dict.fromkeys(("name", "topic", "group", "group_id", "resource_name"), resource)
+    given["resource_type"] = "topic"
     request = RequestFactory().post("/", given, query_params={"group": resource})
     request.user = user
-    values = {p: resource for p in ("name", "group_id") if p in PAGES[name].pattern.converters}
+    values: dict[str, Any] = {p: resource for p in ("name", "group_id") if p in PAGES[name].pattern.converters}
+    if "broker_id" in PAGES[name].pattern.converters:
+        values["broker_id"] = 1 if resource.startswith("team.") else 2
     request.resolver_match = ResolverMatch(lambda: None, (), values, name)
     request.session = {}  # type: ignore[assignment]
 
@@ -58,7 +66,7 @@ def test_who_may_use_each_page() -> None:
     viewer, operator, team = user("viewer"), user("operator", is_staff=True), user("team")
     owners = {kind: user(kind.value) for kind in OWNED}
     for kind in OWNED:
-        bind("team", AccessRole.OWNER, kind, "prefixed", "team.")
+        bind("team", AccessRole.OWNER, kind, *TEAM.get(kind, ("prefixed", "team.")))
         bind(kind.value, AccessRole.OWNER, kind, "literal", "*")
     for name in OPERATIONS:
         rule = access_rules.RULES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from controlplane.api import access_rules, urls
 from controlplane.domain.move_types import PlacementBefore
 from controlplane.domain.offset_reset import ResetSpec, ResetTarget
 from controlplane.domain.roles import ROLE_FOR, ROLES_OF, AccessRole, RoleResource
-from controlplane.models import Move, MovePartition, OffsetReset
+from controlplane.models import AccessEntry, Acl, Move, MovePartition, OffsetReset, Plan, RestartStep, RollingRestart
 from controlplane.services import role_bindings
 from tests.unit.controlplane.world import World
 
@@ -25,6 +26,13 @@ pytestmark = pytest.mark.django_db
 READS = {"POST cluster-document-diff"}
 """Routes that only read, and have a body because their input is long. Every user may use them."""
 OWNED = [kind for kind in RoleResource if AccessRole.OWNER in ROLES_OF[kind]]
+TEAM = {
+    **dict.fromkeys(OWNED, ("prefixed", "team.")),
+    RoleResource.BROKER: ("literal", "1"),
+    RoleResource.QUOTA: ("prefixed", "user team."),
+    RoleResource.ACL: ("prefixed", "topic:team."),
+}
+"""Pattern type and name of the bindings of the team."""
 UUID = "00000000-0000-0000-0000-000000000001"
 
 
@@ -72,7 +80,16 @@ def path_of(name: str, parameters: list[str], resource: str) -> str:
 
 def body_of(resource: str) -> dict[str, Any]:
     scope = {"kind": "topic", "topic": resource, "brokers": [1]}
-    return {"name": resource, "topic": resource, "group_id": resource, "scope": scope}
+    return {
+        "name": resource,
+        "topic": resource,
+        "group_id": resource,
+        "scope": scope,
+        "entity": {"user": resource},
+        "resource_type": "topic",
+        "resource_name": resource,
+        "brokers": [1 if resource.startswith("team.") else 2],
+    }
 
 
 @pytest.fixture
@@ -94,6 +111,18 @@ def objects(world: World) -> None:
             wanted=[2],
             before=PlacementBefore((1,), 1, (1,)),
         )
+        AccessEntry.objects.create(pk=number, kind="quota", key=json.dumps({"user": name}), value={}, changed_by="root")
+        Acl.objects.create(
+            pk=number,
+            resource_type="topic",
+            resource_name=name,
+            principal="User:x",
+            operation="read",
+            permission="allow",
+        )
+        Plan.objects.create(pk=number, name=name, actor="root", digest="0", parts=0, copies=0)
+        restart = RollingRestart.objects.create(pk=number, actor="root", by_supervisor=False, turn=number)
+        RestartStep.objects.create(restart=restart, place=0, broker_id=number)
 
 
 def test_who_may_use_each_route(objects: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +140,7 @@ def test_who_may_use_each_route(objects: None, monkeypatch: pytest.MonkeyPatch) 
                 monkeypatch.setattr(view.cls, handler, reach)
     users = {name: client(name, is_staff=name == "operator") for name in ("viewer", "operator", "team")}
     for kind in OWNED:
-        bind("team", AccessRole.OWNER, kind)
+        bind("team", AccessRole.OWNER, kind, *TEAM[kind])
     for kind in OWNED:
         users[f"owner of every {kind}"] = client(kind.value)
         bind(kind.value, AccessRole.OWNER, kind, "literal", "*")
@@ -155,3 +184,54 @@ def test_a_move_needs_the_role_on_every_topic_of_it(objects: None) -> None:
     assert team.post("/api/v1/moves/1/pause", {}, format="json").status_code == 403
     drain = {"scope": {"kind": "drain", "broker": 1}}
     assert team.post("/api/v1/moves", drain, format="json").status_code == 403
+
+
+def test_a_route_needs_roles_on_its_topics_too(world: World) -> None:
+    team = client("team")
+    bind("team", AccessRole.OWNER, RoleResource.ROUTE)
+    bind("team", AccessRole.READER, RoleResource.TOPIC)
+    body = {"name": "team.r", "source": "team.in", "bindings": [{"target": "other.out", "match": {"kind": "all"}}]}
+    refused = team.post("/api/v1/routes", body, format="json")
+    assert refused.status_code == 403 and "role writer on topic other.out." in refused.json()["detail"]
+    refused = team.post("/api/v1/routes", {**body, "source": "other.in"}, format="json")
+    assert refused.status_code == 403 and "role reader on topic other.in." in refused.json()["detail"]
+    bind("team", AccessRole.WRITER, RoleResource.TOPIC, name="other.out")
+    assert team.post("/api/v1/routes", body, format="json").status_code != 403
+
+
+def test_a_role_for_the_acls_of_one_topic_permits_no_acl_of_a_prefix(world: World) -> None:
+    team = client("team")
+    bind("team", AccessRole.OPERATOR, RoleResource.ACL, "literal", "topic:pay")
+    body = {
+        "resource_type": "topic",
+        "resource_name": "pay",
+        "principal": "User:a",
+        "operation": "read",
+        "permission": "allow",
+    }
+    assert team.post("/api/v1/acls", {**body, "pattern_type": "prefixed"}, format="json").status_code == 403
+    assert team.post("/api/v1/acls", body, format="json").status_code == 201
+
+
+def test_what_concerns_all_brokers_needs_the_role_on_all(world: World) -> None:
+    team = client("team")
+    bind("team", AccessRole.OPERATOR, RoleResource.BROKER, "literal", "1")
+    for path, body in (("restarts", {"comment": "x"}), ("restarts", {"comment": "x", "brokers": [1, 2]})):
+        assert team.post(f"/api/v1/{path}", body, format="json").status_code == 403
+    wide = {"cluster_wide": True, "configs": {"log.retention.ms": "1"}, "comment": "x"}
+    assert team.patch("/api/v1/brokers/1/configs", wide, format="json").status_code == 403
+    assert team.post("/api/v1/brokers/1/cordon", {"comment": "disk"}, format="json").status_code == 200
+    assert team.post("/api/v1/brokers/2/cordon", {"comment": "disk"}, format="json").status_code == 403
+
+
+def test_an_unknown_resource_type_is_refused_with_the_known_ones(db: None) -> None:
+    root = client("root", is_staff=True, is_superuser=True)
+    body = {
+        "user": "root",
+        "role": "owner",
+        "resource_type": "brokers",
+        "pattern_type": "literal",
+        "resource_name": "1",
+    }
+    refused = root.post("/api/v1/role-bindings", body, format="json")
+    assert refused.status_code == 400 and "broker" in refused.content.decode()

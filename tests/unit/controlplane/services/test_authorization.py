@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group, Permission
-from django.utils import timezone
 
-from controlplane.domain.offset_reset import ResetSpec, ResetTarget
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.token_scopes import TokenScope
-from controlplane.models import Change, Move, MovePartition, OffsetReset
+from controlplane.models import Change, Move, MovePartition
 from controlplane.services import Rejected, authorization, role_bindings
-from controlplane.services.authorization import AccessRule, Given, field_name, path_name, query_name
+from controlplane.services.authorization import AccessRule
+from controlplane.services.request_resources import Given, field_name, path_name, query_name
 
 pytestmark = pytest.mark.django_db
 TOPIC, GROUP = RoleResource.TOPIC, RoleResource.GROUP
@@ -85,32 +84,6 @@ def test_names_come_from_the_place_that_the_view_reads() -> None:
     given = Given({"name": "p"}, {"name": "f", "n": 1}, {"name": "q"})
     assert [source("name")(given) for source in (path_name, field_name, query_name)] == [["p"], ["f"], ["q"]]
     assert [field_name("n")(given), field_name("x")(given), query_name("x")(given)] == [[], [], []]
-
-
-def test_a_reset_and_a_move_have_their_group_and_topics() -> None:
-    reset = OffsetReset.objects.create(
-        group_id="g", actor="root", spec=ResetSpec(ResetTarget.EARLIEST), computed_at=timezone.now()
-    )
-    assert authorization.group_of_reset(Given({"reset_id": reset.pk}, {}, {})) == ["g"]
-    assert authorization.group_of_reset(Given({"reset_id": reset.pk + 1}, {}, {})) == []
-    assert authorization.topics_of_move(Given({"move_id": 1}, {}, {})) == []
-
-
-@pytest.mark.parametrize(
-    ("scope", "topics"),
-    [
-        ({"kind": "topic", "topic": "a", "brokers": [1]}, ["a"]),
-        ({"kind": "replication_factor", "topic": "a", "replication_factor": 2}, ["a"]),
-        ({"version": 1, "partitions": [{"topic": t, "partition": 0, "replicas": [1]} for t in "bab"]}, ["a", "b"]),
-        ({"kind": "drain", "broker": 1}, []),
-        ({"kind": "rebalance"}, []),
-        ({"kind": "nonsense"}, []),
-        (None, []),
-    ],
-)
-def test_a_scope_has_the_topics_that_it_names(scope: Any, topics: list[str]) -> None:
-    assert authorization.topics_of_scope(Given({}, {"scope": scope}, {})) == topics
-    assert authorization.topics_of_scope(Given({}, {"scope": scope, "override": True}, {})) == []
 
 
 def test_a_check_names_the_reason_and_the_bindings(bob: Any) -> None:

@@ -1,0 +1,180 @@
+"""The names of the resources that a request is about: from its path, its fields, its query, or the rows that it names. Rules of access use them.
+
+Invariant: a name is read from where the view reads it. A request whose fields cannot be understood has no names, so it needs the role for the whole cluster.
+Does not contain: the decision (`authorization`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from brokerd.cluster.quota_entities import entity_of
+from controlplane.domain import scope as scopes
+from controlplane.domain.access import AccessRecordKind, AclPattern
+from controlplane.domain.quota import entity_text
+from controlplane.domain.roles import ALL_BROKERS, acl_name
+from controlplane.domain.scope import PartitionsScope, ReplicationFactorScope, ScopeError, TopicScope
+from controlplane.models import (
+    AccessEntry,
+    Acl,
+    MovePartition,
+    OffsetReset,
+    Plan,
+    PlanChunk,
+    RestartStep,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a request names: the parameters of its path, the fields of its body or form, and its query. A rule reads a name from where the view reads it,
+    never from another place that the sender also controls."""
+
+    path: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    query: Mapping[str, Any]
+
+
+Names = Callable[[Given], Collection[str]]
+
+
+def path_name(parameter: str) -> Names:
+    """The resource that the path names."""
+    return lambda given: [str(given.path[parameter])] if parameter in given.path else []
+
+
+def field_name(field: str) -> Names:
+    """The resource that a field of the body names."""
+
+    def names(given: Given) -> list[str]:
+        value = given.fields.get(field)
+        return [value] if isinstance(value, str) and value else []
+
+    return names
+
+
+def query_name(parameter: str) -> Names:
+    """The resource that the query names."""
+    return lambda given: [given.query[parameter]] if given.query.get(parameter) else []
+
+
+def no_names(given: Given) -> list[str]:
+    """A list, or a view that checks the resources itself."""
+    return []
+
+
+def group_of_reset(given: Given) -> list[str]:
+    """The group of the offset reset in the path."""
+    return list(OffsetReset.objects.filter(pk=given.path["reset_id"]).values_list("group_id", flat=True))
+
+
+def brokers_of_field(field: str) -> Names:
+    """The brokers of a list in the body. No list is all brokers."""
+
+    def names(given: Given) -> list[str]:
+        value = given.fields.get(field)
+        return [str(b) for b in value] if isinstance(value, list) and value else [ALL_BROKERS]
+
+    return names
+
+
+def broker_or_all(given: Given) -> list[str]:
+    """The broker of the path. A cluster-wide config concerns all brokers."""
+    return [ALL_BROKERS] if given.fields.get("cluster_wide") else [str(given.path["broker_id"])]
+
+
+def brokers_of_restart(given: Given) -> list[str]:
+    """The brokers of the rolling restart in the path."""
+    steps = RestartStep.objects.filter(restart_id=given.path["restart_id"])
+    return [str(b) for b in steps.values_list("broker_id", flat=True)]
+
+
+def source_of_route(given: Given) -> list[str]:
+    """The topic that a new route reads, whatever type the body gives its name."""
+    return [str(given.fields["source"]).strip()] if "source" in given.fields else []
+
+
+def targets_of_route(given: Given) -> list[str]:
+    """The topics to which the bindings in the body write. A form has them as JSON."""
+    bindings = given.fields.get("bindings")
+    if isinstance(bindings, str):
+        try:
+            bindings = json.loads(bindings)
+        except ValueError:
+            return []
+    rows = bindings if isinstance(bindings, list) else []
+    return [str(b["target"]).strip() for b in rows if isinstance(b, dict) and b.get("target")]
+
+
+def entity_of_field(given: Given) -> list[str]:
+    """The entity of a quota in the body."""
+    entity = given.fields.get("entity")
+    fits = isinstance(entity, dict) and all(v is None or isinstance(v, str) for v in entity.values())
+    return [entity_text(entity)] if fits and entity else []
+
+
+def entity_of_quota(given: Given) -> list[str]:
+    """The entity of the quota in the path."""
+    rows = AccessEntry.objects.filter(pk=given.path["quota_id"], kind=AccessRecordKind.QUOTA)
+    return [entity_text(entity_of(key)) for key in rows.values_list("key", flat=True)]
+
+
+def acl_of_fields(given: Given) -> list[str]:
+    """What the ACL in the body is about."""
+    kind, name = given.fields.get("resource_type"), given.fields.get("resource_name")
+    if not (isinstance(kind, str) and isinstance(name, str) and kind and name):
+        return []
+    return [acl_name(kind, name, str(given.fields.get("pattern_type") or AclPattern.LITERAL))]
+
+
+def acl_of_path(given: Given) -> list[str]:
+    """What the ACL in the path is about."""
+    rows = Acl.objects.filter(pk=given.path["acl_id"])
+    return [acl_name(*found) for found in rows.values_list("resource_type", "resource_name", "pattern_type")]
+
+
+def name_of_plan(given: Given) -> list[str]:
+    """The name of the saved plan in the path. Only a role for all plans permits one without a name."""
+    return list(Plan.objects.filter(pk=given.path["plan_id"]).values_list("name", flat=True))
+
+
+def topics_of_plan(given: Given) -> list[str]:
+    """The topics of the saved plan in the path."""
+    chunks = PlanChunk.objects.filter(plan_id=given.path["plan_id"]).values_list("parts", flat=True)
+    return sorted({part[1] for parts in chunks.iterator() for part in parts})
+
+
+def topics_of_moved_plan(given: Given) -> list[str]:
+    """The same for the page that makes a move of the plan; other operations on a plan move nothing."""
+    return topics_of_plan(given) if given.path.get("verb") == "move" else []
+
+
+def topics_of_move(given: Given) -> list[str]:
+    """The topics of the move in the path."""
+    rows = MovePartition.objects.filter(move_id=given.path["move_id"])
+    return list(rows.order_by().values_list("topic_name", flat=True).distinct())
+
+
+def topics_of_scope(given: Given) -> list[str]:
+    """The topics of the scope in the body. A scope of brokers needs the role for the whole cluster, and so does a request to override a safety
+    refusal."""
+    if given.fields.get("override"):
+        return []
+    try:
+        return topics_in(scopes.parse(given.fields.get("scope")))
+    except ScopeError:
+        return []
+
+
+def topics_in(scope: scopes.Scope) -> list[str]:
+    """The topics that a scope names; none for a scope of brokers."""
+    match scope:
+        case PartitionsScope():
+            return sorted({p.topic for p in scope.partitions})
+        case TopicScope() | ReplicationFactorScope():
+            return [scope.topic]
+        case _:
+            return []
