@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from weir.authentication import backends
 from weir.clusters import read_consoles
+from weir.cookies import cookie_mark
 from weir.devcluster import read_local_cluster
 from weir.variables import WeirSettings, read, variables
 
@@ -181,6 +182,10 @@ EMAIL_USE_SSL, EMAIL_USE_TLS = _MAIL["use_ssl"], _MAIL["use_tls"]
 EMAIL_TIMEOUT = 5  # seconds of each step; see controlplane.clients.notifications
 DEFAULT_FROM_EMAIL = WEIR.mail_from
 
+# Consoles on one host name with different ports would share cookies of the same name: a login at one would end the session at the other.
+SESSION_COOKIE_NAME = f"weir_session_{cookie_mark(SECRET_KEY)}"
+CSRF_COOKIE_NAME = f"weir_csrf_{cookie_mark(SECRET_KEY)}"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 # The console behind a proxy that ends TLS: browsers must not send its cookies in clear text.
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = WEIR.console_url.startswith("https://")
 

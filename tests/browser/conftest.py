@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,11 @@ _COOKIES: dict[tuple[str, str], dict[str, str]] = {}
 """The cookies of the last login, by address and user."""
 
 
+def csrf_token(cookies: Mapping[str, str]) -> str:
+    """The token of the login form. Each console has a cookie name of its own."""
+    return next(value for name, value in cookies.items() if name.startswith("weir_csrf_"))
+
+
 def login(base: str, user: str, password: str) -> dict[str, str]:
     """The cookies of a session. The form of the login page has a test of its own: here a browser would need seconds for each test."""
     cookies = _COOKIES.get((base, user))
@@ -55,7 +60,7 @@ def login(base: str, user: str, password: str) -> dict[str, str]:
     ):
         with httpx.Client(base_url=base, timeout=120, trust_env=False) as client:
             client.get("/login/")
-            form = {"username": user, "password": password, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
+            form = {"username": user, "password": password, "csrfmiddlewaretoken": csrf_token(client.cookies)}
             answer = client.post("/login/", data=form, headers={"Referer": f"{base}/login/"})
             assert answer.status_code == 302, answer.text
             cookies = _COOKIES[base, user] = dict(client.cookies)

@@ -25,14 +25,12 @@ def consoles(tmp_path: Path) -> Iterator[tuple[Served, Served]]:
     folders = [tmp_path / name for name in ("here", "there")]
     for folder in folders:
         folder.mkdir()
-    there = Served(folders[1], WEIR_CLUSTER_COLOUR="red")
+    there = Served(folders[1], WEIR_CLUSTER_COLOUR="red", WEIR_SECRET_KEY="of-the-other-console")
     token = tmp_path / "there.token"
     command = [sys.executable, "manage.py", "ensure_operator", "--username", "reader", "--token-out", str(token)]
     environment = {**os.environ, "WEIR_DATA_DIR": str(folders[1]), "WEIR_PASSWORD": PASSWORD}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=120)
     clusters = tmp_path / "clusters.yaml"
-    # Another host name: browsers keep cookies by host and not by port, so two consoles on one host share the name of the session cookie.
-    there.base = there.base.replace("127.0.0.1", "localhost")
     entries = [
         {"name": "production", "url": there.base, "colour": "red", "token_file": token.name},
         {"name": "nowhere", "url": "http://127.0.0.1:9", "colour": "blue", "token": "weir_none"},
@@ -82,6 +80,12 @@ def test_another_cluster_is_shown_followed_and_opened_at_the_same_page(
     assert link.get_attribute("href") == f"{there.base}/moves/", "the move of this number is another one there"
     link.click()
     page.wait_for_url(f"{there.base}/login/**")
+    page.fill("#id_username", USER)
+    page.fill("#id_password", PASSWORD)
+    page.click("button.primary")
+    page.wait_for_url(f"{there.base}/moves/")
+    names = {c.get("name", "") for c in session.context.cookies()}
+    assert sum(name.startswith("weir_session_") for name in names) == 2, "one host name, two sessions"
 
     page.goto(f"{here.base}/clusters/")
     session.live()

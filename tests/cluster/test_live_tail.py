@@ -42,7 +42,7 @@ def open_socket(devcluster: DevCluster) -> ClientConnection:
         form = {
             "username": devcluster.user,
             "password": devcluster.password,
-            "csrfmiddlewaretoken": client.cookies["csrftoken"],
+            "csrfmiddlewaretoken": next(v for n, v in client.cookies.items() if n.startswith("weir_csrf_")),
         }
         assert client.post("/login/", data=form, headers={"Referer": base}).status_code == 302
         cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
