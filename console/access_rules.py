@@ -47,7 +47,16 @@ TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORD
 SOURCE = AccessRule(RoleResource.TOPIC, source_of_route, Access.READ_RECORDS)
 ROUTE = AccessRule(RoleResource.ROUTE, path_name("name"))
 
-ASKED_IN_VIEW = ("broker-config-edit", "bulk-groups", "bulk-topics", "move-new", "quota-new", "restart-new")
+ASKED_IN_VIEW = (
+    "broker-config-edit",
+    "bulk-groups",
+    "bulk-quotas",
+    "bulk-topics",
+    "bulk-users",
+    "move-new",
+    "quota-new",
+    "restart-new",
+)
 """Pages whose views check the resources of their forms."""
 RULES: dict[str, AccessRule | None] = {
     "topics": TOPICS,
@@ -81,6 +90,7 @@ RULES: dict[str, AccessRule | None] = {
     "move-act": MOVE,
     "move-new": TOPICS,
     "users": AccessRule(RoleResource.USER, no_names),
+    "bulk-users": AccessRule(RoleResource.USER, no_names),
     "user": USER,
     "user-new": AccessRule(RoleResource.USER, field_name("name")),
     "user-password": USER,
@@ -108,6 +118,7 @@ RULES: dict[str, AccessRule | None] = {
     "quotas": QUOTAS,
     "quota": QUOTA,
     "quota-new": QUOTAS,
+    "bulk-quotas": QUOTAS,
     "quota-edit": QUOTA,
     "quota-delete": QUOTA,
     "routes": AccessRule(RoleResource.ROUTE, no_names),

@@ -99,6 +99,11 @@ def user_detail(name: str) -> UserDetail | None:
     return UserDetail(rows[0], [acl_shape(a) for a in acls[:ACLS_SHOWN_MAX]], acls.count())
 
 
+def user_rows(names: Iterable[str]) -> list[UserRow]:
+    """The users of these names that have a credential and that the user may see."""
+    return [row for row in _rows(names) if sees(USER, row.name)]
+
+
 def _credentials() -> QuerySet[AccessEntry]:
     return AccessEntry.objects.filter(kind=AccessRecordKind.SCRAM, value__isnull=False)
 

@@ -36,6 +36,8 @@ PAGES = [
     "/documents/",
     "/documents/compare/",
     "/bulk/groups/?q=nightly",
+    "/bulk/quotas/?q=payments",
+    "/bulk/users/?q=bill",
     "/clients/",
     "/clients/?broker=1&with=brokers&q=shop&sort=client_id",
     "/brokers/restarts/",

@@ -1,0 +1,98 @@
+"""Deletion of many quotas or SCRAM users: its preview, and its execution one by one.
+
+Invariant: only what the preview showed is deleted. A refused one does not stop the others, and its reason is in the result. Does not contain: one deletion
+(`quotas`, `users`), the roles (`controlplane.services.authorization`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from controlplane.domain.quota import entity_text
+from controlplane.selectors.quotas import quota_rows, quota_shape
+from controlplane.selectors.users import user_rows
+from controlplane.services import quotas, users
+from controlplane.services.common import Rejected, needs_reason
+
+ROWS_MAX = 500
+"""Quotas or users of one bulk deletion: each is a transaction, and all of them run in one request of the console."""
+
+
+class BulkAccessKind(StrEnum):
+    QUOTAS = "quotas"
+    USERS = "users"
+
+
+class BulkAccessOutcome(StrEnum):
+    DONE = "done"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAccessRow:
+    """`key`: the id of a quota, the name of a user. `name`: as the lists show it. `lost`: the limits or mechanisms that are deleted."""
+
+    key: str
+    name: str
+    lost: str
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAccessResult:
+    name: str
+    outcome: BulkAccessOutcome
+    detail: str
+
+
+def preview(kind: BulkAccessKind, keys: Sequence[str]) -> list[BulkAccessRow]:
+    """What a deletion would delete, in the order of the keys. Unknown keys are left out. Raises Rejected for too many."""
+    _limit(keys)
+    found = {row.key: row for row in (_quotas(keys) if kind is BulkAccessKind.QUOTAS else _users(keys))}
+    return [found[key] for key in dict.fromkeys(keys) if key in found]
+
+
+def delete(kind: BulkAccessKind, keys: Sequence[str], *, actor: str, comment: str) -> list[BulkAccessResult]:
+    """Delete them one after the other, each with its change in the audit log. Raises Rejected if nothing was begun."""
+    needs_reason(comment)
+    _limit(keys)
+    names = {row.key: row.name for row in preview(kind, keys)}
+
+    def one(key: str) -> None:
+        if kind is BulkAccessKind.USERS:
+            users.delete_user(key, actor=actor, comment=comment)
+        elif key.isascii() and key.isdigit():
+            quotas.delete_quota(int(key), actor=actor, comment=comment)
+        else:
+            raise Rejected(f"{key!r} is no number of a quota.")
+
+    return [_result(names.get(key, key), partial(one, key)) for key in dict.fromkeys(keys)]
+
+
+def _result(name: str, run: Callable[[], None]) -> BulkAccessResult:
+    try:
+        run()
+    except Rejected as error:
+        return BulkAccessResult(name, BulkAccessOutcome.REJECTED, error.reason)
+    return BulkAccessResult(name, BulkAccessOutcome.DONE, "")
+
+
+def _limit(keys: Sequence[str]) -> None:
+    if len(keys) > ROWS_MAX:
+        raise Rejected(
+            f"{len(keys):,} rows are more than {ROWS_MAX:,}, the limit of a bulk deletion. Narrow the filter, or select rows."
+        )
+
+
+def _quotas(keys: Sequence[str]) -> Iterable[BulkAccessRow]:
+    numbers = [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
+    for row in map(quota_shape, quota_rows().filter(pk__in=numbers)):
+        limits = ", ".join(f"{limit.quota} {limit.value:g} {limit.unit}" for limit in row.limits)
+        yield BulkAccessRow(str(row.id), entity_text(row.entity), limits)
+
+
+def _users(keys: Sequence[str]) -> Iterable[BulkAccessRow]:
+    for user in user_rows(keys):
+        yield BulkAccessRow(user.name, user.name, ", ".join(c.mechanism for c in user.credentials))
