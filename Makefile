@@ -213,6 +213,9 @@ tiered: setup  ## tiered storage: five readers of a topic whose records are most
 bench-drain: setup  ## a broker with a tiered topic leaves the cluster: bytes moved and time, beside a plain topic with the same records (options: make bench-drain ARGS='--mib 2000 --rounds 3')
 	$(BIN)/python -m bench.drain $(ARGS)
 
+bench-lookup-scale: setup  ## time of a look-up by key among millions of records that an offline generator writes, size of the indexes (options: make bench-lookup-scale ARGS='--records 100000000'; 12 GB of disk)
+	$(BIN)/python -m bench.lookup_scale $(ARGS)
+
 bench-routes: setup  ## broker CPU per routed record with 1, 100 and 1,000 bindings, as a ratio to a plain topic; some three minutes (options: make bench-routes ARGS='--rounds 5')
 	$(BIN)/python -m bench.routes $(ARGS)
 

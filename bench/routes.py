@@ -1,7 +1,8 @@
 """`python -m bench.routes`: CPU of a broker for a record that is produced and routed, as a ratio to a record that is only produced.
 
 Each round produces the same records to a plain topic, and to sources of routes with 1, 100 and 1,000 bindings, in an order that changes. Every record
-matches one binding: bindings are exact keys, patterns and headers in equal parts (one key with 1 binding), with ten target topics. CPU is counted
+matches one binding: bindings are exact keys, patterns and headers in equal parts (one key with 1 binding), with ten target topics. The same 100
+bindings with one target and with 100 show what a Produce request for each target partition costs. CPU is counted
 from the first record until the last one is in its target, and the CPU of the idle broker is subtracted. One broker, one partition per topic.
 """
 
@@ -24,9 +25,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.kernel import cpu_clock
 from bench.peer.systems import ROOT, Weir, wait_for
 
-BINDINGS = (0, 1, 100, 1_000)
-"""0: a plain topic."""
-TARGETS = 10
+PASSES = ((0, 0), (1, 1), (100, 1), (100, 10), (100, 100), (1_000, 10))
+"""(bindings, target topics). 0: a plain topic."""
 IDLE_SECONDS = 5.0
 DECLARE = """
 import json, sys
@@ -100,9 +100,9 @@ def end_offsets(consumer: Consumer, topics: list[str]) -> int:
     return sum(consumer.get_watermark_offsets(TopicPartition(t, 0), timeout=20)[1] for t in topics)
 
 
-def cpu_of_pass(system: Weir, name: str, count: int, value: bytes, records: int) -> tuple[float, float]:
+def cpu_of_pass(system: Weir, name: str, count: int, topics: int, value: bytes, records: int) -> tuple[float, float]:
     """(CPU seconds of the broker, seconds) until every record is in its target."""
-    targets = [f"{name}-target-{i}" for i in range(min(TARGETS, count))]
+    targets = [f"{name}-target-{i}" for i in range(topics)]
     create_topics(system, [name, *targets])
     consumer = Consumer({"bootstrap.servers": system.bootstrap, "group.id": "bench", "log_level": 0})
     if count:
@@ -127,29 +127,32 @@ def main() -> int:
     given = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     value = os.urandom(given.bytes)
-    ratios: dict[int, list[float]] = {count: [] for count in BINDINGS if count}
+    ratios: dict[tuple[int, int], list[float]] = {p: [] for p in PASSES if p[0]}
     with tempfile.TemporaryDirectory(prefix="weir-bench-routes-") as folder:
         system = Weir(Path(folder), 1)
         try:
             system.start()
-            cpu_of_pass(system, "warm-up", 0, value, 5_000)
+            cpu_of_pass(system, "warm-up", 0, 0, value, 5_000)
             pids = [system.broker_pids()[1]]
             before = cpu_clock(pids)
             time.sleep(IDLE_SECONDS)
             idle = (cpu_clock(pids) - before) / IDLE_SECONDS
             print(f"{given.records:,} records of {given.bytes} bytes, load of the machine {os.getloadavg()[0]:.1f}")
             for number in range(1, given.rounds + 1):
-                order = BINDINGS if number % 2 else BINDINGS[::-1]
-                micros: dict[int, float] = {}
-                for count in order:
-                    spent, took = cpu_of_pass(system, f"source-{number}-{count}", count, value, given.records)
-                    micros[count] = (spent - idle * took) / given.records * 1e6
-                for count, found in ratios.items():
-                    found.append(micros[count] / micros[0])
-                text = ", ".join(f"bindings={c:,} {micros[c]:.1f} µs" for c in BINDINGS if c)
-                print(f"round {number}: broker CPU per record: plain {micros[0]:.1f} µs, {text}", flush=True)
-            for count, found in ratios.items():
-                print(f"bindings: {count:,}, median ratio {median(found):.2f} ({min(found):.2f} to {max(found):.2f})")
+                order = PASSES if number % 2 else PASSES[::-1]
+                micros: dict[tuple[int, int], float] = {}
+                for count, topics in order:
+                    name = f"source-{number}-{count}-{topics}"
+                    spent, took = cpu_of_pass(system, name, count, topics, value, given.records)
+                    micros[count, topics] = (spent - idle * took) / given.records * 1e6
+                for measured, found in ratios.items():
+                    found.append(micros[measured] / micros[0, 0])
+                text = ", ".join(f"{b:,}/{t} {m:.1f} µs" for (b, t), m in sorted(micros.items()) if b)
+                print(f"round {number}: plain {micros[0, 0]:.1f} µs, bindings/targets {text}", flush=True)
+            for (count, topics), found in ratios.items():
+                print(
+                    f"bindings {count:>5,}, targets {topics:>3}: median ratio {median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+                )
             print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
         finally:
             system.close()
