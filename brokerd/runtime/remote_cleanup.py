@@ -1,8 +1,10 @@
 """Objects in the remote store that no leader of a partition removes: those of deleted topics, and those without metadata.
 
 The leader of a metadata partition is responsible for the remote logs in it: it exists also when the topic is deleted. Invariants: only a tombstone of the
-topic in the metadata log deletes its objects (safety section 1), and an object without metadata is deleted only after the metadata was read up to its end
-after the object was listed. Such an object comes from a copy that ended after its leader was deposed. Does not contain: the rules of live partitions.
+topic in the metadata log deletes its objects (safety section 1). An object without metadata is deleted only if this broker still led the metadata
+partition after the object was listed, which a read of the metadata log confirms, and has applied all its records: a deposed leader that has not noticed its
+replacement lacks the records of newer copies. Such an object comes from a copy that ended after its leader was deposed. Does not contain: the rules of
+live partitions.
 """
 
 from __future__ import annotations
@@ -94,18 +96,24 @@ class RemoteCleanup:
             if error:
                 self._swept_ms.pop(tp, None)
                 return
-            # Metadata that was replicated before the objects were listed may not be applied yet.
-            self._compare(index, tp, list(value))
+            self._partitions.hooks.confirm_leadership(lambda confirmed: compare(confirmed, list(value)))
+
+        def compare(confirmed: bool, names: list[str]) -> None:
+            # The record of a copy is replicated before its objects are written. So every copy that was listed is in the records of this leadership or of
+            # an earlier one.
+            if not confirmed or not self._compare(index, tp, names):
+                self._swept_ms.pop(tp, None)
 
         prefix = f"{self._partitions.image.cluster_id}/{tp.topic_id}/{tp.partition}/"
         self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, listed)
 
-    def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> None:
-        remote_log = self._logs.get(index, {}).get(tp)
-        if remote_log is None or not self._metadata.refresh(index):
-            return
+    def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> bool:
+        """Delete the objects without metadata. False: the metadata is not known completely."""
+        if not self._metadata.refresh(index) or (remote_log := self._logs.get(index, {}).get(tp)) is None:
+            return False
         for name in {n.rpartition(".")[0] for n in names if not n.endswith(".partial")}:
             segment_id = name.rpartition("/")[2].partition("-")[2]
             if segment_id and segment_id not in remote_log.segments:
                 log.warning("remote object without metadata deleted: name=%s", name)
                 self._helper.request("delete", {"name": name}, REQUEST_TIMEOUT_MS, lambda error, value: None)
+        return True

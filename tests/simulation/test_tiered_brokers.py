@@ -9,6 +9,8 @@ from functools import partial
 
 import pytest
 
+from brokerd.cluster.model import REMOTE_LOG_METADATA_TOPIC
+from brokerd.runtime.replica_hooks import BrokerReplicaHooks
 from brokerd.wire.errors import ErrorCode
 from controlplane.controller.events import DesiredAssignment
 from tests.simulation.tiered_scene import TieredScene
@@ -20,7 +22,8 @@ def test_old_records_are_read_from_the_store(seed: int) -> None:
     scene.produce(60)
     scene.until_tiered()
     assert scene.read_all() == scene.written
-    while (remote := scene.remote_size()).remote != scene.stored_bytes:  # the last copy is not finished yet
+    # Until the last copy is finished.
+    while (remote := scene.remote_size()).remote != scene.stored_bytes or remote.copying:
         scene.pass_ms(200)
     log = scene.cluster.brokers[scene.state.leader].broker.partitions.hosted[scene.tp].log
     assert 0 < remote.local_only < log.size_bytes, "some local segments have a copy"
@@ -34,7 +37,7 @@ def test_reads_and_copies_survive_kills_and_a_failing_store(seed: int) -> None:
     scene = TieredScene(seed, brokers=3)
     scene.cluster.remote_store.failing = 0.2
     for _ in range(4):
-        scene.produce(20)
+        scene.produce_under_any_leader(20)
         for node in scene.cluster.brokers.values():
             if node.remote_helper is not None:
                 node.remote_helper.fails = 0.2
@@ -138,3 +141,43 @@ def test_deleted_records_are_hidden_in_both_tiers_under_every_leader(seed: int) 
     scene.cluster.until(lambda: other.remote is not None and other.remote.loaded, 30, "its remote log")
     assert other.start_offset == 7 and scene.fetch(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert scene.read_all(7) == scene.written[7:]
+
+
+def deleted_by_a_deposed_leader() -> set[str]:
+    """The leader of the metadata partition is frozen while another one takes over and new segments are copied. Then it continues, with a cleanup due.
+    Returns the objects that are deleted then."""
+    scene = TieredScene(1, brokers=3)
+    scene.produce(20)
+    scene.until_tiered((1, 2, 3))
+    partition_leader = scene.cluster.brokers[scene.state.leader].broker.remote_logs
+    index = partition_leader.metadata.partition_of(scene.tp)
+    assert index is not None
+
+    def metadata_leader() -> int:
+        topic = scene.cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC)
+        assert topic is not None
+        return topic.partitions[index].leader
+
+    frozen = scene.cluster.brokers[metadata_leader()]
+    frozen.freeze()
+    scene.cluster.until(lambda: metadata_leader() not in (frozen.broker_id, -1), 30, "another leader of the metadata")
+    scene.cluster.until(lambda: scene.state.leader not in (frozen.broker_id, -1), 30, "a leader of the partition")
+    copied = len(scene.store)
+    scene.produce_under_any_leader(30)
+    scene.cluster.until(lambda: len(scene.store) > copied + 4, 60, "new copies")
+    cleanup = frozen.broker.remote_logs._cleanup
+    cleanup._swept_ms.clear()
+    cleanup._next_ms = 0
+    before = set(scene.store)
+    frozen.resume()
+    scene.pass_ms(10_000)
+    return before - set(scene.store)
+
+
+def test_a_deposed_leader_of_the_metadata_deletes_no_newer_copy() -> None:
+    assert deleted_by_a_deposed_leader() == set()
+
+
+def test_a_cleanup_without_a_confirmed_leadership_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BrokerReplicaHooks, "confirm_leadership", lambda self, done: done(True))
+    assert deleted_by_a_deposed_leader()

@@ -29,10 +29,13 @@ class Scene:
         metadata: Any = SimpleNamespace(
             led=lambda: self.led,
             is_current=lambda index: self.current,
-            refresh=lambda index: self.current,
+            refresh=lambda index: self.current and index in self.led,
             append=self.append,
         )
-        partitions: Any = SimpleNamespace(image=self.image)
+        self.on_confirmation: Callable[[], bool] = lambda: True
+        """Called when the leadership is confirmed by a read of the metadata log; returns whether the read succeeded."""
+        hooks = SimpleNamespace(confirm_leadership=lambda done: done(self.on_confirmation()))
+        partitions: Any = SimpleNamespace(image=self.image, hooks=hooks)
         helper: Any = SimpleNamespace(request=self.request)
         self.ms = 0
         self.cleanup = RemoteCleanup(
@@ -105,3 +108,23 @@ def test_objects_without_metadata_are_deleted_when_the_metadata_is_read_to_its_e
     scene.led = []
     scene.pass_ms(SWEEP_INTERVAL_MS)
     assert len(scene.deleted) == 2, "only the leader of the metadata partition deletes"
+
+
+def test_a_deposed_leader_of_the_metadata_partition_deletes_no_object(scene: Scene) -> None:
+    """It lacks the metadata of newer copies. It reads of its replacement when the metadata log is read after the objects were listed."""
+    newer = f"c/{TP.topic_id}/{TP.partition}/{10:020d}-newer"
+    scene.names = [f"{newer}.log", f"{newer}.aux"]
+
+    def deposed() -> bool:
+        scene.led = []
+        return True
+
+    scene.on_confirmation = deposed
+    scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.deleted == []
+    scene.led, scene.on_confirmation = [0], lambda: False
+    scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.deleted == [], "the metadata log could not be read"
+    scene.on_confirmation = lambda: True
+    scene.pass_ms(CLEANUP_INTERVAL_MS)
+    assert scene.deleted == [newer], "repeated soon, not after an hour"
