@@ -1,7 +1,7 @@
 """The protocol between a broker and its helper process: frames of JSON over a socket. Pure.
 
 A frame is a length of 4 bytes, big-endian, and JSON. A request is [id, operation, fields], an answer [id, error, value]: one answer per request, in any
-order. Invariants: the length of a frame is checked before it is collected. Does not contain: the meaning of the operations.
+order. The fields may have TIMEOUT_MS: the broker does not wait longer. Invariants: the length of a frame is checked before it is collected. Does not contain: the meaning of the operations.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 _LENGTH = struct.Struct(">I")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 """A snapshot of very many producers is the largest frame: some 150 bytes for each."""
+
+TIMEOUT_MS = "timeout_ms"
 
 
 class HelperError(IntEnum):

@@ -1,6 +1,7 @@
 """The helper process: reads requests of its broker, runs them on threads, writes the answers.
 
-Invariants: every request gets one answer, whatever goes wrong. The process ends when the broker's end of the socket is closed, so that no helper outlives
+Invariants: every request gets one answer, whatever goes wrong. A request that has waited for a thread for longer than its time-out is not run: while a store
+does not answer, the queue would grow, and be worked off for nobody afterwards. The process ends when the broker's end of the socket is closed, so that no helper outlives
 its broker. Copies, reads and read-ahead have threads of their own: a slow copy delays no consumer. Does not contain: the operations.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from brokerd.remote.auxiliary import DamagedSegment
 from brokerd.remote.chunk_cache import ChunkCache
-from brokerd.remote.frames import FrameReader, HelperError, MalformedFrame, encode
+from brokerd.remote.frames import TIMEOUT_MS, FrameReader, HelperError, MalformedFrame, encode
 from brokerd.remote.operations import Operations
 from brokerd.remote.rate import RateLimit
 from brokerd.remote.store_urls import store_at
@@ -93,9 +94,14 @@ class Helper:
             self._answer(request_id, HelperError.NONE, True)
             return
         pool = self._copies if operation in SLOW_OPERATIONS else self._reads
-        pool.submit(self._run, request_id, operation, fields)
+        timeout_ms = fields.get(TIMEOUT_MS)
+        deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        pool.submit(self._run, request_id, operation, fields, deadline)
 
-    def _run(self, request_id: int, operation: str, fields: Mapping[str, Any]) -> None:
+    def _run(self, request_id: int, operation: str, fields: Mapping[str, Any], deadline: float | None) -> None:
+        if deadline is not None and time.monotonic() > deadline:
+            self._answer(request_id, HelperError.NO_ANSWER, "time-out")
+            return
         error, value = HelperError.NONE, None
         try:
             value = self._operations.run(operation, fields)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from brokerd.cluster.model import Now
 from brokerd.net.loop import READ, WRITE, Loop
-from brokerd.remote.frames import FrameReader, HelperError, MalformedFrame, encode
+from brokerd.remote.frames import TIMEOUT_MS, FrameReader, HelperError, MalformedFrame, encode
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class HelperProcess:
             return
         self._number += 1
         self._waiting[self._number] = _Waiting(self._loop.now.mono_ms + timeout_ms, done)
-        self._out += encode([self._number, operation, fields])
+        self._out += encode([self._number, operation, {**fields, TIMEOUT_MS: timeout_ms}])
         self._loop.modify(self._socket.fileno(), READ | WRITE)
 
     def _on_events(self, events: int) -> None:

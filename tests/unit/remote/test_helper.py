@@ -64,3 +64,11 @@ def test_answers_and_error_codes(broker: Broker, tmp_path: Path) -> None:
     assert broker.ask("rates", copy=5, fetch=6) == (HelperError.NONE, True)
     (tmp_path / "store").rmdir()
     assert broker.ask("names", prefix="c/")[0] is HelperError.STORE_UNAVAILABLE
+
+
+def test_a_request_that_has_waited_longer_than_its_time_out_is_not_run(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "store" / "kept.log").write_bytes(b"x")
+    assert broker.ask("delete", name="kept", timeout_ms=-1) == (HelperError.NO_ANSWER, "time-out")
+    assert (tmp_path / "store" / "kept.log").exists()
+    assert broker.ask("delete", name="kept", timeout_ms=60_000) == (HelperError.NONE, True)
+    assert not (tmp_path / "store" / "kept.log").exists()
