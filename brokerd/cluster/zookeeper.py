@@ -1,23 +1,20 @@
 """The ZooKeeper store, based on kazoo.
 
 It uses asynchronous calls without recipes and retries. kazoo's threads only append to a deque and write to an eventfd. Each callback has
-the number of its connection. Does not contain znode paths or the TLS configuration.
+the number of its connection. Does not contain znode paths or what happens below a request (`zookeeper_connection`).
 """
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
-import socket
-import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kazoo import exceptions as ke
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import EventType, KazooState
 from kazoo.retry import KazooRetry
@@ -25,6 +22,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from brokerd.cluster.protection import OPEN, Protection
 from brokerd.cluster.store import Check, Code, Create, Delete, Done, Operation, Result, SessionState, Set, Stat
+from brokerd.cluster.zookeeper_connection import SessionEnd, connection_options, retry_authentication
 
 _CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (ke.NoNodeError, Code.NO_NODE),
@@ -38,6 +36,10 @@ _CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (ke.ConnectionClosedError, Code.CONNECTION_LOSS),
     (ke.OperationTimeoutError, Code.CONNECTION_LOSS),
 )
+
+CLOSE_SECONDS_MAX = 5.0
+"""Longest wait of `close` for a server that ends the session. An election of ZooKeeper takes one or two seconds; service managers wait 30 s or more
+for the end of a process."""
 
 log = logging.getLogger(__name__)
 
@@ -85,42 +87,6 @@ class _Watch:
             self._post(self._number, lambda: self._call(event.path))
 
 
-class _OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads with one queue for watches and results. Both are delivered in the order of arrival, so a watch event precedes the result that
-    contains the change."""
-
-    def dispatch_callback(self, callback: Any) -> None:
-        self.completion_queue.put(lambda: callback.func(*callback.args))
-
-
-class _TlsHandler(_OrderedHandler):
-    """kazoo's threads with TLS and our own SSL context. kazoo's context also trusts every CA of the operating system."""
-
-    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
-        super().__init__()
-        self._context = context
-
-    def create_connection(
-        self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
-    ) -> Any:
-        plain = socket.create_connection(address, timeout)
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            return self._context().wrap_socket(plain, server_hostname=hostname)
-        except OSError:
-            plain.close()
-            raise
-        except Exception as e:  # unreadable files: kazoo's thread terminates for any exception other than OSError
-            plain.close()
-            raise OSError(str(e)) from e
-
-    def select(self, read: Any, *rest: Any) -> Any:
-        """Data that OpenSSL has already decrypted does not make the socket readable. kazoo would read it only with the next ping."""
-        ready = [s for s in read if isinstance(s, ssl.SSLSocket) and s.pending()]
-        return (ready, [], []) if ready else super().select(read, *rest)
-
-
 class ZooKeeperStore:
     """Connects in the background and reports state changes with `on_session`. After a session expiry kazoo opens a new session automatically.
     A chroot in `hosts` that does not exist is created before the first session is reported, as in Kafka."""
@@ -132,6 +98,8 @@ class ZooKeeperStore:
         self._number = 0  # connection number; callbacks of an earlier connection are stale
         self._connected = False
         self._closed = False
+        self._owns_znodes = False
+        """Whether this process may own an ephemeral node."""
         servers, _, chroot = hosts.partition("/")
         self._chroot_to_create = f"/{chroot}".rstrip("/")
         self._client = KazooClient(
@@ -139,9 +107,10 @@ class ZooKeeperStore:
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0),
             command_retry=KazooRetry(max_tries=0),
-            **_connection_options(protection),
+            **connection_options(protection, session_timeout_ms),
         )
-        _retry_authentication(self._client, protection.user)
+        self._client.handler.unanswered = lambda: bool(self._client._pending)
+        retry_authentication(self._client, protection.user)
         self._client.add_listener(self._state_changed)
         self._client.start_async()
 
@@ -237,6 +206,7 @@ class ZooKeeperStore:
         )
 
     def create(self, path: str, data: bytes, done: Done, *, ephemeral: bool = False) -> None:
+        self._owns_znodes |= ephemeral
         self._submit(
             lambda: self._client.create_async(path, data, ephemeral=ephemeral),
             done,
@@ -252,6 +222,8 @@ class ZooKeeperStore:
         self._submit(lambda: self._client.delete_async(path, version), done, lambda v: Result(Code.OK))
 
     def multi(self, operations: Sequence[Operation], done: Done) -> None:
+        self._owns_znodes |= any(isinstance(op, Create) and op.ephemeral for op in operations)
+
         def call() -> Any:
             transaction = self._client.transaction()
             for op in operations:
@@ -295,52 +267,43 @@ class ZooKeeperStore:
                 stale()
 
     def close(self) -> None:
-        """End the session. Its ephemeral nodes are deleted immediately."""
+        """End the session. Its ephemeral nodes are deleted immediately.
+
+        Without a connection, wait at most CLOSE_SECONDS_MAX for one if the session may own znodes. A session that is not ended keeps its znodes for the
+        rest of its time-out: no standby controller would be elected meanwhile.
+        """
         self._closed = True
-        self._client.stop()
-        self._client.close()
+        if self._owns_znodes and not self._end_session(time.monotonic() + CLOSE_SECONDS_MAX):
+            log.warning("ZooKeeper session not ended, its znodes stay until it expires")
+        try:
+            self._client.stop()
+            self._client.close()
+        except ke.WriterNotClosedException as e:  # its thread waits for a server; the process ends without it
+            log.warning("ZooKeeper connection not closed: %s", e)
         os.close(self._eventfd)
 
-
-def _connection_options(protection: Protection) -> dict[str, Any]:
-    """Arguments of KazooClient for a protection. SASL requires the optional package pure-sasl."""
-    out: dict[str, Any] = {
-        "default_acl": CREATOR_ALL_ACL if protection.owned else None,
-        "handler": _TlsHandler(protection.context) if protection.context is not None else _OrderedHandler(),
-    }
-    if protection.user is not None:
-        if importlib.util.find_spec("puresasl") is None:
-            raise ValueError(
-                "zookeeper.sasl.jaas.config requires the package pure-sasl: pip install 'weir[zookeeper-sasl]'"
-            )
-        out["sasl_options"] = {
-            "mechanism": "DIGEST-MD5",
-            "username": protection.user,
-            "password": protection.password,
-        }
-    return out
-
-
-def _retry_authentication(client: Any, user: str | None) -> None:
-    """Treat a failed SASL authentication as a lost connection. It is retried with backoff in the same session. kazoo alone terminates its thread,
-    both for a wrong password and for a server that stops during the authentication."""
-    connection = client._connection
-    authenticate = connection._authenticate_with_sasl
-
-    def authenticate_or_reconnect(host: str, timeout: float) -> None:
-        try:
-            authenticate(host, timeout)
-        except Exception as e:
-            log.error("ZooKeeper SASL authentication failed host=%s user=%s error=%s", host, user, type(e).__name__)
-            raise ke.ConnectionDropped("SASL authentication failed") from e
-
-    connection._authenticate_with_sasl = authenticate_or_reconnect
+    def _end_session(self, deadline: float) -> bool:
+        """Send the end of the session until a server answers. Blocks until `deadline`, of time.monotonic()."""
+        client = self._client
+        while (left := deadline - time.monotonic()) > 0:
+            if not client._live.wait(left):
+                return False
+            promise = client.handler.async_result()
+            client._call(SessionEnd(), promise)
+            try:
+                promise.get(timeout=left)
+            except (ke.ConnectionLoss, ke.OperationTimeoutError, client.handler.timeout_exception):
+                continue  # the connection was lost: kazoo connects again
+            except ke.KazooException:
+                return True  # expired or ended
+            return True
+        return False
 
 
 def hand_over(hosts: str, protection: Protection, roots: Iterable[str], *, owned: bool) -> int:
     """Set the ACL of all znodes below `roots`: access for this user only (`owned`), or for all users. Returns the number of znodes. Blocks; for
     management commands. Raises PermissionError."""
-    client = KazooClient(hosts, timeout=10, **_connection_options(protection))
+    client = KazooClient(hosts, timeout=10, **connection_options(protection, 10_000))
     client.start(20)
     count, waiting = 0, list(roots)
     try:

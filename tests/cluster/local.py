@@ -291,9 +291,9 @@ class LocalCluster:
             wait_for(lambda i=i: self.listening(i), f"broker {i} to listen")  # type: ignore[misc]
 
     def __exit__(self, *_: object) -> None:
+        self.stop_controller()  # first: without ZooKeeper it would wait for a server that ends its session
         for name in list(self.processes):
             self.kill(name, signal.SIGKILL)
-        self.stop_controller()
 
     def until_at_rest(self) -> None:
         """Waits until every broker is live, every replica in sync and every preferred replica the leader, so that kills of an earlier test do not affect

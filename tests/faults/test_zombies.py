@@ -191,7 +191,7 @@ def test_r6_a_frozen_and_replaced_controller_writes_nothing_when_it_continues(c:
     written = [f"before{i}" for i in range(10)]
     produce(c, "r6", written)
     c.stop_controller()
-    c._spawn("controller", [sys.executable, "-m", "tests.faults.controller", "sleeper", str(c.zookeeper_port)])
+    c._spawn("controller", [sys.executable, "-m", "tests.faults.controller", "sleeper", c.hosts])
     sleeper = LogLines(c, "controller")
     try:
         sleeper.wait(f"{log_phrases.CONTROLLER_ELECTED}sleeper")

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from brokerd.cluster.store import Code, Create, Delete, Done, Operation, Result, SessionState, Set
+from brokerd.cluster.zookeeper import CLOSE_SECONDS_MAX
 from tests.simulation.ensemble import Ensemble, Session, Watch
-from tests.simulation.world import MS, Node
+from tests.simulation.world import MS, Node, S
 
 
 class SimStore:
@@ -347,10 +348,23 @@ class SimStore:
                 stale()
 
     def close(self) -> None:
-        """Ends the session at once if it can be reached. Requests made just before are lost: a closing process only writes ephemeral nodes."""
+        """Ends the session: at once, or at the next connection within CLOSE_SECONDS_MAX. Requests made just before are lost: a closing process only
+        writes ephemeral nodes."""
         self._closed = True
         self._under_way.clear()
-        if self.number_at_server and self.ensemble.up:
-            session = self.number_at_server
-            self.ensemble.expire(session)
+        session, until_us = self._session, self.world.now_us + int(CLOSE_SECONDS_MAX * S)
+        connected = self.number_at_server != 0
         self.connection += 1
+
+        def end() -> None:
+            if session not in self.ensemble.sessions:
+                return
+            if self.linked and self.ensemble.up:
+                self.ensemble.expire(session)
+            elif self.world.now_us < until_us:
+                self.world.after(100 * MS, end)
+
+        if connected and self.ensemble.up:
+            end()
+        else:
+            self.world.after(100 * MS, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import signal
+import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -27,6 +28,7 @@ from tests.simulation.world import Node, S, World
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 SESSION_MS = 2_000
+LONG_SESSION_MS = 60_000
 PASSWORD = "among us"
 
 
@@ -34,7 +36,10 @@ class Ground(ABC):
     """The environment of the stores: connects them and lets time pass."""
 
     @abstractmethod
-    def connect(self) -> Store: ...
+    def connect(self, session_ms: int = SESSION_MS) -> Store: ...
+
+    @abstractmethod
+    def now_s(self) -> float: ...
 
     @abstractmethod
     def until(self, condition: Callable[[], bool], seconds: float = 20) -> None: ...
@@ -43,6 +48,10 @@ class Ground(ABC):
     def crash(self, store: Store) -> None:
         """The client stops without closing its session."""
 
+    @abstractmethod
+    def lose_connection(self, store: Store) -> None:
+        """The connection is lost. The client connects again."""
+
     def send_request(self, call: Callable[[Callable[[Result], None]], None]) -> Result:
         out: list[Result] = []
         call(out.append)
@@ -50,8 +59,8 @@ class Ground(ABC):
         assert len(out) == 1
         return out[0]
 
-    def joined(self) -> Any:
-        store = self.connect()
+    def joined(self, session_ms: int = SESSION_MS) -> Any:
+        store = self.connect(session_ms)
         self.until(lambda: store.zk_session != 0)
         return store
 
@@ -61,10 +70,13 @@ class Real(Ground):
         self.port, self.protection, self.chroot = port, protection, chroot
         self.stores: list[ZooKeeperStore] = []
 
-    def connect(self) -> Store:
-        store = ZooKeeperStore(f"127.0.0.1:{self.port}{self.chroot}", SESSION_MS, self.protection)
+    def connect(self, session_ms: int = SESSION_MS) -> Store:
+        store = ZooKeeperStore(f"127.0.0.1:{self.port}{self.chroot}", session_ms, self.protection)
         self.stores.append(store)
         return store
+
+    def now_s(self) -> float:
+        return time.monotonic()
 
     def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
         deadline = time.monotonic() + seconds
@@ -80,6 +92,9 @@ class Real(Ground):
         store._client._connection._socket.close()
         self.stores.remove(store)
 
+    def lose_connection(self, store: Any) -> None:
+        store._client._connection._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         for store in self.stores:
             store.close()
@@ -91,15 +106,22 @@ class Simulated(Ground):
         self.ensemble = Ensemble(self.world)
         self.count = 0
 
-    def connect(self) -> Store:
+    def connect(self, session_ms: int = SESSION_MS) -> Store:
         self.count += 1
-        return SimStore(self.ensemble, Node(self.world, f"client-{self.count}"), SESSION_MS)
+        return SimStore(self.ensemble, Node(self.world, f"client-{self.count}"), session_ms)
+
+    def now_s(self) -> float:
+        return self.world.now_us / S
 
     def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
         assert condition() or self.world.run(self.world.now_us + int(seconds * S), condition), "it did not happen"
 
     def crash(self, store: Any) -> None:
         store.node.crash()
+
+    def lose_connection(self, store: Any) -> None:
+        store.lose()
+        store.reconnect()
 
 
 @contextmanager
@@ -339,6 +361,21 @@ def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(g
     ground.until(lambda: bool(gone))
     assert names() == ()
     assert states == []
+
+
+def test_a_close_without_a_connection_ends_the_session_at_the_next_one(ground: Ground, root: str) -> None:
+    """A controller that is stopped while it changes its server: another one would be elected only after the session time-out."""
+    store, polite = ground.joined(), ground.joined(LONG_SESSION_MS)
+    assert ground.send_request(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
+    began = ground.now_s()
+    ground.lose_connection(polite)
+    polite.close()
+    if isinstance(ground, Real):
+        ground.stores.remove(polite)
+    gone: list[str] = []
+    if ground.send_request(lambda d: store.exists(f"{root}/polite", d, gone.append)).ok:
+        ground.until(lambda: bool(gone), 50)
+    assert ground.now_s() - began < LONG_SESSION_MS / 1000, "the session has expired instead"
 
 
 # -- a server that is protected ----------------------------------------------------------------------------------------

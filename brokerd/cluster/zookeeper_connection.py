@@ -1,0 +1,158 @@
+"""Connections of kazoo to ZooKeeper servers: its threads and their time limits, TLS, SASL, the end of a session.
+
+kazoo has no interface for these points, so its handler is replaced and methods of its connection are wrapped. Does not contain requests and their
+results (`zookeeper`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kazoo import exceptions as ke
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Close
+from kazoo.security import CREATOR_ALL_ACL
+
+from brokerd.cluster.protection import Protection
+
+ANSWER_SECONDS_MIN = 3.0
+"""The shortest time that a server has for an answer, whatever the session time-out. A machine with many processes pauses that long."""
+
+log = logging.getLogger(__name__)
+
+
+def answer_seconds(session_timeout_ms: int) -> float:
+    """How long a server may leave a request unanswered before another server is used: a third of the session, so that the session survives."""
+    return max(ANSWER_SECONDS_MIN, session_timeout_ms / 3000)
+
+
+def connect_seconds(session_timeout_ms: int) -> float:
+    """How long a server may take to accept a connection, and again to answer its first request. Two servers that are down leave time for a third."""
+    return max(ANSWER_SECONDS_MIN, session_timeout_ms / 6000)
+
+
+class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads with one queue for watches and results. Both are delivered in the order of arrival, so a watch event precedes the result that
+    contains the change.
+
+    Also limits the time for an answer. kazoo sends a ping only when no request was sent for a third of the session time-out, so a client that sends
+    requests every second would wait for a server that is frozen or cut off until the kernel gives up, after many minutes. kazoo waits for a
+    connection as long as the whole session time-out.
+    """
+
+    def __init__(self, session_timeout_ms: int) -> None:
+        super().__init__()
+        self._answer_s, self._connect_s = answer_seconds(session_timeout_ms), connect_seconds(session_timeout_ms)
+        self.unanswered: Callable[[], bool] = lambda: False
+        """Whether a request was sent whose answer has not arrived."""
+        self._received_s = 0.0
+        """When data arrived last, or when no request was unanswered."""
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self.completion_queue.put(lambda: callback.func(*callback.args))
+
+    def create_connection(
+        self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
+    ) -> Any:
+        sock = socket.create_connection(address, self._connect_s)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return sock
+
+    def select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
+        """As select.select. With two sockets to read from, kazoo waits for an answer or for a request to send; with one, for the answer to a
+        request that it has just sent."""
+        if len(read) != 2:
+            return super().select(read, write, error, min(timeout, self._connect_s))
+        end = time.monotonic() + timeout
+        while True:
+            now = time.monotonic()
+            if not self.unanswered():
+                self._received_s = now
+            silent = self._received_s + self._answer_s
+            found = super().select(read, write, error, max(0.0, min(end, silent) - now))
+            if read[0] in found[0]:
+                self._received_s = time.monotonic()
+            elif self.unanswered() and time.monotonic() >= silent:
+                raise ke.ConnectionDropped(f"no answer for {self._answer_s:.0f} s")
+            if found[0] or time.monotonic() >= end:
+                return found
+
+
+class TlsHandler(OrderedHandler):
+    """kazoo's threads with TLS and our own SSL context. kazoo's context also trusts every CA of the operating system."""
+
+    def __init__(self, session_timeout_ms: int, context: Callable[[], ssl.SSLContext]) -> None:
+        super().__init__(session_timeout_ms)
+        self._context = context
+
+    def create_connection(
+        self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
+    ) -> Any:
+        plain = super().create_connection(address)
+        try:
+            return self._context().wrap_socket(plain, server_hostname=hostname)
+        except OSError:
+            plain.close()
+            raise
+        except Exception as e:  # unreadable files: kazoo's thread terminates for any exception other than OSError
+            plain.close()
+            raise OSError(str(e)) from e
+
+    def select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
+        """Data that OpenSSL has already decrypted does not make the socket readable. kazoo would read it only with the next ping."""
+        ready = [s for s in read if isinstance(s, ssl.SSLSocket) and s.pending()]
+        return (ready, [], []) if ready else super().select(read, write, error, timeout)
+
+
+class SessionEnd(Close):  # type: ignore[misc]
+    """kazoo's request that ends the session, with a result: kazoo's own one has none, so its loss would not be noticed."""
+
+    def __bool__(self) -> bool:
+        return True  # a tuple without fields would be false, and kazoo sets no result then
+
+    @classmethod
+    def deserialize(cls, data: bytes, offset: int) -> bool:
+        return True
+
+
+def connection_options(protection: Protection, session_timeout_ms: int) -> dict[str, Any]:
+    """Arguments of KazooClient for a protection. SASL requires the optional package pure-sasl."""
+    context = protection.context
+    out: dict[str, Any] = {
+        "default_acl": CREATOR_ALL_ACL if protection.owned else None,
+        "handler": TlsHandler(session_timeout_ms, context) if context else OrderedHandler(session_timeout_ms),
+    }
+    if protection.user is not None:
+        if importlib.util.find_spec("puresasl") is None:
+            raise ValueError(
+                "zookeeper.sasl.jaas.config requires the package pure-sasl: pip install 'weir[zookeeper-sasl]'"
+            )
+        out["sasl_options"] = {
+            "mechanism": "DIGEST-MD5",
+            "username": protection.user,
+            "password": protection.password,
+        }
+    return out
+
+
+def retry_authentication(client: Any, user: str | None) -> None:
+    """Treat a failed SASL authentication as a lost connection. It is retried with backoff in the same session. kazoo alone terminates its thread,
+    both for a wrong password and for a server that stops during the authentication."""
+    connection = client._connection
+    authenticate = connection._authenticate_with_sasl
+
+    def authenticate_or_reconnect(host: str, timeout: float) -> None:
+        try:
+            authenticate(host, timeout)
+        except Exception as e:
+            log.error("ZooKeeper SASL authentication failed host=%s user=%s error=%s", host, user, type(e).__name__)
+            raise ke.ConnectionDropped("SASL authentication failed") from e
+
+    connection._authenticate_with_sasl = authenticate_or_reconnect

@@ -1,0 +1,268 @@
+"""`make zookeeper-restarts`: a broker is killed while a ZooKeeper server, or the active controller, is killed, restarted or frozen.
+
+Three ZooKeeper servers, three brokers and two controllers run with the session time-outs and the settings of a production cluster
+(`deploy/zookeeper/zoo.cfg`). Measured from outside: seconds until each living broker shows a living leader for every partition. A round that takes
+longer than `--slow` seconds is printed with the log lines of that time. Does not count records (`make faults`) or cut links (`make deploy-rehearsal`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from brokerd.cluster.protection import OPEN
+from controlplane.clients.zookeeper_servers import server_states
+from controlplane.devcluster import zookeeper
+from controlplane.domain.zookeeper_server import ServerMode
+from tests import log_phrases
+from tests.cluster.local import ROOT, LocalCluster, free_port, wait_for
+from tests.faults.scene import freeze, thaw
+
+PARTITIONS = 30
+TOPIC = "elected"
+SESSION_MS = 18_000
+CONTROLLERS = ("controller-1", "controller-2")
+RESTART_SECONDS = 1.0
+"""As RestartSec of the units."""
+LOOK_SECONDS = 0.02
+ELECTED = re.compile(rf"{log_phrases.CONTROLLER_ELECTED}(\S+) epoch=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`server`: the ZooKeeper server that gets the signal: leader, follower, or the one to which the active controller is connected."""
+
+    name: str
+    server: str = ""
+    server_signal: signal.Signals = signal.SIGKILL
+    controller_signal: signal.Signals | None = None
+
+
+FAULTS = (
+    Fault("a broker alone"),
+    Fault("ZooKeeper's leader killed", "leader"),
+    Fault("ZooKeeper's leader restarted", "leader", signal.SIGTERM),
+    Fault("a ZooKeeper follower killed", "follower"),
+    Fault("the controller's ZooKeeper server killed", "connected"),
+    Fault("the controller's ZooKeeper server frozen", "connected", signal.SIGSTOP),
+    Fault("ZooKeeper's leader frozen", "leader", signal.SIGSTOP),
+    Fault("the active controller stopped", controller_signal=signal.SIGTERM),
+    Fault("the active controller killed", controller_signal=signal.SIGKILL),
+    Fault("ZooKeeper's leader killed, the active controller stopped", "leader", controller_signal=signal.SIGTERM),
+    Fault("the controller's server killed, it is stopped", "connected", controller_signal=signal.SIGTERM),
+)
+
+
+class Production(LocalCluster):
+    """Every process has the time-outs of production. Controllers are processes."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, 3, {"zookeeper.session.timeout.ms": str(SESSION_MS)})
+        self.server_ports = {i: free_port() for i in (1, 2, 3)}
+        self._quorum = {i: (free_port(), free_port()) for i in self.server_ports}
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{p}" for p in self.server_ports.values())
+
+    def _start(self) -> None:
+        for i in self.server_ports:
+            self.start_server(i)
+        wait_for(self.ensemble_complete, "three ZooKeeper servers")
+        for name in CONTROLLERS:
+            self.start_candidate(name)
+        for i in self.ports:
+            self.start_broker(i)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+        def created() -> bool:
+            try:
+                admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"})])[
+                    TOPIC
+                ].result(30)
+            except KafkaException:
+                return TOPIC in admin.list_topics(timeout=10).topics
+            return True
+
+        wait_for(lambda: all(self.listening(i) for i in self.ports), "brokers that listen")
+        wait_for(created, "the topic")
+        self.wait_until_whole()
+
+    def start_server(self, i: int) -> None:
+        folder = self.folder / f"zookeeper-{i}"
+        command = zookeeper.prepare(folder, self.server_ports[i])
+        (folder / "data" / "myid").write_text(str(i))
+        text = (ROOT / "deploy/zookeeper/zoo.cfg").read_text()
+        text = re.sub("(?m)^dataDir=.*", f"dataDir={folder / 'data'}", text)
+        text = re.sub("(?m)^clientPort=.*", f"clientPort={self.server_ports[i]}\nclientPortAddress=127.0.0.1", text)
+        text += "".join(f"server.{n}=127.0.0.1:{peer}:{vote}\n" for n, (peer, vote) in self._quorum.items())
+        (folder / "zoo.cfg").write_text(text)
+        self._spawn(f"zookeeper-{i}", command)
+
+    def start_candidate(self, name: str) -> None:
+        words = [sys.executable, "-m", "tests.faults.controller", name, self.hosts]
+        self._spawn(name, [*words, "--session-timeout-ms", str(SESSION_MS)])
+
+    def modes(self) -> dict[int, ServerMode]:
+        """The modes of the servers that serve."""
+        answers = server_states([("127.0.0.1", p) for p in self.server_ports.values()], OPEN)
+        return {i: a.status.mode for i, a in zip(self.server_ports, answers, strict=True) if a.status is not None}
+
+    def ensemble_complete(self) -> bool:
+        return len(self.modes()) == len(self.server_ports)
+
+    def active(self) -> str:
+        """The controller with the highest epoch."""
+        found = [(int(m[2]), m[1]) for name in CONTROLLERS for m in ELECTED.finditer(self.log(name))]
+        return max(found)[1]
+
+    def server_of(self, name: str) -> int:
+        """The ZooKeeper server to which this process is connected."""
+        by_port = {p: i for i, p in self.server_ports.items()}
+
+        def connected() -> int:
+            found = psutil.Process(self.processes[name].pid).net_connections("tcp")
+            return next(
+                (
+                    by_port[c.raddr.port]
+                    for c in found
+                    if c.raddr and c.status == "ESTABLISHED" and c.raddr.port in by_port
+                ),
+                0,
+            )
+
+        return int(wait_for(connected, f"{name} to be connected"))
+
+    def leaders(self, broker_id: int) -> tuple[dict[int, int], bool]:
+        """The leader of each partition as this broker says, and whether it shows every ISR complete. Empty while it does not answer."""
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.ports[broker_id]}", "log_level": 0})
+        try:
+            topic = admin.list_topics(TOPIC, timeout=2).topics[TOPIC]
+        except KafkaException:
+            return {}, False
+        return (
+            {i: p.leader for i, p in topic.partitions.items()},
+            all(len(p.isrs) == 3 for p in topic.partitions.values()),
+        )
+
+    def wait_until_whole(self) -> None:
+        def whole() -> bool:
+            seen = [self.leaders(i) for i in self.ports]
+            return all(len(x) == PARTITIONS and full and set(x.values()) == set(self.ports) for x, full in seen)
+
+        wait_for(whole, "full ISRs and preferred leaders", 180)
+
+
+class Look(threading.Thread):
+    """When this broker first showed a living leader for every partition, as `time.monotonic()`; 0: not yet."""
+
+    def __init__(self, cluster: Production, broker_id: int, dead: int) -> None:
+        super().__init__(daemon=True)
+        self.cluster, self.broker_id, self.dead = cluster, broker_id, dead
+        self.at = 0.0
+
+    def run(self) -> None:
+        while not self.at:
+            found, _ = self.cluster.leaders(self.broker_id)
+            if len(found) == PARTITIONS and self.dead not in found.values() and min(found.values()) > 0:
+                self.at = time.monotonic()
+            time.sleep(LOOK_SECONDS)
+
+
+def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> float:
+    """Seconds until all partitions have leaders again."""
+    modes, active = cluster.modes(), cluster.active()
+    servers = {"leader": [i for i, m in modes.items() if m is ServerMode.LEADER]}
+    servers["follower"] = [i for i in modes if i not in servers["leader"]]
+    servers["connected"] = [cluster.server_of(active)]
+    server = dice.choice(servers[fault.server]) if fault.server else 0
+    dead = dice.choice(sorted(cluster.ports))
+    sizes = {name: len(cluster.log(name)) for name in cluster.processes}
+    began, wall = time.monotonic(), datetime.now(UTC).astimezone()
+    frozen = fault.server_signal is signal.SIGSTOP
+    ended = []
+    if server and frozen:
+        freeze(cluster, f"zookeeper-{server}")
+    elif server:
+        cluster.processes[f"zookeeper-{server}"].send_signal(fault.server_signal)
+        ended.append(f"zookeeper-{server}")
+    if fault.controller_signal is not None:
+        time.sleep(dice.choice((0, 0, 0.05, 0.3)))
+        cluster.processes[active].send_signal(fault.controller_signal)
+        ended.append(active)
+    cluster.kill(f"broker-{dead}")
+    looks = [Look(cluster, i, dead) for i in cluster.ports if i != dead]
+    for look in looks:
+        look.start()
+    restarts = threading.Thread(target=restarted, args=(cluster, ended), daemon=True)
+    restarts.start()
+    wait_for(lambda: all(look.at for look in looks), "leaders of all partitions", 180)
+    seconds = max(look.at for look in looks) - began
+    restarts.join(60)
+    if seconds > slow:
+        print(
+            f"    from {wall:%H:%M:%S.%f}; {active} was active, at {servers['connected']}; broker {dead} killed, server {server}"
+        )
+        for name in sorted({*sizes, *cluster.processes}):
+            for line in cluster.log(name)[sizes.get(name, 0) :].splitlines()[:40]:
+                print(f"      {name:13} {line[:220]}")
+    if server and frozen:
+        thaw(cluster, f"zookeeper-{server}")
+    cluster.start_broker(dead)
+    wait_for(cluster.ensemble_complete, "three ZooKeeper servers")
+    cluster.wait_until_whole()
+    return seconds
+
+
+def restarted(cluster: Production, names: list[str]) -> None:
+    """Each of these processes starts again RESTART_SECONDS after its end, as under systemd."""
+    for name in names:
+        cluster.processes[name].wait(60)
+    time.sleep(RESTART_SECONDS)
+    for name in names:
+        if name in CONTROLLERS:
+            cluster.start_candidate(name)
+        else:
+            cluster.start_server(int(name.removeprefix("zookeeper-")))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20, help="of each fault")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slow", type=float, default=3.0, help="seconds from which a round is printed with its log")
+    parser.add_argument("--faults", default="", help="only faults whose names contain one of these texts, with commas")
+    options = parser.parse_args()
+    dice = random.Random(options.seed)
+    chosen = [f for f in FAULTS if any(text in f.name for text in options.faults.split(","))]
+    times: dict[str, list[float]] = {f.name: [] for f in chosen}
+    with tempfile.TemporaryDirectory(prefix="weir-elections-") as folder:
+        cluster = Production(Path(folder))
+        with cluster:
+            for number in range(options.rounds):
+                for fault in chosen:
+                    seconds = one(cluster, fault, dice, options.slow)
+                    times[fault.name].append(seconds)
+                    print(f"  {number + 1:3} {seconds:6.2f} s  {fault.name}", flush=True)
+    print("\nseconds until all partitions have leaders: rounds, shortest, median, longest")
+    for name, found in times.items():
+        print(f"  {len(found):3} {min(found):6.2f} {statistics.median(found):6.2f} {max(found):6.2f}  {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
