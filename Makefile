@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-delays bench-spark tiered bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-delays bench-spark tiered bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -141,6 +141,8 @@ fuzz: setup  ## fuzz the listeners of a whole broker: make fuzz MINUTES=60 (with
 rolling-restart: setup  ## all brokers of a local cluster restarted in turn under load: errors, replicas in sync (options: make rolling-restart ARGS='--rounds 2')
 	$(BIN)/python -m tests.faults.rolling_restart $(ARGS)
 
+secured-rehearsal: setup  ## the secured files of three machines on loopback addresses: SCRAM over TLS while a machine is killed, and refused clients
+	$(BIN)/python -m tests.deploy.secured
 zookeeper-restarts: setup  ## a broker killed beside faults of ZooKeeper or of the active controller: seconds until all partitions have leaders (options: make zookeeper-restarts ARGS='--rounds 3')
 	$(BIN)/python -m tests.faults.zookeeper_restarts $(ARGS)
 

@@ -1,4 +1,4 @@
-"""A certificate authority for one local cluster, and the certificates that it signs. For one machine only.
+"""A certificate authority of one cluster, and the certificates that it signs.
 
 Invariants: a private key has mode 600, and an existing authority is kept.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -18,12 +19,13 @@ from weir_common.files import write_private
 
 DAYS = 3650
 """`up` creates new certificates at each start. This is for a cluster that stays up."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Authority:
     """`ca`: the PEM file of the trusted certificate."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "local cluster certificate authority") -> None:
         self.folder, self.ca = folder, folder / "ca.pem"
         folder.mkdir(parents=True, exist_ok=True)
         key_file = folder / "ca.key"
@@ -32,7 +34,7 @@ class Authority:
             assert isinstance(key, ec.EllipticCurvePrivateKey)
             self._key, self._name = key, x509.load_pem_x509_certificate(self.ca.read_bytes()).subject
             return
-        self._key, self._name = ec.generate_private_key(ec.SECP256R1()), _name("local cluster certificate authority")
+        self._key, self._name = ec.generate_private_key(ec.SECP256R1()), _name(name)
         usage = x509.KeyUsage(
             digital_signature=False,
             content_commitment=False,
@@ -55,21 +57,31 @@ class Authority:
         write_private(self.ca, made.public_bytes(serialization.Encoding.PEM).decode())
 
     def issue(self, name: str) -> Path:
-        """A PEM file with the key and the certificate of a server on loopback, also valid as a client certificate."""
+        """A PEM file with the key and the certificate of a server on loopback."""
+        path = self.folder / f"{name}.pem"
+        write_private(path, self.signed(name, LOOPBACK))
+        return path
+
+    def signed(self, name: str, hosts: Sequence[str]) -> str:
+        """A new key and its certificate, in PEM, for a server with these names and addresses. It is also valid as a client certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
-        hosts = [x509.DNSName("localhost"), *(x509.IPAddress(ipaddress.ip_address(a)) for a in ("127.0.0.1", "::1"))]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         made = (
             _builder(_name(name), self._name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+            .add_extension(x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        path = self.folder / f"{name}.pem"
-        write_private(path, _pem(key) + made.public_bytes(serialization.Encoding.PEM).decode())
-        return path
+        return _pem(key) + made.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def _name(text: str) -> x509.Name:

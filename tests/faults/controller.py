@@ -6,8 +6,11 @@ import argparse
 import logging
 import signal
 import sys
+from pathlib import Path
 
+from brokerd.cluster.protection import OPEN
 from brokerd.cluster.zookeeper import ZooKeeperStore
+from brokerd.config import zookeeper_client
 from controlplane.controller.runner import Controller
 from tests.cluster.local import Rows
 
@@ -16,6 +19,7 @@ if __name__ == "__main__":
     parser.add_argument("name")
     parser.add_argument("zookeeper", help="connection string")
     parser.add_argument("--session-timeout-ms", type=int, default=3000)
+    parser.add_argument("--zookeeper-config", type=Path, help="file with TLS and SASL of the connection")
     options = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO,
@@ -23,6 +27,8 @@ if __name__ == "__main__":
         format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
         datefmt="%H:%M:%S",
     )
-    controller = Controller(ZooKeeperStore(options.zookeeper, options.session_timeout_ms), options.name, Rows([]))
+    protection = zookeeper_client.load(options.zookeeper_config) if options.zookeeper_config else OPEN
+    store = ZooKeeperStore(options.zookeeper, options.session_timeout_ms, protection)
+    controller = Controller(store, options.name, Rows([]))
     signal.signal(signal.SIGTERM, lambda *_: controller.stop())
     controller.run()

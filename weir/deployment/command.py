@@ -55,4 +55,12 @@ def main(arguments: Sequence[str]) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_text(path, file.text, mode=file.mode)
         print(f"{root}: {len(written[machine.name])} files, starts {' '.join(files.started_units(machine))}")
+    if inventory.security.get("certificates") == "generated":
+        # Imported only here: a broker's machine has no cryptography package.
+        from weir.deployment.certificates import write_certificates
+
+        renewed = write_certificates(given.to, inventory)
+        print(
+            f"certificates: new for {', '.join(renewed) or 'no machine'}; keep {given.to / 'ca'} where only operators can read it"
+        )
     return 0

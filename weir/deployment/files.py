@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.config.broker import BrokerConfig, ConfigError
+from weir.deployment import security
 from weir.deployment.inventory import CONTROL_PLANE, InvalidInventory, Inventory, Machine, MachineRole
 from weir.variables import INTERNAL, read, variables
 
@@ -57,6 +58,13 @@ def files_of(inventory: Inventory, machine: Machine, template: Template) -> list
     found += [MachineFile(f"etc/systemd/system/{u}", template(f"systemd/{u}")) for r in roles if (u := UNITS.get(r))]
     if machine.roles & CONTROL_PLANE:
         found.append(MachineFile("etc/weir/weir.env", environment_file(environment(inventory)), SECRET))
+        if inventory.security:
+            found += [
+                MachineFile(security.KAFKA_CONFIG.lstrip("/"), _properties(security.kafka_client()), SECRET),
+                MachineFile(
+                    security.ZOOKEEPER_CONFIG.lstrip("/"), _properties(security.zookeeper_client(inventory)), SECRET
+                ),
+            ]
     writers = {
         MachineRole.ZOOKEEPER: _zookeeper,
         MachineRole.BROKER: _broker,
@@ -76,21 +84,29 @@ def started_units(machine: Machine) -> list[str]:
 
 
 def zookeeper_connect(inventory: Inventory) -> str:
-    return ",".join(f"{m.address}:{ZOOKEEPER_PORT}" for m in inventory.having(MachineRole.ZOOKEEPER))
+    port = security.ZOOKEEPER_PORT if inventory.security else ZOOKEEPER_PORT
+    return ",".join(f"{m.address}:{port}" for m in inventory.having(MachineRole.ZOOKEEPER))
+
+
+def _properties(values: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
 def environment(inventory: Inventory) -> dict[str, str]:
     """The environment of every process of the control plane. Raises InvalidInventory for an unknown variable or an invalid value."""
     host = urlsplit(inventory.settings.get("WEIR_CONSOLE_URL", "")).hostname or ""
     hosts = [host, *(m.address for m in inventory.having(MachineRole.WEB)), "127.0.0.1", "localhost"]
+    port = security.INTERNAL_PORT if inventory.security else BROKER_PORT
     derived = {
         "WEIR_DATA_DIR": CONTROL_DIR,
-        "WEIR_BOOTSTRAP": ",".join(f"{m.address}:{BROKER_PORT}" for m in inventory.having(MachineRole.BROKER)),
+        "WEIR_BOOTSTRAP": ",".join(f"{m.address}:{port}" for m in inventory.having(MachineRole.BROKER)),
         "WEIR_ZOOKEEPER": zookeeper_connect(inventory),
         "WEIR_ALLOWED_HOSTS": ",".join(h for h in hosts if h),
         "WEIR_TRUSTED_ORIGINS": inventory.settings.get("WEIR_CONSOLE_URL", ""),
         "WEIR_MONITOR": "off",
     }
+    if inventory.security:
+        derived |= {"WEIR_KAFKA_CONFIG": security.KAFKA_CONFIG, "WEIR_ZOOKEEPER_CONFIG": security.ZOOKEEPER_CONFIG}
     found = {name: value for name, value in (derived | dict(inventory.settings)).items() if value}
     known = {v.name for v in variables().values()}
     problems = [f"[settings] {n} is not a variable of Weir (docs/settings.md)" for n in found if n not in known]
@@ -127,6 +143,8 @@ def broker_settings(inventory: Inventory, machine: Machine) -> dict[str, str]:
         "log.dirs": "/var/lib/weir/broker",
         "zookeeper.connect": zookeeper_connect(inventory),
     }
+    if inventory.security:
+        own |= security.broker_settings(inventory)
     words = {"{id}": str(machine.id), "{address}": machine.address, "{rack}": machine.rack}
     found = {}
     for name, value in {**own, **inventory.broker, **machine.broker}.items():
@@ -134,6 +152,8 @@ def broker_settings(inventory: Inventory, machine: Machine) -> dict[str, str]:
             value = value.replace(word, text)
         if value:
             found[name] = value
+    if inventory.security:
+        security.check_broker(found, machine)
     try:
         BrokerConfig.parse(found, BROKER_SYNONYMS.__contains__)
     except ConfigError as e:
@@ -142,13 +162,15 @@ def broker_settings(inventory: Inventory, machine: Machine) -> dict[str, str]:
 
 
 def _broker(inventory: Inventory, machine: Machine, template: Template) -> list[MachineFile]:
-    lines = "".join(f"{name}={value}\n" for name, value in broker_settings(inventory, machine).items())
+    lines = _properties(broker_settings(inventory, machine))
     head = f"# Broker {machine.id} on {machine.name}, by `weir configure`. deploy/broker.properties explains every setting.\n"
     return [MachineFile("etc/weir/broker.properties", head + lines, SECRET)]
 
 
 def _zookeeper(inventory: Inventory, machine: Machine, template: Template) -> list[MachineFile]:
     own = {"clientPortAddress": machine.address}
+    if inventory.security:
+        own |= security.zookeeper_server(machine)
     own |= {f"server.{m.id}": f"{m.address}:2888:3888" for m in inventory.having(MachineRole.ZOOKEEPER)}
     own |= {
         n: v.replace("{id}", str(machine.id)).replace("{address}", machine.address)
@@ -157,7 +179,9 @@ def _zookeeper(inventory: Inventory, machine: Machine, template: Template) -> li
     # A setting of the inventory replaces that of the template. An empty one removes it.
     kept = [line for line in template("zookeeper/zoo.cfg").splitlines() if line.partition("=")[0] not in own]
     text = "".join(f"{line}\n" for line in [*kept, *(f"{n}={v}" for n, v in own.items() if v)])
+    users = [MachineFile(security.JAAS_PATH, security.zookeeper_users(inventory), SECRET)] if inventory.security else []
     return [
+        *users,
         MachineFile("etc/weir/zoo.cfg", text),
         MachineFile("etc/weir/log4j2.properties", template("zookeeper/log4j2.properties")),
         MachineFile("var/lib/weir/zookeeper/myid", f"{machine.id}\n"),

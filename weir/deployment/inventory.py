@@ -75,6 +75,8 @@ class Inventory:
     settings: Mapping[str, str]
     broker: Mapping[str, str]
     zookeeper: Mapping[str, str]
+    security: Mapping[str, str]
+    """Empty: connections are not encrypted and not authenticated."""
 
     def having(self, role: MachineRole) -> tuple[Machine, ...]:
         return tuple(m for m in self.machines if role in m.roles)
@@ -95,7 +97,9 @@ def parse(tables: Mapping[str, Any]) -> Inventory:
     return found
 
 
-TABLES = ("machines", "settings", "broker", "zookeeper")
+TABLES = ("machines", "settings", "broker", "zookeeper", "security")
+SECURITY = {"zookeeper_password": r"[\w.~+/=-]{16,}", "certificates": "generated|own"}
+"""The keys of [security] and their forms."""
 
 
 def _table(tables: Mapping[str, Any], name: str, problems: list[str]) -> Mapping[str, Any]:
@@ -164,6 +168,17 @@ def _problems(found: Inventory) -> list[str]:
             f"several machines have the role {MachineRole.SPARK_WORKER} ({', '.join(m.name for m in spark)}), but the lake is a folder of each machine: set "
             f"[settings] {' or '.join(SHARED_LAKE)} to storage that all of them reach"
         )
+    if found.security:
+        problems += [
+            f"[security] has the unknown key {n}; allowed: {', '.join(SECURITY)}"
+            for n in found.security
+            if n not in SECURITY
+        ]
+        problems += [
+            f"[security] {n} is missing or not of the form {form}"
+            for n, form in SECURITY.items()
+            if not re.fullmatch(form, found.security.get(n, ""))
+        ]
     servers = len(found.having(MachineRole.ZOOKEEPER))
     if servers and servers % 2 == 0:
         problems.append(f"{servers} ZooKeeper servers survive no more failures than {servers - 1}: use an odd number")

@@ -1,5 +1,5 @@
 """`manage.py zookeeper_server --config zoo.cfg`: a server of a ZooKeeper ensemble, from the jars of the pyspark package. The process becomes the JVM, so signals and
-the exit code are ZooKeeper's own. `log4j2.properties` beside the settings configures its logging."""
+the exit code are ZooKeeper's own. `log4j2.properties` beside the settings configures its logging, and `jaas.conf` there, if it exists, has its users."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ class Command(BaseCommand):
         parser.add_argument("--config", required=True, type=Path, help="zoo.cfg; beside it log4j2.properties")
         parser.add_argument("--heap", default="512m", help="maximum heap of the JVM (-Xmx)")
         parser.add_argument(
-            "--jaas", type=Path, help="file with the users that may connect (java.security.auth.login.config)"
+            "--jaas",
+            type=Path,
+            help="file with the users that may connect (java.security.auth.login.config); default: jaas.conf beside zoo.cfg, if it exists",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         settings: Path = options["config"]
         if not settings.is_file():
             raise CommandError(f"There is no file {settings}; --config must name zoo.cfg.")
+        users: Path | None = options["jaas"] or settings.resolve().with_name("jaas.conf")
+        if options["jaas"] is None and users is not None and not users.is_file():
+            users = None
         # In FIPS mode, the default, ZooKeeper has no DIGEST-MD5.
-        jaas = (
-            (f"-Djava.security.auth.login.config={options['jaas']}", "-Dzookeeper.fips-mode=false")
-            if options["jaas"]
-            else ()
-        )
+        jaas = (f"-Djava.security.auth.login.config={users}", "-Dzookeeper.fips-mode=false") if users else ()
         try:
             command = server_command(settings.resolve(), *OPTIONS, *jaas, heap=f"-Xmx{options['heap']}")
         except JavaMissing as e:

@@ -46,7 +46,7 @@ def test_the_example_has_three_machines_and_needs_its_secrets(tables: dict[str, 
 @pytest.mark.parametrize(
     ("where", "value", "message"),
     [
-        (("other",), {}, "unknown table [other]; allowed: machines, settings, broker, zookeeper"),
+        (("other",), {}, "unknown table [other]; allowed: machines, settings, broker, zookeeper, security"),
         (("machines",), {}, "[machines] is missing"),
         (("machines", "a"), "10.0.0.1", "[machines.a] is not a table"),
         (("machines", "A_1"), {}, "[machines.A_1] is no machine's name"),

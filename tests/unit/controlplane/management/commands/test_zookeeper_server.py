@@ -44,3 +44,14 @@ def test_missing_settings_and_a_missing_java_are_reported(
     with pytest.raises(CommandError, match="Java 17 or later"):
         run("zookeeper_server", "--config", str(tmp_path / "zoo.cfg"))
     assert executed == []
+
+
+def test_the_users_beside_the_settings_are_used(tmp_path: Path, executed: list[list[str]]) -> None:
+    settings, users = tmp_path / "zoo.cfg", tmp_path / "jaas.conf"
+    settings.write_text("")
+    run("zookeeper_server", "--config", str(settings))
+    users.write_text("")
+    run("zookeeper_server", "--config", str(settings))
+    without, with_users = executed
+    assert not [word for word in without if "login.config" in word or "fips" in word]
+    assert f"-Djava.security.auth.login.config={users}" in with_users and "-Dzookeeper.fips-mode=false" in with_users
