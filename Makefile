@@ -143,6 +143,7 @@ rolling-restart: setup  ## all brokers of a local cluster restarted in turn unde
 
 secured-rehearsal: setup  ## the secured files of three machines on loopback addresses: SCRAM over TLS while a machine is killed, and refused clients
 	$(BIN)/python -m tests.deploy.secured
+
 zookeeper-restarts: setup  ## a broker killed beside faults of ZooKeeper or of the active controller: seconds until all partitions have leaders (options: make zookeeper-restarts ARGS='--rounds 3')
 	$(BIN)/python -m tests.faults.zookeeper_restarts $(ARGS)
 
