@@ -43,9 +43,6 @@ TAIL_HIDDEN_SECONDS = 60.0
 TAIL_VISIBLE_SECONDS = 15
 """Between the signs that the page sends while it is visible."""
 
-TOPICS_OFFERED = 200
-"""Names of topics that the browser offers while a name is typed. Another name is typed in full."""
-
 PREVIEW_CHARS = 160
 """Characters of a value in a row. A click shows the whole value."""
 
@@ -144,7 +141,7 @@ def _page(request: HttpRequest, form: MessagesForm, context: dict[str, Any], sta
     more = {
         "form": form,
         "filtered": any(request.GET.get(name) for name in FILTER_FIELDS),
-        "topic_names": topics.topic_names(TOPICS_OFFERED),
+        "topic_names": topics.topic_names(),
     }
     return render_page(request, "console/messages.html", {**more, **context}, nav="messages", status=status)
 

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext as _
 
 from console.forms import MoveForm
+from console.panels import lazy
 from console.texts import counted, gettext_lazy
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
 from controlplane.domain.roles import RoleResource
@@ -73,6 +74,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "kinds": KINDS,
         "brokers": brokers.broker_list(),
         "topic": q.get("topic", "").strip(),
+        "topic_names": lazy(topics.topic_names),
     }
     if request.method == "POST" and "plan" in request.POST:
         return _import_plan(request, context)

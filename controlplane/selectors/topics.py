@@ -105,6 +105,9 @@ TOPIC_COLUMNS = {
 }
 
 
+NAMES_OFFERED_MAX = 200
+"""Names that a browser offers while an operator types one. Another name is typed in full."""
+
 WAITING_SHOWN_MAX = 200
 """Topics not applied yet above the first page. The others are counted and can be found by a filter."""
 
@@ -156,10 +159,10 @@ def topic_page(
     return replace(found, rows=[*first, *found.rows], total=found.total + waiting)
 
 
-def topic_names(limit: int) -> list[str]:
-    """The first names, without internal topics."""
+def topic_names() -> list[str]:
+    """The first NAMES_OFFERED_MAX names that the user may see, without internal topics."""
     rows = visible(ObservedTopic.objects.filter(internal=False))
-    return list(rows.order_by("name").values_list("name", flat=True)[:limit])
+    return list(rows.order_by("name").values_list("name", flat=True)[:NAMES_OFFERED_MAX])
 
 
 def topic_row(name: str) -> TopicRow | None:

@@ -33,22 +33,32 @@
     if (form) release(form);
   });
 
-  let busyTimer = 0, requests = 0;
+  // Counted by request: if a link has been replaced by the response, htmx reports the end of its request at an element that is still there.
+  let busyTimer = 0;
+  const requests = new Set();
   const showBusy = () => {
     clearTimeout(busyTimer);
-    if (requests > 0) busyTimer = setTimeout(() => (document.documentElement.dataset.busy = "1"), BUSY_MS);
+    if (requests.size) busyTimer = setTimeout(() => (document.documentElement.dataset.busy = "1"), BUSY_MS);
     else delete document.documentElement.dataset.busy;
   };
   document.addEventListener("htmx:beforeRequest", ({ detail }) => {
     if (!byUser(detail)) return;
-    requests += 1;
+    requests.add(detail.xhr);
     hideError();
     showBusy();
   });
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
-    if (!byUser(detail)) return;
-    requests = Math.max(0, requests - 1);
-    showBusy();
+    if (requests.delete(detail.xhr)) showBusy();
+  });
+
+  // A choice beside the search field of a list was rendered before the text was typed.
+  document.addEventListener("htmx:configRequest", ({ detail }) => {
+    const field = detail.elt.matches("a") && detail.elt.closest("form.filters")?.querySelector("input[type=search]");
+    if (!field) return;
+    const address = new URL(detail.path, location.href);
+    if (field.value) address.searchParams.set(field.name, field.value);
+    else address.searchParams.delete(field.name);
+    detail.path = address.pathname + address.search;
   });
 
   // Failed requests.

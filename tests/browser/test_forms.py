@@ -47,6 +47,28 @@ def test_a_failed_operation_says_that_its_effect_is_unknown_and_can_be_sent_agai
     session.errors.clear()
 
 
+def test_the_busy_sign_ends_if_the_response_has_replaced_the_link(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/groups/")
+    held: list[Route] = []
+    page.route("**/groups/*/", lambda route: held.append(route))
+    page.click("#list a.name")
+    expect(page.locator("html[data-busy]")).to_have_count(1)
+    held[0].continue_()
+    expect(page.locator("#members")).to_be_visible()
+    expect(page.locator("html[data-busy]")).to_have_count(0)
+
+
+def test_a_choice_keeps_the_text_of_the_search(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/topics/")
+    page.fill("#main [name=q]", "ord")
+    page.click(".seg a:has-text('With problems')")
+    expect(page.locator(".seg [aria-current]")).to_have_text("With problems")
+    expect(page.locator("#main [name=q]")).to_have_value("ord")
+    assert "q=ord" in page.url and "state=problems" in page.url
+
+
 def test_the_focus_follows_navigation_and_refusals(session: BrowserSession) -> None:
     page = session.page
     page.goto("/topics/")

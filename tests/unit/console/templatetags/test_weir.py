@@ -106,6 +106,7 @@ def test_the_object_of_a_change_is_a_link_if_it_has_a_page(kind: str, name: str,
     [
         ("drift", "", '<a class="go" href="/topics/?state=drift">drift</a>'),
         ("broker_down", "3", '<a class="go" href="/brokers/3/">broker 3</a>'),
+        ("disk_low", "3", '<a class="go" href="/brokers/3/?sort=-size_bytes#list">largest replicas of broker 3</a>'),
         ("group_stalled", "billing", '<a class="go" href="/groups/billing/">billing</a>'),
         ("group_stalled", "", '<a class="go" href="/groups/?sort=-lag_records">groups</a>'),
         ("monitor_silent", "", ""),
