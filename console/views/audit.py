@@ -42,6 +42,9 @@ KINDS = (
     "session",
     "console_user",
 )
+CLUSTER_CHANGES = "changes"
+"""The choice that leaves out reads of records and logins."""
+
 WITHIN = ("15m", "1h", "24h", "7d")
 """The ranges that the page offers, of `history_charts.RANGES`."""
 
@@ -50,11 +53,12 @@ WITHIN = ("15m", "1h", "24h", "7d")
 def audit(request: HttpRequest) -> HttpResponse:
     q = request.GET
     outcome = q.get("outcome", "") if q.get("outcome", "") in OUTCOMES else ""
-    kind = q.get("kind", "") if q.get("kind", "") in KINDS else ""
+    kind = q.get("kind", "") if q.get("kind", "") in (*KINDS, CLUSTER_CHANGES) else ""
     query, by = q.get("q", "").strip(), q.get("actor", "").strip()
     within = q.get("within", "") if q.get("within", "") in WITHIN else ""
     since = timezone.now() - RANGES[within][1] if within else None
-    read = partial(changes.change_list, query=query, outcome=outcome, object_kind=kind, actor=by, since=since)
+    read = partial(changes.change_list, query=query, outcome=outcome, actor=by, since=since)
+    read = partial(read, reads=False) if kind == CLUSTER_CHANGES else partial(read, object_kind=kind)
     options = list_options(request, "-id")
     if exports.wanted(request):
         return exports.response("audit", read, options["sort"])
@@ -68,6 +72,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "by": by,
         "outcomes": OUTCOMES,
         "kinds": KINDS,
+        "cluster_changes": CLUSTER_CHANGES,
         "within": within,
         "ranges": {key: RANGES[key][0] for key in WITHIN},
     }

@@ -248,11 +248,13 @@ def _render_review(
     preview = services.preview_move(scope, throttle)
     copies = sum(len(set(p.replicas_to) - set(p.replicas_from)) for p in preview.parts)
     amount = _("unknown size") if preview.bytes_to_copy is None else size_text(preview.bytes_to_copy)
-    button = (
-        _("Move {copies}, {amount}").format(copies=counted(copies, "replica"), amount=amount)
-        if copies
-        else _("Reorder {parts} partitions").format(parts=len(preview.parts))
-    )
+    removed = sum(len(set(p.replicas_from) - set(p.replicas_to)) for p in preview.parts)
+    if copies:
+        button = _("Move {copies}, {amount}").format(copies=counted(copies, "replica"), amount=amount)
+    elif removed:
+        button = _("Remove {replicas}").format(replicas=counted(removed, "replica"))
+    else:
+        button = _("Reorder {parts} partitions").format(parts=len(preview.parts))
     mode = form.cleaned_data.get("mode", "copy") if form is not None else "copy"
     caps = {"parts_in_flight_max": 8, "parts_per_broker_max": 4, "throttle_bytes_per_s": throttle, "mode": mode}
     if form is not None and form.cleaned_data.get("handover"):

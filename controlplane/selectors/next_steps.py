@@ -12,11 +12,13 @@ from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
+from controlplane.domain.move_types import MoveState
 from controlplane.models import (
     Broker,
     Change,
     GroupPartition,
     HangingTransaction,
+    MovePartition,
     Partition,
     ReplicaDamageReport,
 )
@@ -24,6 +26,9 @@ from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.topics import drift_list
 from controlplane.selectors.visibility import visible
+
+PARTS_EXAMINED_MAX = 1000
+"""Partitions of running moves that are examined for a broker: the overview asks at each request."""
 
 
 class StepKind(StrEnum):
@@ -82,8 +87,9 @@ def _no_controller(_: AlertRow) -> list[NextStep]:
 
 
 def _broker_down(a: AlertRow) -> list[NextStep]:
+    """A drain is the last: it copies all replicas, and most brokers come back."""
     drain = NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])
-    return [*_process(f"broker-{a.subject}", f"broker {a.subject}"), drain]
+    return [*_process(f"broker-{a.subject}", f"broker {a.subject}"), *_broker(a), drain]
 
 
 def _broker(a: AlertRow) -> list[NextStep]:
@@ -102,7 +108,12 @@ def _disk_slow(a: AlertRow) -> list[NextStep]:
 
 
 def _disk_low(a: AlertRow) -> list[NextStep]:
-    return [NextStep(StepKind.MOVE_OFF_BROKER, "Move replicas to brokers with more space", [a.subject])]
+    """First the running moves that copy to the broker."""
+    parts = MovePartition.objects.filter(active=True, move__state=MoveState.RUNNING).order_by("move_id", "pk")
+    placed = parts.values_list("move_id", "replicas_from", "replicas_to")[:PARTS_EXAMINED_MAX]
+    filling = {move for move, old, new in placed if any(str(b) == a.subject for b in set(new) - set(old))}
+    moves = [NextStep(StepKind.OPEN_MOVE, f"Open move {move}", [str(move)]) for move in sorted(filling)]
+    return [*moves, NextStep(StepKind.MOVE_OFF_BROKER, "Move replicas to brokers with more space", [a.subject])]
 
 
 def _partition(a: AlertRow) -> list[NextStep]:

@@ -18,23 +18,26 @@ from controlplane.services.common import record
 @pytest.fixture(autouse=True)
 def two(db: None) -> None:
     record("ann", "topic.create", "topic", "orders", after={"configs": {"a": "1"}}, outcome=Outcome.CONFIRMED)
+    record("eve", "session.login", "session", "eve", outcome=Outcome.CONFIRMED)
     record("bob", "acl.create", "acl", "7", outcome=Outcome.REFUSED, detail="no such user")
 
 
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
-        ("", {"orders", "acl.create"}),
+        ("", {"orders", "acl.create", "session.login"}),
         ("outcome=refused", {"acl.create"}),
         ("kind=topic", {"orders"}),
         ("actor=ann", {"orders"}),
         ("q=orders", {"orders"}),
-        ("outcome=nonsense&kind=nonsense", {"orders", "acl.create"}),
+        ("kind=session", {"session.login"}),
+        ("kind=changes", {"orders", "acl.create"}),
+        ("outcome=nonsense&kind=nonsense", {"orders", "acl.create", "session.login"}),
     ],
 )
 def test_changes_are_filtered(operator: Client, query: str, shown: set[str]) -> None:
     body = operator.get(f"/audit/?{query}").content.decode().partition("<tbody")[2]
-    assert {word for word in ("orders", "acl.create") if word in body} == shown
+    assert {word for word in ("orders", "acl.create", "session.login") if word in body} == shown
 
 
 @pytest.mark.parametrize(("within", "shown"), [("15m", False), ("1h", False), ("24h", True), ("nonsense", True)])

@@ -13,9 +13,19 @@ from django.utils import timezone
 
 from brokerd.cluster.cordons import LEADERSHIP
 from controlplane.clients import supervisor
-from controlplane.models import Broker, Change, ConsumerGroup, GroupPartition, ReplicaDamageReport
+from controlplane.models import (
+    Broker,
+    Change,
+    ConsumerGroup,
+    GroupPartition,
+    Move,
+    MovePartition,
+    ReplicaDamageReport,
+)
 from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.next_steps import next_steps
+from controlplane.services.move_planning import parse_scope
+from controlplane.services.moves import plan_move
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +38,7 @@ def steps(kind: str, subject: str = "", *, ended: bool = False) -> list[tuple[st
 
 
 def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
-    assert steps("broker_down", "2") == [("drain_broker", ["2"])]
+    assert steps("broker_down", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
     assert steps("broker_silent", "2") == [("open_broker", ["2"])]
     assert steps("disk_failed", "2") == [("drain_broker", ["2"])]
     assert steps("disk_low", "2") == [("move_off_broker", ["2"])]
@@ -40,6 +50,16 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert steps("move_stuck", "7") == [("open_move", ["7"])]
     assert steps("move_will_not_finish", "7") == [("throttle_move", ["7"])]
     assert steps("archive_failed", "3") == [("resume_archive", ["3"])]
+
+
+def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> None:
+    world.topic("flights", (1, 2))
+    move = plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
+    target = next(iter(set(MovePartition.objects.get(move_id=move).replicas_to) - {1, 2}))
+    assert steps("disk_low", str(target)) == [("move_off_broker", [str(target)])], "the move is only planned"
+    Move.objects.filter(pk=move).update(state="running")
+    assert steps("disk_low", str(target))[0] == ("open_move", [str(move)])
+    assert steps("disk_low", "1") == [("move_off_broker", ["1"])], "the move copies nothing to this broker"
 
 
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
