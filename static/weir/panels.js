@@ -71,7 +71,8 @@
     if (event.target.id !== "panel-requests") return;
     const { status } = event.detail.xhr;
     if (status >= 500) for (const panel of requested.panels.values()) due.add(panel); // retried
-    event.detail.shouldSwap = status === 200;
+    // Another page may have been opened meanwhile.
+    event.detail.shouldSwap = status === 200 && [...requested.panels.values()].some((panel) => panel.isConnected);
   };
 
   // `target` is the element of the page with the id of a panel. It is another one if another page or list was opened during the request.
