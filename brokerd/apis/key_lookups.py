@@ -21,7 +21,7 @@ from brokerd.storage.cold import NotInPageCache, not_waiting
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_index import header_seed
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
-from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
 from brokerd.wire.messages.key_lookups import KeyLookupQuestion, LookupStop
@@ -175,7 +175,7 @@ class KeyLookupServer:
         active, config = segment is replica.log.segments[-1], replica.config
         seed = header_seed(config.index_header)
         q = lookup.question
-        usable = config.index_keys and not active and segment.key_index is not KeyIndexFile.ABSENT
+        usable = config.index_keys and not active and segment.key_index is not IndexFileState.ABSENT
         if q.header_name and q.header_name != config.index_header:
             usable = False
         return SegmentSearch(
@@ -218,7 +218,7 @@ def indexed_end_offset(replica: Replica) -> int:
     """The end of the closed segments that have an index without a gap, from the log start on."""
     end = replica.log.start_offset
     for segment in replica.log.segments[:-1]:
-        if segment.key_index is not KeyIndexFile.CURRENT:
+        if segment.key_index is not IndexFileState.CURRENT:
             return end
         end = segment.end_offset
     return end

@@ -114,7 +114,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log.open.files.max", int, 10_000, "Maximum number of open segment files. The effective limit is at most half of the file descriptor limit of the process.", 16),
     Setting("log.cleaner.backoff.ms", int, 15_000, "Interval at which the log cleaner checks compacted logs.", 100),
     Setting("log.scrub.io.max.bytes.per.second", int, MIB, "Rate at which closed segments are read again to detect damage. 0: disabled.", 0, live=True),
-    Setting("weir.index.io.max.bytes.per.second", int, 16 * MIB, "Rate at which closed segments of topics with weir.index.keys are read to build their key indexes. 0: no index is built.", 0, live=True),
+    Setting("weir.index.io.max.bytes.per.second", int, 16 * MIB, "Rate at which closed segments are read to build the key indexes of topics with weir.index.keys. Delay indexes of front topics are built at the same rate. 0: no index is built.", 0, live=True),
     Setting("weir.log.dir.probe.interval.ms", int, 5_000, "Interval at which each log directory is probed: a small file is written and flushed. 0: no probes.", 0, live=True),
     Setting("weir.log.dir.slow.ms", int, 1_000, "A log directory is reported as slow after three probes in a row that took this time.", 1, live=True),
     Setting("weir.log.dir.hung.ms", int, 60_000, "A log directory goes offline when a probe has not returned for this time, and its leaders move to other brokers. It is online again after a restart of the broker.", 1_000, live=True),

@@ -8,17 +8,14 @@ pending records. Invariant: an answer has no gap: each pending record between tw
 from __future__ import annotations
 
 import heapq
-import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from brokerd.delivery.delay_schedule import BUCKET_MS, PendingRecord
+from brokerd.storage.delay_index import NO_KEY, STORED, InvalidDelayIndex
 from brokerd.wire.steps import Steps
 
-STORED = struct.Struct(">qq16s")
-"""A record of a later bucket: delivery time, offset, digest of the key."""
-NO_KEY = b"\0" * 16
 JOB_RECORDS = 65_536
 """Stored records of one job: some 20 ms of another thread."""
 MAX_MS = 2**63 - 1
@@ -51,12 +48,14 @@ class PendingPage:
 
 @dataclass(frozen=True, slots=True)
 class LaterBucket:
-    """A copy of the unstored records of a bucket, and its stored ones, which grow only at their end. `stored_bytes`: those of the look-up."""
+    """A copy of the unstored records of a bucket, and its stored ones, which grow only at their end. `stored_bytes`: those of the look-up.
+    `parts`: read more stored ones from files. They block, and raise InvalidDelayIndex."""
 
     bucket: int
     records: tuple[PendingRecord, ...]
     stored: bytearray
     stored_bytes: int
+    parts: tuple[Callable[[], bytes], ...] = ()
 
 
 def packed(record: PendingRecord) -> bytes:
@@ -69,21 +68,11 @@ def unpacked(data: bytes | bytearray) -> tuple[PendingRecord, ...]:
     )
 
 
-def later_buckets(
-    records: Mapping[int, tuple[PendingRecord, ...]], stored: Mapping[int, bytearray]
-) -> list[LaterBucket]:
-    """In the order of their times."""
-    empty = bytearray()
-    return [
-        LaterBucket(b, records.get(b, ()), stored.get(b, empty), len(stored.get(b, empty)))
-        for b in sorted({*records, *stored})
-    ]
-
-
 def look_up(
     query: PendingQuery, near: tuple[PendingRecord, ...], later: Iterable[LaterBucket], out_of_time: Callable[[], bool]
 ) -> Steps[PendingPage]:
-    """The first matches. When the time is over, the answer ends before the bucket that was not searched; at least one is."""
+    """The first matches. When the time is over, the answer ends before the bucket that was not searched; at least one is. It also ends before a bucket
+    with an invalid index."""
     found: list[PendingRecord] = yield partial(first_matches, near, query)
     searched = False
     for part in later:
@@ -94,16 +83,33 @@ def look_up(
         if last[0] < query.from_ms or start_ms >= query.to_ms or last <= query.after:
             continue
         if searched and out_of_time():
-            before = tuple(r for r in found if r.deliver_at_ms < start_ms)
-            return PendingPage(before, max(query.after, (start_ms - 1, MAX_MS)))
+            return _page_before(start_ms, found, query)
         searched = True
         found = _merged(found, first_matches(part.records, query), query.limit)
         for at in range(0, part.stored_bytes, JOB_RECORDS * STORED.size):
             data = bytes(part.stored[at : min(at + JOB_RECORDS * STORED.size, part.stored_bytes)])
             more: list[PendingRecord] = yield partial(stored_matches, data, query)
             found = _merged(found, more, query.limit)
+        for read in part.parts:
+            indexed: list[PendingRecord] | None = yield partial(_indexed_matches, read, query)
+            if indexed is None:
+                return _page_before(start_ms, found, query)
+            found = _merged(found, indexed, query.limit)
     full = len(found) >= query.limit
     return PendingPage(tuple(found), (found[-1].deliver_at_ms, found[-1].offset) if full and found else None)
+
+
+def _page_before(start_ms: int, found: list[PendingRecord], query: PendingQuery) -> PendingPage:
+    before = tuple(r for r in found if r.deliver_at_ms < start_ms)
+    return PendingPage(before, max(query.after, (start_ms - 1, MAX_MS)))
+
+
+def _indexed_matches(read: Callable[[], bytes], query: PendingQuery) -> list[PendingRecord] | None:
+    """None: the index is invalid."""
+    try:
+        return stored_matches(read(), query)
+    except InvalidDelayIndex:
+        return None
 
 
 def _merged(found: list[PendingRecord], more: list[PendingRecord], limit: int) -> list[PendingRecord]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 BUCKET_MS = 600_000
@@ -60,6 +60,25 @@ class TombstoneAppended:
 
 
 @dataclass(frozen=True, slots=True)
+class TombstonesFound:
+    """Tombstones of an indexed segment: the last offset by key. In the order of the log with `TombstoneAppended`."""
+
+    offsets: Mapping[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketsFound:
+    """An indexed segment has these pending records, which are not in memory: (bucket, number, earliest delivery time) of each group."""
+
+    groups: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaterRequested:
+    """The records of later buckets that are in memory are to be stored now."""
+
+
+@dataclass(frozen=True, slots=True)
 class DelayedReplicated:
     """Records below `high_watermark` are replicated."""
 
@@ -81,7 +100,16 @@ class DelayTick:
     room: int
 
 
-DelayEvent = DelayedAppended | TombstoneAppended | DelayedReplicated | BucketLoaded | DelayTick
+DelayEvent = (
+    DelayedAppended
+    | TombstoneAppended
+    | TombstonesFound
+    | BucketsFound
+    | LaterRequested
+    | DelayedReplicated
+    | BucketLoaded
+    | DelayTick
+)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -109,7 +137,7 @@ class StoreInBucket:
 
 @dataclass(frozen=True, slots=True)
 class LoadBucket:
-    """Read the file of this bucket, delete it and return its records."""
+    """Read what is stored of this bucket, and return its records once. Until then nothing of this or a later bucket is due."""
 
     bucket: int
 
@@ -138,7 +166,7 @@ class DelaySchedule:
         self._later: defaultdict[int, list[PendingRecord]] = defaultdict(list)
         self._later_count = 0
         self._stored = set(stored)
-        self._loading: set[int] = set()
+        self._loading: dict[int, BucketFigures] = {}
         self._cancelled: dict[bytes, int] = {}
         """Offset of the last tombstone by key."""
         self._high_watermark = 0
@@ -149,11 +177,21 @@ class DelaySchedule:
         if isinstance(event, TombstoneAppended):
             self._cancelled[event.key_digest] = event.offset
             return []
+        if isinstance(event, TombstonesFound):
+            self._cancelled.update(event.offsets)
+            return []
+        if isinstance(event, BucketsFound):
+            for bucket, records, first_ms in event.groups:
+                self._count_later(bucket, records, first_ms)
+            self._stored.update(bucket for bucket, _, _ in event.groups)
+            return []
+        if isinstance(event, LaterRequested):
+            return self._spill()
         if isinstance(event, DelayedReplicated):
             self._high_watermark = max(self._high_watermark, event.high_watermark)
             return []
         if isinstance(event, BucketLoaded):
-            self._loading.discard(event.bucket)
+            self._loading.pop(event.bucket, None)
             self._push(event.records)
             return []
         return self._tick(event.room, now_ms)
@@ -166,12 +204,12 @@ class DelaySchedule:
     @property
     def pending(self) -> int:
         """The number of records that are not due yet, or have no room. Cancelled ones count until their time."""
-        return len(self._near) + sum(f.records for f in self._figures.values())
+        return len(self._near) + sum(f.records for f in (*self._figures.values(), *self._loading.values()))
 
     @property
     def earliest_ms(self) -> int | None:
         """The earliest delivery time of a pending record."""
-        times = [f.first_ms for f in self._figures.values()]
+        times = [f.first_ms for f in (*self._figures.values(), *self._loading.values())]
         if self._near:
             times.append(self._near[0].deliver_at_ms)
         return min(times, default=None)
@@ -182,9 +220,14 @@ class DelaySchedule:
         found = [0] * (len(bounds_ms) + 1)
         for second, records in self._near_seconds.items():
             found[bisect_right(bounds_ms, second * 1_000)] += records
-        for bucket, figures in self._figures.items():
+        for bucket, figures in (*self._figures.items(), *self._loading.items()):
             found[bisect_right(bounds_ms, bucket * BUCKET_MS)] += figures.records
         return found
+
+    @property
+    def near_until(self) -> int:
+        """Records of lower buckets are in memory, or are being loaded."""
+        return self._near_until
 
     def is_cancelled(self, record: PendingRecord) -> bool:
         return self._cancelled.get(record.key_digest, -1) > record.offset
@@ -192,6 +235,10 @@ class DelaySchedule:
     def near_records(self) -> tuple[PendingRecord, ...]:
         """A copy of the records that are due soon, in no order."""
         return tuple(self._near)
+
+    def later_buckets(self) -> set[int]:
+        """The buckets that have records which are not due soon."""
+        return {*self._stored, *self._later}
 
     def later_records(self) -> dict[int, tuple[PendingRecord, ...]]:
         """A copy of the records of later buckets that are not stored, by bucket. At most SPILL_RECORDS."""
@@ -213,15 +260,18 @@ class DelaySchedule:
         if record.bucket < self._near_until:
             self._push((record,))
             return []
-        figures = self._figures.get(record.bucket)
-        if figures is None:
-            self._figures[record.bucket] = BucketFigures(1, record.deliver_at_ms)
-        else:
-            figures.records += 1
-            figures.first_ms = min(figures.first_ms, record.deliver_at_ms)
+        self._count_later(record.bucket, 1, record.deliver_at_ms)
         self._later[record.bucket].append(record)
         self._later_count += 1
         return self._spill() if self._later_count >= SPILL_RECORDS else []
+
+    def _count_later(self, bucket: int, records: int, first_ms: int) -> None:
+        figures = self._figures.get(bucket)
+        if figures is None:
+            self._figures[bucket] = BucketFigures(records, first_ms)
+        else:
+            figures.records += records
+            figures.first_ms = min(figures.first_ms, first_ms)
 
     def _push(self, records: Iterable[PendingRecord]) -> None:
         for record in records:
@@ -266,12 +316,13 @@ class DelaySchedule:
         self._near_until = max(self._near_until, (now_ms + LOAD_AHEAD_MS) // BUCKET_MS + 1)
         for bucket in [b for b in self._later if b < self._near_until]:
             records = self._later.pop(bucket)
-            self._figures.pop(bucket, None)
             self._later_count -= len(records)
+            self._figures[bucket].records -= len(records)
+            if not self._figures[bucket].records:
+                del self._figures[bucket]
             self._push(records)
         near = sorted(b for b in self._stored if b < self._near_until)
         self._stored.difference_update(near)
-        self._loading.update(near)
         for bucket in near:
-            self._figures.pop(bucket, None)
+            self._loading[bucket] = self._figures.pop(bucket, BucketFigures(0, bucket * BUCKET_MS))
         return [LoadBucket(bucket) for bucket in near]

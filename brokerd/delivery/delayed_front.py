@@ -1,26 +1,40 @@
 """One led partition of a front topic of delayed messages: delivers each record at its time.
 
-Invariant: a record is due only after every tombstone was read that was stable at its delivery time. Does not contain: the times
-(`delay_schedule`), the reading of the log (`front_partition`).
+A new leader reads closed segments from their delay indexes. While it leads, it replaces the records in memory by the indexes of the segments that were
+closed meanwhile. So its memory depends on the size of a segment, not on the number of pending records.
+
+Invariants: a record is due only after every tombstone was read that was stable at its delivery time. An index that cannot be read is discarded, and
+the partition is read again without it. Does not contain: the times (`delay_schedule`), the reading of the log (`front_partition`), the records of later
+buckets (`stored_delays`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from brokerd.cluster.model import Now
 from brokerd.delivery import delay_schedule
-from brokerd.delivery.delay_lookup import PendingPage, PendingQuery, later_buckets, look_up, packed, unpacked
-from brokerd.delivery.delay_schedule import BucketLoaded, DelayedAppended, DelaySchedule, PendingRecord
+from brokerd.delivery.delay_lookup import PendingPage, PendingQuery, look_up, unpacked
+from brokerd.delivery.delay_schedule import BucketLoaded, BucketsFound, DelayedAppended, DelaySchedule, PendingRecord
 from brokerd.delivery.delayed_records import DelayProblem, delivered, delivery_time, key_digest
-from brokerd.delivery.front_log import FrontTarget
-from brokerd.delivery.front_partition import FrontPartition
+from brokerd.delivery.front_log import FrontTarget, IndexedSegment
+from brokerd.delivery.front_partition import FrontPartition, FrontState
+from brokerd.delivery.journal import decode
+from brokerd.delivery.stored_delays import PendingSegment, StoredDelays, TakenBucket
 from brokerd.delivery.transfer_lane import DUE_RECORDS
+from brokerd.storage.delay_index import IndexContents
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Steps
 
+INDEX_INTERVAL_MS = 1_000
+"""Time between two looks for indexes of segments that were closed meanwhile."""
+
 
 class DelayedFront(FrontPartition):
+    _generation = 0
+    """Incremented whenever the partition is read again: results of earlier jobs are ignored."""
     cancelled = 0
     """Records since this broker leads."""
     last_sent: tuple[int, int] | None = None
@@ -28,16 +42,31 @@ class DelayedFront(FrontPartition):
 
     def _reset(self) -> None:
         self._schedule = DelaySchedule()
-        self._buckets: dict[int, bytearray] = {}
+        self._stored = StoredDelays()
+        self._generation += 1
+        self._opening = False
+        self._contents: dict[int, IndexContents] = {}
+        """Of indexes that were read with the journals and are not used yet, by base offset."""
+        self._examined: set[int] = set()
+        """Base offsets of the segments whose index is in use, or was not usable."""
+        self._taken: deque[TakenBucket] = deque()
+        """Buckets that are being read from index files, one at a time."""
+        self._index_at_ms = 0
+        self._due_known = False
+        """Whether the buckets that were not in the future were read. Their indexes also have records that were transferred."""
 
     def next_due_ms(self, now: Now) -> int | None:
         return self._schedule.wake_at_ms(now.wall_ms) if self.waiting else None
+
+    @property
+    def ready(self) -> bool:
+        return super().ready and self._due_known
 
     # -- for people --------------------------------------------------------------------------------------------------------
     @property
     def pending(self) -> int:
         """Records that are not due yet. Cancelled ones count until their time."""
-        return self._schedule.pending
+        return min(self._schedule.pending, self.waiting)
 
     @property
     def due(self) -> int:
@@ -49,6 +78,11 @@ class DelayedFront(FrontPartition):
         """The earliest delivery time of a pending record."""
         return self._schedule.earliest_ms
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the records of later buckets that are in memory, because no index has them."""
+        return self._stored.memory_bytes
+
     def counts(self, bounds_ms: Sequence[int]) -> list[int]:
         """Pending records by delivery time; see `DelaySchedule.counts`."""
         return self._schedule.counts(bounds_ms)
@@ -56,9 +90,8 @@ class DelayedFront(FrontPartition):
     def look_up(self, query: PendingQuery, out_of_time: Callable[[], bool]) -> Steps[PendingPage]:
         """Pending records in the order of their delivery."""
         schedule = self._schedule
-        return look_up(
-            query, schedule.near_records(), later_buckets(schedule.later_records(), self._buckets), out_of_time
-        )
+        later = self._stored.later_buckets(schedule.later_buckets(), schedule.later_records(), self._taken)
+        return look_up(query, schedule.near_records(), later, out_of_time)
 
     def is_cancelled(self, record: PendingRecord) -> bool:
         return self._schedule.is_cancelled(record)
@@ -91,14 +124,139 @@ class DelayedFront(FrontPartition):
                     self.cancelled += len(effect.offsets)
                     self._release(effect.offsets)
                 case delay_schedule.StoreInBucket():
-                    stored = self._buckets.setdefault(effect.bucket, bytearray())
-                    for r in effect.records:
-                        stored += packed(r)
+                    self._stored.add(effect.bucket, effect.records)
                 case delay_schedule.LoadBucket():
-                    found = unpacked(self._buckets.pop(effect.bucket, b""))
-                    self._run_schedule(self._schedule.handle(BucketLoaded(effect.bucket, found), now.wall_ms), now)
+                    self._load(self._stored.take(effect.bucket), now)
 
+    def _load(self, taken: TakenBucket, now: Now) -> None:
+        if not taken.parts:
+            self._loaded(taken, bytes(taken.memory), now)
+            return
+        self._taken.append(taken)
+        if len(self._taken) == 1:
+            self._read_taken(now)
+
+    def _read_taken(self, now: Now) -> None:
+        taken, generation = self._taken[0], self._generation
+
+        def done(found: bytes | int | None) -> None:
+            if self.closed or generation != self._generation:
+                return
+            if not isinstance(found, bytes):
+                if found is not None:
+                    self._log.discard_index(found)
+                self._begin()
+                return
+            self._taken.popleft()
+            self._loaded(taken, found, now)
+            if self._taken:
+                self._read_taken(now)
+
+        self._log.run(taken.read, done)
+
+    def _loaded(self, taken: TakenBucket, found: bytes, now: Now) -> None:
+        loaded = BucketLoaded(taken.bucket, unpacked(found))
+        self._run_schedule(self._schedule.handle(loaded, now.wall_ms), now)
+
+    # -- indexes -----------------------------------------------------------------------------------------------------------
+    @property
+    def _waits_for_index(self) -> bool:
+        return self._opening and self.state is FrontState.JOURNAL
+
+    def _open(self, segment: IndexedSegment, then: Callable[[IndexContents], None]) -> None:
+        self._opening, generation = True, self._generation
+        self._examined.add(segment.base_offset)
+
+        def done(contents: IndexContents | None) -> None:
+            if self.closed or generation != self._generation:
+                return
+            self._opening = False
+            if contents is None:
+                self._log.discard_index(segment.base_offset)
+                if self.state is FrontState.ACTIVE:
+                    self._examined.discard(segment.base_offset)  # it is built again
+            else:
+                then(contents)
+
+        self._log.run(segment.open, done)
+
+    def _pass_index(self, upto: int, now: Now) -> bool:
+        if self.state is FrontState.JOURNAL:
+            return self._pass_journal(upto)
+        if not self._contents:
+            return False
+        offset = self._next_offset
+        found = next((c for c in self._contents.values() if c.index.base_offset <= offset < c.index.end_offset), None)
+        if found is None:
+            return False
+        del self._contents[found.index.base_offset]
+        if found.index.end_offset > upto or offset > max(found.index.base_offset, self._log.start_offset):
+            return False  # read record by record
+        self._use(found, now)
+        return True
+
+    def _known(self) -> None:
+        self._contents.clear()
+
+    def _pass_journal(self, upto: int) -> bool:
+        """The journal entries of the next segment, from its index."""
+        offset = self._next_offset
+        segment = next((s for s in self._log.indexed_segments() if s.base_offset <= offset < s.end_offset), None)
+        if segment is None or segment.end_offset > upto or self._opening:
+            return False
+        contents = self._contents.get(segment.base_offset)
+        if contents is None:
+            if segment.base_offset not in self._examined:
+                self._open(segment, self._found)
+            return False
+        for at, value in contents.journal:
+            if at >= offset:
+                self._journals[FrontTarget.TOPIC].add(decode(value))
+        self._contents[segment.base_offset] = replace(contents, journal=())
+        self._next_offset = segment.end_offset
+        return True
+
+    def _found(self, contents: IndexContents) -> None:
+        self._contents[contents.index.base_offset] = contents
+
+    def _use(self, contents: IndexContents, now: Now) -> None:
+        """The records of a segment, from its index."""
+        index, first = contents.index, self._next_offset
+        transferred = self._transferred[FrontTarget.TOPIC]
+        self.discarded += contents.discarded
+        self._schedule.handle(delay_schedule.TombstonesFound(contents.tombstones), now.wall_ms)
+        delayed = int.from_bytes(contents.bitmap, "little") >> (first - index.base_offset)
+        waiting = delayed & ~transferred.bits(first, index.end_offset)
+        if waiting:
+            self._count_bits(first, waiting)
+            self._stored.add_segment(
+                PendingSegment(index, 0, first, transferred if waiting != delayed else frozenset())
+            )
+            groups = tuple((g.bucket, g.records, g.first_ms) for g in index.groups())
+            self._schedule.handle(BucketsFound(groups), now.wall_ms)
+        self._next_offset = index.end_offset
+
+    def _use_new_indexes(self, now: Now) -> None:
+        """Replace records in memory by the indexes of segments that were closed meanwhile."""
+        if self._opening or now.mono_ms < self._index_at_ms:
+            return
+        for segment in self._log.indexed_segments():
+            if segment.base_offset not in self._examined and segment.end_offset <= self._next_offset:
+                self._open(segment, lambda contents: self._replace(contents, now))
+                return
+        self._index_at_ms = now.mono_ms + INDEX_INTERVAL_MS
+
+    def _replace(self, contents: IndexContents, now: Now) -> None:
+        self._run_schedule(self._schedule.handle(delay_schedule.LaterRequested(), now.wall_ms), now)
+        self._stored.replace(contents.index, self._schedule.near_until)
+
+    # -- the topic ---------------------------------------------------------------------------------------------------------
     def _select(self, now: Now) -> None:
+        self._use_new_indexes(now)
+        if not self._due_known:
+            tick = delay_schedule.DelayTick(0)
+            self._run_schedule(self._schedule.handle(tick, min(now.wall_ms, self._horizon_ms)), now)
+            self._due_known = not self._taken
         lane = self._lanes[FrontTarget.TOPIC]
         while lane.capacity:
             if not lane.due:
@@ -119,3 +277,4 @@ class DelayedFront(FrontPartition):
 
     def _deleted(self) -> None:
         self._schedule.forget_tombstones(self._log.start_offset)
+        self._stored.forget_below(self._log.start_offset)

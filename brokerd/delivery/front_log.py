@@ -6,12 +6,14 @@ Does not contain: files, sockets, clocks, decisions.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from brokerd.cluster.model import Now
 from brokerd.delivery.journal import JournalEntry, decode
+from brokerd.storage.delay_index import OpenIndex
 from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader
@@ -31,6 +33,18 @@ class FrontTarget(Enum):
 
 _JOURNAL_TYPES = {FrontTarget.TOPIC: 100, FrontTarget.EXPIRED: 101}
 """The types of our control records: one journal per target. Kafka's types are small numbers, and clients skip control records of other types."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSegment:
+    """A closed segment with a delay index, which may be invalid. `open` blocks, and runs on another thread."""
+
+    base_offset: int
+    end_offset: int
+    open: OpenIndex
 
 
 class FrontLog(Protocol):
@@ -64,6 +78,18 @@ class FrontLog(Protocol):
 
     def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
         """(producer id, first offset, offset of the marker) of the aborted transactions in the range."""
+        ...
+
+    def indexed_segments(self) -> Sequence[IndexedSegment]:
+        """In the order of their offsets."""
+        ...
+
+    def discard_index(self, base_offset: int) -> None:
+        """The delay index of this segment is missing or invalid. It is built again."""
+        ...
+
+    def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
+        """Run a job that blocks on another thread. `done` is called once, never within this call. None: the job has raised InvalidDelayIndex."""
         ...
 
     def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:

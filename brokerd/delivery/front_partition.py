@@ -16,7 +16,8 @@ from typing import ClassVar
 
 from brokerd.cluster.model import Now
 from brokerd.delivery.front_log import FrontLog, FrontTarget, journal_entries
-from brokerd.delivery.journal import JournalEntry, ProducerIdentity, replay
+from brokerd.delivery.journal import JournalEntry, JournalReplay, ProducerIdentity
+from brokerd.delivery.offset_set import OffsetSet
 from brokerd.delivery.transfer import OPEN_MAX
 from brokerd.delivery.transfer_lane import TransferLane
 from brokerd.wire import records
@@ -57,13 +58,13 @@ class FrontPartition:
         self._close_lanes()
         self.state = FrontState.JOURNAL
         self._lanes = {t: self._lane(t) for t in self.TARGETS}
-        self._entries: dict[FrontTarget, list[JournalEntry]] = {t: [] for t in self.TARGETS}
+        self._journals = {t: JournalReplay(OPEN_MAX) for t in self.TARGETS}
         self._next_offset = self._log.start_offset
         self._end_offset = self._log.end_offset
         """Where the first reading of the journals, or of the records, ends."""
         self._stable_offset = self._log.last_stable_offset
         """At the start of the reading of the journals."""
-        self._transferred: dict[FrontTarget, frozenset[int]] = {}
+        self._transferred: dict[FrontTarget, OffsetSet] = {}
         """Offsets that are in a journal. Empty when all records were read: later entries are ours."""
         self._chunks: Counter[int] = Counter()
         self._target = (self._next_offset, -1)
@@ -130,11 +131,23 @@ class FrontPartition:
         """The record as it is written to the target, at this position of its batch."""
         raise NotImplementedError
 
+    def _pass_index(self, upto: int, now: Now) -> bool:
+        """Read the next segment from its index, if it has one and ends at `upto` or below. Returns whether `_next_offset` has advanced."""
+        return False
+
+    @property
+    def _waits_for_index(self) -> bool:
+        """Whether the index of the next segment is being loaded."""
+        return False
+
     def _add_unstable(self, record: Record, header: BatchHeader) -> None:
         """A record that is not stable yet, found by a new leader."""
 
     def _add_entry(self, target: FrontTarget, entry: JournalEntry, now: Now) -> None:
         """A journal entry, in the order of the log."""
+
+    def _known(self) -> None:
+        """Every record of the partition was read for the first time."""
 
     def _drop(self, record: Record) -> None:
         """A record of an aborted transaction."""
@@ -168,11 +181,15 @@ class FrontPartition:
             self._raise_log_start(now)
 
     # -- reading -----------------------------------------------------------------------------------------------------------
-    def _read(self, upto: int) -> bytes | None:
-        """The next batches. None: not yet."""
+    def _read(self, upto: int, now: Now) -> bytes | None:
+        """The next batches that no index contains. None: not yet."""
         if self._next_offset < self._log.start_offset:
             self._next_offset = self._log.start_offset
             self._skip_to(self._next_offset)
+        while self._pass_index(upto, now):
+            pass
+        if self._waits_for_index:
+            return None
         if self._next_offset >= upto:
             return b""
         return self._log.read(self._next_offset, READ_BYTES, upto)
@@ -180,7 +197,7 @@ class FrontPartition:
     def _read_journal(self, now: Now) -> None:
         if not self._log.settled or self._log.high_watermark < self._end_offset:
             return
-        data = self._read(self._end_offset)
+        data = self._read(self._end_offset, now)
         if data is None:
             return
         for at, header in records.batches(data):
@@ -189,8 +206,8 @@ class FrontPartition:
             self._next_offset = header.next_offset
             if header.is_control:
                 for target, entry in journal_entries(data, at, header):
-                    if target in self._entries:
-                        self._entries[target].append(entry)
+                    if target in self._journals:
+                        self._journals[target].add(entry)
             elif header.next_offset > self._stable_offset:
                 for record in records.records_of(data, at, header):
                     self._add_unstable(record, header)
@@ -199,8 +216,7 @@ class FrontPartition:
         self._next_offset, self._end_offset = self._log.start_offset, self._log.last_stable_offset
         self.state = FrontState.RECORDS
         for target, lane in self._lanes.items():
-            state = replay(self._entries[target], self._next_offset, OPEN_MAX)
-            self._entries[target].clear()
+            state = self._journals.pop(target).state(self._next_offset)
             self._transferred[target] = state.transferred
             for entry in state.unconfirmed:
                 self._count(entry.offsets, 1)
@@ -210,7 +226,7 @@ class FrontPartition:
         upto = self._log.last_stable_offset
         if self._next_offset >= self._target[0]:
             self._target = upto, now.wall_ms
-        data = self._read(upto)
+        data = self._read(upto, now)
         if data is None:
             return
         if data:
@@ -226,6 +242,7 @@ class FrontPartition:
             self._horizon_ms = self._target[1]
         if self.state is FrontState.RECORDS and self._next_offset >= self._end_offset:
             self.state, self._transferred = FrontState.ACTIVE, {}
+            self._known()
 
     def _read_batch(
         self, data: bytes, at: int, header: BatchHeader, aborted: list[tuple[int, int, int]], now: Now
@@ -253,6 +270,16 @@ class FrontPartition:
             self._chunks[chunk] += change
             if self._chunks[chunk] <= 0:
                 del self._chunks[chunk]
+
+    def _count_bits(self, first: int, bits: int) -> None:
+        """Waiting records: bit 0 is the offset `first`."""
+        number, shift = divmod(first, OFFSETS_PER_CHUNK)
+        bits <<= shift
+        data = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+        size = OFFSETS_PER_CHUNK // 8
+        for i, at in enumerate(range(0, len(data), size)):
+            if waiting := int.from_bytes(data[at : at + size], "little").bit_count():
+                self._chunks[number + i] += waiting
 
     def _release(self, offsets: Sequence[int]) -> None:
         """These records were delivered, or never will be."""

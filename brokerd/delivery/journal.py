@@ -7,8 +7,11 @@ together with the records that it names. Clients ignore control records of a typ
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from brokerd.delivery.offset_set import OffsetSet
 
 VERSION = 0
 _HEADER = struct.Struct(">hbqhii")
@@ -88,26 +91,41 @@ class JournalState:
     producer: ProducerIdentity | None
     next_sequence: int
     unconfirmed: tuple[TransferEntry, ...]
-    transferred: frozenset[int]
+    transferred: OffsetSet
+
+
+class JournalReplay:
+    """Reads a journal in the order of the log. Its memory does not grow with the number of entries: at most `open_max` are unconfirmed, because
+    every entry more than `open_max` before the last was acknowledged."""
+
+    def __init__(self, open_max: int) -> None:
+        self._producer: ProducerIdentity | None = None
+        self._next_sequence = 0
+        self._open: deque[TransferEntry] = deque(maxlen=open_max)
+        self._transferred = OffsetSet()
+
+    def add(self, entry: JournalEntry) -> None:
+        if entry.producer != self._producer:
+            # An entry of a new epoch repeats the offsets of entries that the target partition has lost.
+            self._open.clear()
+        self._producer, self._next_sequence = entry.producer, entry.next_sequence
+        if isinstance(entry, Confirmation):
+            self._open.clear()
+        else:
+            self._transferred.update(entry.offsets)
+            self._open.append(entry)
+
+    def state(self, log_start: int) -> JournalState:
+        """`log_start`: of the front partition, which advances only over acknowledged records. An entry with a deleted record was therefore
+        acknowledged, and so were those before it."""
+        entries = tuple(self._open)
+        acknowledged = max((i for i, e in enumerate(entries) if min(e.offsets) < log_start), default=-1)
+        return JournalState(self._producer, self._next_sequence, entries[acknowledged + 1 :], self._transferred)
 
 
 def replay(entries: Iterable[JournalEntry], log_start: int, open_max: int) -> JournalState:
-    """The state after `entries`, in the order of the log. `log_start`: of the front partition, which advances only over acknowledged records.
-    An entry with a deleted record was therefore acknowledged, and so was every entry more than `open_max` before the last."""
-    producer: ProducerIdentity | None = None
-    next_sequence = 0
-    open_entries: list[TransferEntry] = []
-    transferred: set[int] = set()
+    """The state after `entries`, in the order of the log. See `JournalReplay`."""
+    journal = JournalReplay(open_max)
     for entry in entries:
-        producer, next_sequence = entry.producer, entry.next_sequence
-        if isinstance(entry, Confirmation):
-            open_entries.clear()
-            continue
-        transferred.update(entry.offsets)
-        # An entry of a new epoch repeats the offsets of entries that the target partition has lost.
-        open_entries = [e for e in open_entries if e.producer == entry.producer]
-        open_entries.append(entry)
-    acknowledged = max((i for i, e in enumerate(open_entries) if min(e.offsets) < log_start), default=-1)
-    return JournalState(
-        producer, next_sequence, tuple(open_entries[acknowledged + 1 :][-open_max:]), frozenset(transferred)
-    )
+        journal.add(entry)
+    return journal.state(log_start)

@@ -22,9 +22,10 @@ from brokerd.config.broker import BrokerConfig
 from brokerd.environment import Environment
 from brokerd.maintenance import disk_probes
 from brokerd.maintenance.clean_shutdown import close_all
-from brokerd.maintenance.key_indexing import INDEX_INTERVAL_MS, KeyIndexing
+from brokerd.maintenance.index_builders import index_builders
 from brokerd.maintenance.log_maintenance import LogMaintenance
 from brokerd.maintenance.scrub import SCRUB_INTERVAL_MS, Scrub
+from brokerd.maintenance.segment_indexing import INDEX_INTERVAL_MS
 from brokerd.membership.controller_outbox import ControllerOutbox, OutboxContents
 from brokerd.membership.identity import Identity
 from brokerd.membership.membership import Membership
@@ -207,7 +208,7 @@ class BrokerServer:
             lambda: self.loop.now,
             bytes_per_s=lambda: int(config["log.scrub.io.max.bytes.per.second"]),
         )
-        self.key_indexing = KeyIndexing(
+        self.build_indexes = index_builders(
             self.partitions,
             self.jobs,
             lambda: self.loop.now,
@@ -290,7 +291,7 @@ class BrokerServer:
         self.loop.every(config["log.cleaner.backoff.ms"], self.log_maintenance.compact)
         self.loop.every(FLUSH_INTERVAL_MS, self.log_maintenance.flush)
         self.loop.every(SCRUB_INTERVAL_MS, self.scrub.tick)
-        self.loop.every(INDEX_INTERVAL_MS, self.key_indexing.tick)
+        self.loop.every(INDEX_INTERVAL_MS, self.build_indexes)
         self.loop.every(
             SCRUB_INTERVAL_MS,
             lambda now: self.partitions.damage_reports.remove_repaired(self.partitions.image, config.broker_id),

@@ -7,15 +7,17 @@ Invariant: a front partition is served only in the leader epoch for which this b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from brokerd.apis.delayed_produce import ACKS_ALL
 from brokerd.apis.produce import ProduceApi
 from brokerd.apis.produce_results import PendingAppend
 from brokerd.cluster.configs import check_topic_name, expired_topic_name
 from brokerd.cluster.model import NO_LEADER, Now, TopicPartition
+from brokerd.delivery.delay_schedule import BUCKET_MS
 from brokerd.delivery.delayed_front import DelayedFront
-from brokerd.delivery.front_log import FrontTarget
+from brokerd.delivery.front_log import FrontTarget, IndexedSegment, T
 from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
@@ -24,7 +26,10 @@ from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.delay_index import InvalidDelayIndex
+from brokerd.storage.delay_index_file import open_delay_index
 from brokerd.storage.disk import DiskFailed
+from brokerd.storage.segment import IndexFileState
 from brokerd.storage.warming import Warming
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -108,6 +113,33 @@ class ReplicaFrontLog:
 
     def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
         return [(a.producer_id, a.first_offset, a.last_offset) for a in self._replica.log.aborted.between(offset, upto)]
+
+    def indexed_segments(self) -> Sequence[IndexedSegment]:
+        disk = self._delivery.partitions.disk
+        return [
+            IndexedSegment(
+                s.base_offset, s.end_offset, partial(open_delay_index, disk, s.path, s.base_offset, s.size, BUCKET_MS)
+            )
+            for s in self._replica.log.segments[:-1]
+            if s.delay_index is not IndexFileState.ABSENT
+        ]
+
+    def discard_index(self, base_offset: int) -> None:
+        for segment in self._replica.log.segments:
+            if segment.base_offset == base_offset:
+                log.warning("invalid delay index discarded partition=%s segment=%s", self._replica.name, segment)
+                segment.remove_delay_index()
+
+    def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
+        results: list[T] = []
+
+        def ended(error: BaseException | None) -> None:
+            if error is not None and not isinstance(error, InvalidDelayIndex):
+                raise error
+            done(results[0] if error is None else None)
+            self.poke()
+
+        self._delivery.warming.run(lambda: results.append(job()), ended)
 
     def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
         if not self.leads:

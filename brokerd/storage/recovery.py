@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from brokerd.cluster.model import Now
-from brokerd.storage import aborted, key_index
+from brokerd.storage import aborted, delay_index, key_index
 from brokerd.storage.aborted import Aborted, AbortedIndex
 from brokerd.storage.disk import DISCARDED, Disk
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.log_start import LOG_START
 from brokerd.storage.producers import Producers
-from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.storage.snapshots import Snapshot, Snapshots
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,7 @@ def recover(
     if not fits:
         out.aborted.rebuild(out.state_offset)
     _find_key_indexes(out.segments, folder, disk, names)
+    _find_delay_indexes(out.segments, folder, disk, names)
     first = out.segments[0].base_offset if out.segments else 0
     out.start_offset = max(first, read_number(disk, folder / LOG_START))
     return out
@@ -111,9 +112,26 @@ def _find_key_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, nam
     closed = {segment.base_offset: segment for segment in segments[:-1]}
     for base in numbered(names, key_index.SUFFIX):
         if base in closed:
-            closed[base].key_index = KeyIndexFile.UNCHECKED
+            closed[base].key_index = IndexFileState.UNCHECKED
         else:
             disk.unlink(folder / f"{base:020d}{key_index.SUFFIX}")
+
+
+def _find_delay_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, names: Sequence[str]) -> None:
+    """A delay index that depends on a lost part of the log is removed now: after new appends this would not be visible."""
+    closed = {segment.base_offset: segment for segment in segments[:-1]}
+    for base in numbered(names, delay_index.SUFFIX):
+        path = folder / f"{base:020d}{delay_index.SUFFIX}"
+        try:
+            decided_below = delay_index.parse_header(disk.open(path).pread).decided_below
+        except delay_index.InvalidDelayIndex as e:
+            log.info("invalid delay index removed path=%s error=%s", path, e)
+            disk.unlink(path)
+            continue
+        if base in closed and decided_below <= segments[-1].end_offset:
+            closed[base].delay_index, closed[base].delay_index_decided = IndexFileState.UNCHECKED, decided_below
+        else:
+            disk.unlink(path)
 
 
 def read_number(disk: Disk, path: Path) -> int:
@@ -205,6 +223,6 @@ def finish_compaction(folder: Path, disk: Disk, names: Sequence[str]) -> list[st
 def swap_in(folder: Path, disk: Disk, swap: Path, base: int, replaced: Sequence[int]) -> None:
     """Replace the segments by `swap`. `swap` is authoritative as soon as it exists; every step can be repeated."""
     for old in replaced:
-        for suffix in (".index", ".timeindex", aborted.SUFFIX, key_index.SUFFIX, ".log"):
+        for suffix in (".index", ".timeindex", aborted.SUFFIX, key_index.SUFFIX, delay_index.SUFFIX, ".log"):
             disk.discard(folder / f"{old:020d}{suffix}")
     disk.rename(swap, folder / f"{base:020d}.log")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from pathlib import Path
 
-from brokerd.storage import cold, key_index
+from brokerd.storage import cold, delay_index, key_index
 from brokerd.storage.disk import Disk, DiskFailed, File
 from brokerd.storage.index import RELATIVE_MAX, SparseIndex
 from brokerd.storage.recent_reads import RecentReads
@@ -29,8 +29,8 @@ _EDGE = struct.Struct(">qi11xi")
 """Base offset, length, last offset delta: the fields that a scan needs."""
 
 
-class KeyIndexFile(Enum):
-    """State of the key index file beside a segment."""
+class IndexFileState(Enum):
+    """State of an optional index file beside a segment: of the key index, or of the delay index."""
 
     ABSENT = auto()
     UNCHECKED = auto()
@@ -51,6 +51,8 @@ class Segment:
         "_unindexed",
         "base_offset",
         "created_wall_ms",
+        "delay_index",
+        "delay_index_decided",
         "disk",
         "end_offset",
         "first_timestamp",
@@ -74,7 +76,9 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_base = base_offset
         """An offset at or before the first batch with the maximum timestamp."""
-        self.key_index = KeyIndexFile.ABSENT
+        self.key_index = self.delay_index = IndexFileState.ABSENT
+        self.delay_index_decided = 0
+        """The delay index depends on the log up to this offset."""
         self._file: File | None = None
         self._index: SparseIndex | None = SparseIndex()
         self._times_sure = True
@@ -339,6 +343,7 @@ class Segment:
     def truncate(self, offset: int) -> None:
         """Truncate at the start of the batch that contains `offset`."""
         self.remove_key_index()
+        self.remove_delay_index()
         position = self.position_of(offset)
         self._recent_reads.clear()
         self.file.truncate(position)
@@ -390,15 +395,21 @@ class Segment:
             and position + header.size > self.file.size()
         )
 
+    def remove_delay_index(self) -> None:
+        if self.delay_index is not IndexFileState.ABSENT:
+            self.delay_index, self.delay_index_decided = IndexFileState.ABSENT, 0
+            self.disk.discard(self.path.with_suffix(delay_index.SUFFIX))
+
     def remove_key_index(self) -> None:
-        if self.key_index is not KeyIndexFile.ABSENT:
-            self.key_index = KeyIndexFile.ABSENT
+        if self.key_index is not IndexFileState.ABSENT:
+            self.key_index = IndexFileState.ABSENT
             self.disk.discard(self.path.with_suffix(key_index.SUFFIX))
 
     def remove(self) -> None:
         """Delete the files. A region that is being sent stays readable."""
         self._file = self._index = None
         self.remove_key_index()
+        self.remove_delay_index()
         for suffix in (".log", ".index", ".timeindex"):
             self.disk.discard(self.path.with_suffix(suffix))
 

@@ -29,6 +29,9 @@ def truncate(log_: LogState, offset: int) -> None:
         log_.segments.pop().remove()
     active = log_.segments[-1]
     active.truncate(offset)
+    for segment in log_.segments:
+        if segment.delay_index_decided > active.end_offset:
+            segment.remove_delay_index()
     log_.set_snapshot_due()
     # A batch that contains `offset` was deleted as well.
     _drop_snapshots_above(log_, log_.end_offset)

@@ -18,7 +18,7 @@ from functools import partial
 from weakref import WeakKeyDictionary, WeakSet
 
 from brokerd.storage.cold import NotInPageCache
-from brokerd.storage.jobs import Runner
+from brokerd.storage.jobs import Done, Runner
 from brokerd.wire.framing import OpenFile as File
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,10 @@ class Warming:
             again()
 
         self._runner.submit(cold.load, loaded)
+
+    def run(self, job: Callable[[], object], done: Done) -> None:
+        """Run a job that reads files and blocks, on the threads of the loads."""
+        self._runner.submit(job, done)
 
     def load(self, file: File, position: int, beyond: int, then: Callable[[], None]) -> None:
         self.chunks += 1

@@ -17,7 +17,7 @@ from brokerd.coordinator.classic import records as group_records
 from brokerd.coordinator.classic.group import Group
 from brokerd.coordinator.consumer import records as consumer_records
 from brokerd.coordinator.transactions import records as transaction_records
-from brokerd.storage import aborted, checkpoints, key_index
+from brokerd.storage import aborted, checkpoints, delay_index, key_index
 from brokerd.storage.disk import DISCARDED, Disk, DiskFailed, OsDisk
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.log_start import LOG_START
@@ -275,6 +275,10 @@ def _indexes(path: Path, base: int, disk: Disk, edges: dict[int, int], newest: i
     if data is not None:
         for line in dump_files.key_index_file(data):
             yield line if line.startswith(COMPLAINT) else f"    key index:{line[1:]}"
+    data = disk.read(path.with_suffix(delay_index.SUFFIX))
+    if data is not None:
+        for line in dump_files.delay_index_file(data):
+            yield line if line.startswith(COMPLAINT) else f"    delay index:{line[1:]}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID
 
-from brokerd.storage import aborted, checkpoints, key_index
+from brokerd.storage import aborted, checkpoints, delay_index, key_index
 from brokerd.storage.epochs import EpochCache
 from brokerd.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from brokerd.storage.log_start import LOG_START
@@ -133,6 +133,18 @@ def key_index_file(data: bytes) -> Lines:
     yield f"  {sum(r.entries for r in runs)} entries in {len(runs)} runs for {identity.size} bytes of log{more}"
 
 
+def delay_index_file(data: bytes) -> Lines:
+    try:
+        found = delay_index.parse_header(lambda length, position: data[position : position + length])
+    except delay_index.InvalidDelayIndex as e:
+        yield f"{COMPLAINT}{e}"
+        return
+    yield (
+        f"  {found.groups} groups, {found.tombstones} tombstones, {found.journal_bytes} bytes of journal for {found.identity.size} bytes of log,"
+        f" which depend on the log below {found.decided_below}"
+    )
+
+
 def _entries(data: bytes, size: int) -> Lines:
     yield f"  {len(data) // size} entries"
     if len(data) % size:
@@ -166,6 +178,8 @@ def lines(path: Path, data: bytes) -> Lines | None:
         return aborted_index(data, int(stem))
     if suffix == key_index.SUFFIX[1:]:
         return key_index_file(data)
+    if suffix == delay_index.SUFFIX[1:]:
+        return delay_index_file(data)
     if suffix == "timeindex":
         return time_index(data, int(stem))
     return None

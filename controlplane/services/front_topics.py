@@ -30,6 +30,8 @@ from controlplane.services.common import Rejected
 
 FOLLOWED = ("max.message.bytes", "min.insync.replicas", "compression.type")
 """Configs of the topic that its front topics have too."""
+DELAY_SEGMENT_BYTES = 16 * 1024 * 1024
+"""Segment size of NAME.delay. A new leader reads the active segment record by record, and a closed one from its index."""
 CHECK_RETENTION_MS = 3_600_000
 """Retention of NAME.half.check: a check that was not answered after eight minutes is of no use."""
 ENABLED_BY = {DELAY_TOPIC: DELAY_ENABLE, HALF_TOPIC: HALF_ENABLE, HALF_SOURCE: HALF_ENABLE, RETRY_SOURCE: RETRY_ENABLE}
@@ -51,7 +53,7 @@ def _names(name: str) -> list[tuple[str, str, dict[str, str]]]:
     """(name, marker, initial configs) of every front topic that a topic can have."""
     half = half_topic_name(name)
     return [
-        (delay_topic_name(name), DELAY_TOPIC, {}),
+        (delay_topic_name(name), DELAY_TOPIC, {"segment.bytes": str(DELAY_SEGMENT_BYTES)}),
         (half, HALF_TOPIC, {}),
         (check_topic_name(half), HALF_SOURCE, {"retention.ms": str(CHECK_RETENTION_MS)}),
         (expired_topic_name(half), HALF_SOURCE, {}),

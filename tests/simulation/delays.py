@@ -1,5 +1,6 @@
 """Worlds of delayed messages: producers write to a front topic and cancel some records, under the faults of `run` except jumps of wall clocks.
-`python -m tests.simulation --delays`.
+Segments are small and buckets short, so that leaders use delay indexes. Some indexes come late, are lost, or are those of an earlier content of their
+segment. `python -m tests.simulation --delays`.
 
 Invariants: each acknowledged record that was not cancelled is in the topic exactly once, in the partition with the same number. No record is in the topic
 before its time. Records with equal times are in the order of their offsets in the front partition. A record whose tombstone was acknowledged before its time
@@ -10,14 +11,25 @@ end: nothing that was delivered stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from brokerd.cluster.model import TopicPartition
+from brokerd.delivery import delay_lookup, delay_schedule, delayed_front
+from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.front_log import FrontTarget
-from brokerd.runtime.front_delivery import FrontDelivery
+from brokerd.delivery.stored_delays import StoredDelays, TakenBucket
+from brokerd.maintenance import delay_index_build, segment_indexing
+from brokerd.maintenance.delay_index_build import DelayIndexBuild, IndexedRange
+from brokerd.runtime import front_delivery
+from brokerd.runtime.front_delivery import FrontDelivery, ReplicaFrontLog
+from brokerd.storage import delay_index
+from brokerd.storage.disk import DiskFailed, DiskFull
+from brokerd.storage.segment import Segment
 from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
@@ -38,6 +50,10 @@ STEP_MS = 500
 """Delivery times are multiples of this, so that many are equal."""
 FIGURE_CHECKS = 8
 """Comparisons of the figures of each partition, half a second apart, while records are delivered."""
+BUCKET_MS, LOAD_AHEAD_MS = 2_000, 700
+INDEX_ROUND_MS, INDEX_RETRY_MS = 200, 1_000
+INDEX_RATES = ("16777216", "1500")
+"""Bytes per second of the build of indexes. The second one is less than what is written, so leaders change before segments are indexed."""
 CANCEL_MARGIN_MS = 100
 """A tombstone counts if it was acknowledged this long before the delivery time."""
 
@@ -126,6 +142,91 @@ class DelayFaultInjector(FaultInjector):
     def __init__(self, cluster: Cluster, history: History, fault_kinds: FaultKinds, faults_max: int | None) -> None:
         super().__init__(cluster, history, fault_kinds, faults_max)
         self._kinds = [kind for kind in self._kinds if kind != self._wall_clock]
+        self._kinds += [self._lose_index, self._earlier_index, self._earlier_index]
+
+    def _indexed_segments(self) -> list[tuple[Any, Segment]]:
+        """(disk, segment) of closed segments with an index file, of all brokers."""
+        found = []
+        for node in self.cluster.brokers.values():
+            for replica in node.broker.partitions.hosted.values() if node.alive else ():
+                disk = replica.log.disk
+                for segment in replica.log.segments[:-1]:
+                    if replica.config.delay_topic and disk.exists(segment.path.with_suffix(delay_index.SUFFIX)):
+                        found.append((disk, segment))
+        return found
+
+    def _lose_index(self) -> None:
+        if found := self._indexed_segments():
+            disk, segment = self.world.rng.choice(found)
+            self.world.deliver(f"the delay index of {segment} is lost")
+            self._alter(lambda: disk.unlink(segment.path.with_suffix(delay_index.SUFFIX)))
+
+    def _earlier_index(self) -> None:
+        """The indexes of all segments become those of their first half, as after a copy of an earlier state of the folder."""
+        for disk, segment in self._indexed_segments():
+            self._alter(partial(self._half_index, disk, segment))
+
+    def _half_index(self, disk: Any, segment: Segment) -> None:
+        positions = [at for at, _ in segment.headers(0)]
+        half = positions[len(positions) // 2]
+        if not half:
+            return
+        self.world.deliver(f"the delay index of {segment} is that of its first {half} bytes")
+        build = DelayIndexBuild(
+            disk, IndexedRange(segment.path, segment.base_offset, segment.end_offset, half, (), segment.end_offset)
+        )
+        while not build.finished:
+            build.run(1 << 20)
+        disk.rename(build.temporary, build.target)
+        self.world.reached["delay index of an earlier content"] += 1
+
+    def _alter(self, change: Callable[[], None]) -> None:
+        """Another process changes files. That costs no time of the broker, and a failing disk prevents it."""
+        spent_us = self.world.spent_us
+        with suppress(DiskFailed, DiskFull):
+            change()
+        self.world.spent_us = spent_us
+
+
+@contextmanager
+def indexes_used(world: World) -> Iterator[None]:
+    """Short buckets and fast indexing. Counts the uses of indexes."""
+    use, replace, discard, read = (
+        DelayedFront._use,
+        StoredDelays.replace,
+        ReplicaFrontLog.discard_index,
+        TakenBucket.read,
+    )
+
+    def used(self: DelayedFront, *rest: Any) -> None:
+        world.reached["segment read from its delay index"] += 1
+        use(self, *rest)
+
+    def replaced(self: StoredDelays, *rest: Any) -> bool:
+        done = replace(self, *rest)
+        world.reached["delay index replaced memory" if done else "delay index was not equal to memory"] += 1
+        return done
+
+    def discarded(self: ReplicaFrontLog, base_offset: int) -> None:
+        world.reached["delay index discarded"] += 1
+        discard(self, base_offset)
+
+    def bucket_read(self: TakenBucket) -> bytes | int:
+        world.reached["bucket read from a delay index"] += 1
+        return read(self)
+
+    with ExitStack() as stack:
+        for module in (delay_schedule, delay_lookup, delay_index_build, front_delivery):
+            stack.enter_context(patch.object(module, "BUCKET_MS", BUCKET_MS))
+        stack.enter_context(patch.object(delay_schedule, "LOAD_AHEAD_MS", LOAD_AHEAD_MS))
+        stack.enter_context(patch.object(delayed_front, "INDEX_INTERVAL_MS", INDEX_ROUND_MS))
+        stack.enter_context(patch.object(segment_indexing, "ROUND_MS_MIN", INDEX_ROUND_MS))
+        stack.enter_context(patch.object(segment_indexing, "RETRY_MS", INDEX_RETRY_MS))
+        stack.enter_context(patch.object(DelayedFront, "_use", used))
+        stack.enter_context(patch.object(StoredDelays, "replace", replaced))
+        stack.enter_context(patch.object(ReplicaFrontLog, "discard_index", discarded))
+        stack.enter_context(patch.object(TakenBucket, "read", bucket_read))
+        yield
 
 
 @contextmanager
@@ -204,10 +305,11 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault_kinds: {fault_kinds}")
     schedule = Schedule()
-    with deliveries_watched(world, schedule):
-        cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
+    settings = {"weir.index.io.max.bytes.per.second": INDEX_RATES[world.seed % 4 == 3]}
+    with deliveries_watched(world, schedule), indexes_used(world):
+        cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
         Watch(cluster)
-        small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
+        small = {"segment_bytes": world.rng.choice(("2048", "4096", "16384"))}
         cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2")
         cluster.want_topic(FRONT, PARTITIONS, 3, min_insync_replicas="2", weir_delay_topic=TOPIC, **small)
         cluster.until(cluster.settled, 30, "the cluster's beginning")

@@ -20,11 +20,11 @@ from crc32c import crc32c
 from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.cluster.model import TopicPartition
-from brokerd.maintenance import key_indexing
+from brokerd.maintenance import segment_indexing
 from brokerd.replication.replica import Replica
 from brokerd.storage.key_index import header_seed
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
-from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire import records, versioned
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.messages import DeleteRecordsRequest, FetchRequest, FetchResponse, ProduceRequest
@@ -107,7 +107,7 @@ class LookupWatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         answer, removed = KeyLookupServer._part, Segment.remove_key_index
-        before = key_indexing.ROUND_MS_MIN, key_indexing.RETRY_MS
+        before = segment_indexing.ROUND_MS_MIN, segment_indexing.RETRY_MS
         watch = self
 
         def part(server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool) -> Steps[Any]:
@@ -121,17 +121,17 @@ class LookupWatch:
             return data
 
         def counted(segment: Segment) -> None:
-            if segment.key_index is KeyIndexFile.CURRENT:
+            if segment.key_index is IndexFileState.CURRENT:
                 watch.world.reached["key index removed"] += 1
             removed(segment)
 
         KeyLookupServer._part, Segment.remove_key_index = part, counted  # type: ignore[method-assign]
-        key_indexing.ROUND_MS_MIN, key_indexing.RETRY_MS = ROUND_MS, RETRY_MS
+        segment_indexing.ROUND_MS_MIN, segment_indexing.RETRY_MS = ROUND_MS, RETRY_MS
         try:
             yield
         finally:
             KeyLookupServer._part, Segment.remove_key_index = answer, removed  # type: ignore[method-assign]
-            key_indexing.ROUND_MS_MIN, key_indexing.RETRY_MS = before
+            segment_indexing.ROUND_MS_MIN, segment_indexing.RETRY_MS = before
 
     def _records(self, replica: Replica) -> dict[int, Record]:
         """The scan costs no time of the broker."""
@@ -208,7 +208,7 @@ def closed_segments(cluster: Cluster) -> Iterator[tuple[str, Replica, Segment]]:
 
 
 def all_indexed(cluster: Cluster) -> bool:
-    return all(s.key_index is KeyIndexFile.CURRENT for _, _, s in closed_segments(cluster))
+    return all(s.key_index is IndexFileState.CURRENT for _, _, s in closed_segments(cluster))
 
 
 # -- clients ---------------------------------------------------------------------------------------------------------------

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from typing import Any
 
 import pytest
 
-from brokerd.delivery import delay_schedule, front_partition, transfer
+from brokerd.delivery import delay_schedule, transfer
 from brokerd.delivery.delay_schedule import DelaySchedule, Due, TombstoneAppended
 from brokerd.delivery.front_partition import FrontPartition
-from brokerd.delivery.journal import JournalState, ProducerIdentity, TransferEntry, replay
+from brokerd.delivery.journal import JournalReplay, JournalState, ProducerIdentity, TransferEntry
+from brokerd.delivery.offset_set import OffsetSet
+from brokerd.delivery.stored_delays import PendingSegment, StoredDelays
 from brokerd.delivery.transfer import Transfer
 from brokerd.delivery.transfer_lane import TransferLane
+from brokerd.storage import delay_index
+from brokerd.storage.delay_index import DelayIndex
 from brokerd.wire.errors import ErrorCode
 from tests.simulation.delays import live
 from tests.simulation.run import Outcome, run
@@ -43,18 +48,27 @@ def test_the_sample_sends_batches_again_and_cancels_records() -> None:
     for state in ("delayed batch", "delayed record sent again", "delayed record cancelled", "truncation by epoch"):
         assert reached[state] >= len(SEEDS), f"{state}: {reached[state]}"
     assert reached["figure of delayed messages"] > 3, "the figures were compared"
+    for state in (
+        "segment read from its delay index",
+        "bucket read from a delay index",
+        "delay index replaced memory",
+        "delay index of an earlier content",
+        "delay index discarded",
+    ):
+        assert reached[state] >= 5, f"{state}: {reached[state]}"
 
 
 def a_new_leader_ignores_the_journal(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(front_partition, "replay", lambda *rest: JournalState(None, 0, (), frozenset()))
+    patch.setattr(JournalReplay, "state", lambda self, log_start: JournalState(None, 0, (), OffsetSet()))
 
 
 def unconfirmed_entries_are_not_sent_again(patch: pytest.MonkeyPatch) -> None:
-    def without(*rest: Any) -> JournalState:
-        found = replay(*rest)
-        return JournalState(found.producer, found.next_sequence, (), found.transferred)
+    state = JournalReplay.state
 
-    patch.setattr(front_partition, "replay", without)
+    def without(self: JournalReplay, log_start: int) -> JournalState:
+        return replace(state(self, log_start), unconfirmed=())
+
+    patch.setattr(JournalReplay, "state", without)
 
 
 def each_leader_is_another_producer(patch: pytest.MonkeyPatch) -> None:
@@ -107,6 +121,34 @@ def an_answer_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transfer, "handle", accepting)
 
 
+def an_index_of_an_earlier_content_is_used(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(delay_index, "belongs_to", lambda header, log: True)
+
+
+def transferred_records_of_an_indexed_segment_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetSet, "bits", lambda self, start, end: 0)
+
+
+def records_of_an_index_stay_in_memory(patch: pytest.MonkeyPatch) -> None:
+    def added(self: StoredDelays, index: DelayIndex, near_until: int) -> bool:
+        self.add_segment(PendingSegment(index, near_until))
+        return True
+
+    patch.setattr(StoredDelays, "replace", added)
+
+
+def a_bucket_that_is_being_read_does_not_delay_later_ones(patch: pytest.MonkeyPatch) -> None:
+    tick = DelaySchedule._tick
+
+    def hasty(self: DelaySchedule, room: int, now_ms: int) -> list[delay_schedule.DelayEffect]:
+        loading, self._loading = self._loading, {}
+        effects = tick(self, room, now_ms)
+        self._loading.update(loading)
+        return effects
+
+    patch.setattr(DelaySchedule, "_tick", hasty)
+
+
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
@@ -118,6 +160,10 @@ def an_answer_is_never_an_error(patch: pytest.MonkeyPatch) -> None:
         (equal_times_are_reversed, 1),
         (waiting_records_do_not_keep_the_log, 1),
         (an_answer_is_never_an_error, 1),
+        (an_index_of_an_earlier_content_is_used, 4),
+        (transferred_records_of_an_indexed_segment_are_forgotten, 2),
+        (records_of_an_index_stay_in_memory, 2),
+        (a_bucket_that_is_being_read_does_not_delay_later_ones, 2),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from typing import Any
 
 import pytest
 
-from brokerd.delivery import front_partition, half_messages
+from brokerd.delivery import half_messages
 from brokerd.delivery.front_partition import FrontPartition, FrontState
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.half_messages import DecisionAppended, HalfDecision, HalfMessages, HalfPending
-from brokerd.delivery.journal import JournalState, ProducerIdentity, TransferEntry, replay
+from brokerd.delivery.journal import JournalReplay, JournalState, ProducerIdentity, TransferEntry
+from brokerd.delivery.offset_set import OffsetSet
 from brokerd.delivery.transfer_lane import TransferLane
 from tests.simulation.halves import live
 from tests.simulation.run import Outcome, run
@@ -48,15 +50,16 @@ def test_the_sample_reaches_every_fate_and_refuses_second_decisions() -> None:
 
 
 def a_new_leader_ignores_the_journal(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(front_partition, "replay", lambda *rest: JournalState(None, 0, (), frozenset()))
+    patch.setattr(JournalReplay, "state", lambda self, log_start: JournalState(None, 0, (), OffsetSet()))
 
 
 def unconfirmed_entries_are_not_sent_again(patch: pytest.MonkeyPatch) -> None:
-    def without(*rest: Any) -> JournalState:
-        found = replay(*rest)
-        return JournalState(found.producer, found.next_sequence, (), found.transferred)
+    state = JournalReplay.state
 
-    patch.setattr(front_partition, "replay", without)
+    def without(self: JournalReplay, log_start: int) -> JournalState:
+        return replace(state(self, log_start), unconfirmed=())
+
+    patch.setattr(JournalReplay, "state", without)
 
 
 def each_leader_is_another_producer(patch: pytest.MonkeyPatch) -> None:

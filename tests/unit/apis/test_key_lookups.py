@@ -17,7 +17,7 @@ from brokerd.storage import key_index
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index_build import KeyIndexBuild
 from brokerd.storage.log import Log
-from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.storage.segment import IndexFileState, Segment
 from brokerd.wire import records, versioned
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
@@ -51,7 +51,7 @@ class World:
         while not build.finished:
             build.run(1_000)
         self.log.disk.rename(build.temporary, build.target)
-        segment.key_index = KeyIndexFile.CURRENT
+        segment.key_index = IndexFileState.CURRENT
 
     def part(self, key: bytes = b"k3", before_job: Any = lambda: None, **requested: Any) -> FetchResponse.PartitionData:
         given = {"matches_max": 100, "bytes_max": 1 << 30, "duration_ms_max": 1_000, "header_name": "", **requested}
@@ -185,7 +185,7 @@ def test_a_damaged_index_is_scanned_around_removed_and_built_again() -> None:
     w.log.disk.replace(damaged.path.with_suffix(key_index.SUFFIX), b"nothing")
     answer = w.send_request()
     assert offsets(answer) == w.expected() and answer.segments_scanned == 2
-    assert damaged.key_index is KeyIndexFile.ABSENT
+    assert damaged.key_index is IndexFileState.ABSENT
 
 
 def test_a_damaged_log_is_a_storage_error_of_this_answer_only() -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 from brokerd.delivery import delay_lookup
 from brokerd.delivery.delay_lookup import (
     LaterBucket,
     PendingPage,
     PendingQuery,
-    later_buckets,
     look_up,
     packed,
     unpacked,
 )
 from brokerd.delivery.delay_schedule import BUCKET_MS, PendingRecord
+from brokerd.storage.delay_index import InvalidDelayIndex
 from brokerd.wire.steps import Ended, next_step, run_now
 
 Parts = tuple[tuple[PendingRecord, ...], list[LaterBucket]]
@@ -27,19 +28,27 @@ def never() -> bool:
 
 
 def parts_of(records: list[PendingRecord], rng: random.Random) -> Parts:
-    """The records spread over memory near, memory later and stored, as a schedule may have them."""
+    """The records spread over memory near, memory later, stored and indexed, as a schedule may have them."""
     near: list[PendingRecord] = []
+    indexed: dict[int, bytes] = {}
     later: dict[int, tuple[PendingRecord, ...]] = {}
     stored: dict[int, bytearray] = {}
     for record in records:
-        where = rng.choice(("near", "later", "stored")) if record.bucket else "near"
+        where = rng.choice(("near", "later", "stored", "indexed")) if record.bucket else "near"
         if where == "near":
             near.append(record)
         elif where == "later":
             later[record.bucket] = (*later.get(record.bucket, ()), record)
+        elif where == "indexed":
+            indexed[record.bucket] = indexed.get(record.bucket, b"") + packed(record)
         else:
             stored.setdefault(record.bucket, bytearray()).extend(packed(record))
-    return tuple(near), later_buckets(later, stored)
+    buckets = []
+    for bucket in sorted({*later, *stored, *indexed}):
+        data = stored.get(bucket, bytearray())
+        readers = (partial(indexed.__getitem__, bucket),) if bucket in indexed else ()
+        buckets.append(LaterBucket(bucket, later.get(bucket, ()), data, len(data), readers))
+    return tuple(near), buckets
 
 
 def pages(parts: Parts, query: PendingQuery, out_of_time: Callable[[], bool]) -> list[PendingRecord]:
@@ -101,7 +110,7 @@ def test_a_digest_across_two_records_does_not_match() -> None:
 def test_records_that_are_stored_meanwhile_do_not_disturb() -> None:
     record = PendingRecord(BUCKET_MS, 1, DIGESTS[1])
     data = bytearray(packed(record))
-    steps = look_up(PendingQuery(9), (), later_buckets({}, {1: data}), never)
+    steps = look_up(PendingQuery(9), (), [LaterBucket(1, (), data, len(data))], never)
     job = next_step(steps)
     for _ in range(2):
         assert job is not None and not isinstance(job, Ended)
@@ -113,3 +122,13 @@ def test_records_that_are_stored_meanwhile_do_not_disturb() -> None:
 def test_packed_records_keep_the_absence_of_a_key() -> None:
     records = (PendingRecord(1, 2), PendingRecord(3, 4, DIGESTS[1]))
     assert unpacked(b"".join(map(packed, records))) == records
+
+
+def test_an_answer_ends_before_a_bucket_whose_index_is_invalid() -> None:
+    def damaged() -> bytes:
+        raise InvalidDelayIndex("damaged")
+
+    first, second = PendingRecord(BUCKET_MS, 1), PendingRecord(2 * BUCKET_MS, 2)
+    buckets = [LaterBucket(1, (first,), bytearray(), 0), LaterBucket(2, (second,), bytearray(), 0, (damaged,))]
+    page = run_now(look_up(PendingQuery(9), (), buckets, never))
+    assert page == PendingPage((first,), (2 * BUCKET_MS - 1, delay_lookup.MAX_MS))

@@ -54,8 +54,7 @@ class Harness:
 
     def check_figures(self, added: list[PendingRecord]) -> None:
         gone = {offset for _, offset in self.due} | set(self.cancelled)
-        loading = {offset for bucket in self.loading for offset in (r.offset for r in self.buckets.get(bucket, ()))}
-        pending = [r for r in added if r.offset not in gone | loading]
+        pending = [r for r in added if r.offset not in gone]
         assert self.schedule.pending == len(pending)
         assert self.schedule.earliest_ms == min((r.deliver_at_ms for r in pending), default=None)
         bound = (self.now_ms // BUCKET_MS + 3) * BUCKET_MS
@@ -165,3 +164,30 @@ def test_each_record_is_due_once_in_order_and_never_early(seed: int, monkeypatch
         elif record.offset in times:
             assert times[record.offset] <= min(cancels), "cancelled too late only"
     assert not harness.schedule.in_memory and not harness.buckets
+
+
+def test_found_buckets_are_pending_until_they_are_loaded() -> None:
+    harness = Harness()
+    first = harness.now_ms + 30 * MINUTE
+    bucket = first // BUCKET_MS
+    found = [PendingRecord(first, 3, b"a"), PendingRecord(first + 1, 4, b"b")]
+    harness.buckets[bucket] = found
+    harness.offset = 5
+    harness.run(d.BucketsFound(((bucket, 2, first), (bucket + 5, 7, first + 5 * BUCKET_MS))))
+    harness.run(d.TombstonesFound({b"b": 4, b"a": 5}))
+    harness.replicate()
+    assert (harness.schedule.pending, harness.schedule.earliest_ms) == (9, first)
+    assert harness.schedule.later_buckets() == {bucket, bucket + 5}
+    harness.tick(30 * MINUTE)
+    assert harness.due == [] and harness.schedule.pending == 9, "the bucket is being loaded"
+    harness.load()
+    harness.tick(1)
+    assert [offset for _, offset in harness.due] == [4] and harness.cancelled == [3]
+    assert harness.schedule.pending == 7
+
+
+def test_records_of_later_buckets_are_stored_on_request() -> None:
+    harness = Harness()
+    record = harness.add(60 * MINUTE)
+    harness.run(d.LaterRequested())
+    assert harness.buckets == {record.bucket: [record]} and harness.schedule.in_memory == 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.journal import JournalState, ProducerIdentity
+from brokerd.delivery.offset_set import OffsetSet
 from brokerd.delivery.record_cache import RecordCache
 from brokerd.delivery.transfer_lane import TransferLane, next_batch, size_of
 from brokerd.wire import records
@@ -25,7 +26,7 @@ def lane(bench: Bench, released: list[int]) -> TransferLane:
     found = TransferLane(
         bench, FrontTarget.TOPIC, lambda r, i, now: r._replace(offset=i), release, lambda now: found.tick(now)
     )
-    found.begin(JournalState(None, 0, (), frozenset()), ProducerIdentity(7, 0), bench.now)
+    found.begin(JournalState(None, 0, (), OffsetSet()), ProducerIdentity(7, 0), bench.now)
     return found
 
 

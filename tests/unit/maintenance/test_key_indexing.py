@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from brokerd.cluster.model import Now
-from brokerd.maintenance.key_indexing import ROUND_MS_MIN, KeyIndexing
+from brokerd.maintenance.key_indexing import KeyIndexing
+from brokerd.maintenance.segment_indexing import ROUND_MS_MIN
 from brokerd.storage import cleaner, key_index
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import key_hash
 from brokerd.storage.key_index_build import TEMPORARY, open_index
 from brokerd.storage.log import Log
-from brokerd.storage.segment import KeyIndexFile, Segment
+from brokerd.storage.segment import IndexFileState, Segment
 from tests.unit.maintenance.test_log_maintenance import Harness
 from tests.unit.storage.test_cleaner import COMPACT, fill
 from tests.unit.storage.test_log import FOLDER, NOW, append, batch, config, opened, sim
@@ -96,7 +97,7 @@ def test_indexes_of_an_earlier_run_are_reused_and_damaged_ones_are_rebuilt() -> 
     w.work()
     w.disk.replace(w.path(1), b"damaged")
     again = World(opened(w.disk, **INDEXED))  # type: ignore[arg-type]
-    assert {s.key_index for s in again.closed} == {KeyIndexFile.UNCHECKED}
+    assert {s.key_index for s in again.closed} == {IndexFileState.UNCHECKED}
     again.work()
     assert again.indexed() and again.indexing.built == 1
 
@@ -118,11 +119,11 @@ def test_a_compacted_segment_gets_an_index_of_its_new_content() -> None:
     fill(log)
     w = World(log)
     w.work(60)
-    assert all(s.key_index is KeyIndexFile.CURRENT for s in w.closed)
+    assert all(s.key_index is IndexFileState.CURRENT for s in w.closed)
     assert cleaner.clean(log, NOW, log.end_offset, force=True) is not None
     assert w.files() == []
     w.work(60)
-    assert all(s.key_index is KeyIndexFile.CURRENT for s in w.closed) and len(w.files()) == len(w.closed)
+    assert all(s.key_index is IndexFileState.CURRENT for s in w.closed) and len(w.files()) == len(w.closed)
 
 
 def test_a_segment_that_changes_during_its_build_keeps_no_index_of_its_old_content() -> None:
@@ -167,7 +168,7 @@ def test_a_damaged_segment_has_no_index_and_the_replica_is_not_concerned() -> No
     w.disk.names[w.closed[0].path].live[90] ^= 1  # type: ignore[attr-defined]
     w.work()
     assert w.harness.failed == [] and w.harness.replica.offline_reason is None
-    assert [s.key_index for s in w.closed] == [KeyIndexFile.ABSENT] + [KeyIndexFile.CURRENT] * (len(w.closed) - 1)
+    assert [s.key_index for s in w.closed] == [IndexFileState.ABSENT] + [IndexFileState.CURRENT] * (len(w.closed) - 1)
     assert not any(name.endswith(".tmp") for name in w.files())
 
 

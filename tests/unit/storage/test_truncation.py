@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerd.storage.producers import ACCEPTED, Duplicate
+from brokerd.storage.segment import IndexFileState
 from brokerd.wire import records
 from tests.unit.storage.test_log import NOW, append, batch, everything, offsets, opened, sequenced, sim
 
@@ -69,3 +70,20 @@ def test_cached_batch_positions_are_dropped_by_a_truncation() -> None:
     for at in range(9):
         assert offsets(log, at, upto=9)[0] <= at
     assert [offsets(log, at)[0] for at in range(4, 9)] == [4] * 5
+
+
+@pytest.mark.parametrize(("depends", "left"), [(False, [True, True, False]), (True, [False, True, False])])
+def test_delay_indexes_that_depend_on_the_deleted_part_are_deleted(depends: bool, left: list[bool]) -> None:
+    log = opened(segment_bytes="300")
+    while len(log.segments) < 5:
+        append(log)
+    for segment in log.segments[:-1]:
+        segment.disk.replace(segment.path.with_suffix(".delayindex"), b"index")
+        segment.delay_index, segment.delay_index_decided = IndexFileState.CURRENT, segment.end_offset
+    if depends:
+        log.segments[0].delay_index_decided = log.segments[3].end_offset
+    log.truncate_to(log.segments[3].base_offset)
+    assert [s.delay_index is IndexFileState.CURRENT for s in log.segments] == left
+    names = log.disk.listdir(log.folder)
+    assert [s.path.with_suffix(".delayindex").name in names for s in log.segments] == left
+    assert sum(name.endswith(".delayindex") for name in names) == sum(left)

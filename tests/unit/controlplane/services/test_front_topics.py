@@ -11,6 +11,8 @@ from controlplane.services import Rejected, topics
 
 pytestmark = pytest.mark.django_db
 ENABLED = {"weir.delay.enable": "true", "min.insync.replicas": "2"}
+SEGMENTS = {"segment.bytes": "16777216"}
+"""A new leader reads the active segment record by record."""
 
 
 def front() -> Topic | None:
@@ -25,7 +27,7 @@ def test_a_topic_with_delayed_messages_gets_a_front_topic_of_its_size() -> None:
     create(**ENABLED)
     found = front()
     assert found is not None and (found.partitions, found.replication_factor) == (3, 3)
-    assert found.configs == {"min.insync.replicas": "2", "weir.delay.topic": "orders"}
+    assert found.configs == {"min.insync.replicas": "2", "weir.delay.topic": "orders", **SEGMENTS}
 
 
 def test_the_config_can_be_set_later_and_the_front_topic_follows() -> None:
@@ -36,7 +38,7 @@ def test_the_config_can_be_set_later_and_the_front_topic_follows() -> None:
     topics.alter_topic("orders", delete_configs=["min.insync.replicas"], actor="ada")
     found = front()
     assert found is not None and found.partitions == 6
-    assert found.configs == {"max.message.bytes": "5000", "weir.delay.topic": "orders"}
+    assert found.configs == {"max.message.bytes": "5000", "weir.delay.topic": "orders", **SEGMENTS}
 
 
 def test_the_front_topic_stays_without_the_config_and_is_deleted_with_its_topic() -> None:
@@ -129,7 +131,11 @@ def test_a_topic_with_retries_gets_topics_for_them_and_for_dead_letters() -> Non
     assert list(found) == RETRY_FRONTS and {row.partitions for row in found.values()} == {6}
     assert found["orders.dead"].configs == {"max.message.bytes": "5000", "weir.retry.source": "orders"}
     assert found["orders.retry"].configs["weir.delay.enable"] == "true"
-    assert found["orders.retry.delay"].configs == {"max.message.bytes": "5000", "weir.delay.topic": "orders.retry"}
+    assert found["orders.retry.delay"].configs == {
+        "max.message.bytes": "5000",
+        "weir.delay.topic": "orders.retry",
+        **SEGMENTS,
+    }
     topics.alter_topic("orders.dead", set_configs={"retention.ms": "-1"}, actor="ada")
     topics.alter_topic("orders.retry", set_configs={"weir.delay.enable": "true", "retention.ms": "9"}, actor="ada")
     with pytest.raises(Rejected, match="is a front topic"):
