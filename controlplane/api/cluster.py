@@ -13,9 +13,10 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.viewsets import InputMixin, RowViewSet
 from controlplane.models import Change, ObservedTopic
-from controlplane.selectors import changes, overview, topics
+from controlplane.selectors import changes, other_clusters, overview, topics
 from controlplane.services import topics as topic_services
 
+CLUSTER = serializers.shape(other_clusters.ClusterRow)
 OVERVIEW = serializers.shape(overview.Overview)
 TOPIC = serializers.shape(topics.TopicRow)
 
@@ -26,6 +27,14 @@ class OverviewView(InputMixin):
     @extend_schema(responses=OVERVIEW)
     def get(self, request: Request) -> Response:
         return Response(OVERVIEW(overview.overview()).data)
+
+
+class ClustersView(InputMixin):
+    @extend_schema(operation_id="clusters_list", responses={200: CLUSTER(many=True)})
+    def get(self, request: Request) -> Response:
+        """This cluster and those of WEIR_CLUSTERS_FILE, with the figures of the last answer of each console. `problem` says why figures are not current. Asks no
+        other console: the cluster monitor does so every 10 s."""
+        return Response(CLUSTER(other_clusters.cluster_rows(overview.overview()), many=True).data)
 
 
 class ChangeViewSet(ListModelMixin, RowViewSet):

@@ -93,6 +93,7 @@ urlpatterns = [
     path("schema-subjects/delete", schema_subjects.SchemaDeleteView.as_view(), name="schema-delete"),
     path("schema-subjects/check", schema_subjects.SchemaCheckView.as_view(), name="schema-check"),
     path("schema-subjects/difference", schema_subjects.SchemaDifferenceView.as_view(), name="schema-difference"),
+    path("clusters", cluster.ClustersView.as_view(), name="clusters"),
     path("overview", cluster.OverviewView.as_view(), name="overview"),
     path("cluster-document/diff", cluster_documents.DocumentDifferenceView.as_view(), name="cluster-document-diff"),
     path("cluster-document", cluster_documents.ClusterDocumentView.as_view(), name="cluster-document"),

@@ -1,0 +1,39 @@
+"""GET /api/v1/clusters: this cluster and the other ones, as their consoles last answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from controlplane.domain.other_cluster import OtherConsole
+from controlplane.models import OtherCluster
+
+pytestmark = pytest.mark.django_db
+FIGURES = {
+    "cluster_name": "b",
+    "health": "degraded",
+    "reason": "a disk is slow",
+    "brokers_alive": 3,
+    "brokers_total": 3,
+    "under_replicated": 0,
+    "offline": 0,
+    "alerts_at_risk": 0,
+    "alerts_degraded": 1,
+    "age_s": 2.0,
+}
+
+
+def test_the_clusters_of_the_settings_have_their_last_figures(viewer_client: APIClient, settings: Any) -> None:
+    settings.OTHER_CONSOLES = tuple(OtherConsole(n, f"https://{n}.example", "red", "weir_x", "") for n in "bc")
+    now = timezone.now()
+    OtherCluster.objects.create(
+        name="b", url="https://b.example", figures=FIGURES, answered_at=now, tried_at=now, problem="none"
+    )
+    own, answered, unasked = viewer_client.get("/api/v1/clusters").json()
+    assert (own["url"], own["problem"]) == ("", "none") and own["figures"]["health"] == "unknown"
+    assert answered["figures"] == FIGURES and answered["problem"] == "none" and answered["answer_age_s"] < 60
+    assert (unasked["name"], unasked["figures"], unasked["problem"]) == ("c", None, "not_read")
+    assert "weir_x" not in str((own, answered, unasked)), "the token of another console"
