@@ -151,6 +151,8 @@ class DelayedFront(FrontPartition):
             self._loaded(taken, found, now)
             if self._taken:
                 self._read_taken(now)
+            else:
+                self._due_known = True
 
         self._log.run(taken.read, done)
 
@@ -195,8 +197,11 @@ class DelayedFront(FrontPartition):
         self._use(found, now)
         return True
 
-    def _known(self) -> None:
+    def _known(self, now: Now) -> None:
         self._contents.clear()
+        tick = delay_schedule.DelayTick(0)
+        self._run_schedule(self._schedule.handle(tick, min(now.wall_ms, self._horizon_ms)), now)
+        self._due_known = not self._taken
 
     def _pass_journal(self, upto: int) -> bool:
         """The journal entries of the next segment, from its index."""
@@ -253,10 +258,6 @@ class DelayedFront(FrontPartition):
     # -- the topic ---------------------------------------------------------------------------------------------------------
     def _select(self, now: Now) -> None:
         self._use_new_indexes(now)
-        if not self._due_known:
-            tick = delay_schedule.DelayTick(0)
-            self._run_schedule(self._schedule.handle(tick, min(now.wall_ms, self._horizon_ms)), now)
-            self._due_known = not self._taken
         lane = self._lanes[FrontTarget.TOPIC]
         while lane.capacity:
             if not lane.due:

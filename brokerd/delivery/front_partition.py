@@ -146,7 +146,7 @@ class FrontPartition:
     def _add_entry(self, target: FrontTarget, entry: JournalEntry, now: Now) -> None:
         """A journal entry, in the order of the log."""
 
-    def _known(self) -> None:
+    def _known(self, now: Now) -> None:
         """Every record of the partition was read for the first time."""
 
     def _drop(self, record: Record) -> None:
@@ -242,7 +242,7 @@ class FrontPartition:
             self._horizon_ms = self._target[1]
         if self.state is FrontState.RECORDS and self._next_offset >= self._end_offset:
             self.state, self._transferred = FrontState.ACTIVE, {}
-            self._known()
+            self._known(now)
 
     def _read_batch(
         self, data: bytes, at: int, header: BatchHeader, aborted: list[tuple[int, int, int]], now: Now
