@@ -405,8 +405,8 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
         (the_end_offset_is_returned_before_the_high_watermark_reaches_it, 1),
         (a_restart_truncates_to_the_high_watermark, 1),
         (a_coordinator_answers_before_its_write_is_replicated, 46),
-        (a_partition_is_assigned_while_another_member_owns_it, 1),
-        (a_truncation_waits_for_the_disk_on_the_event_loop, 1),
+        (a_partition_is_assigned_while_another_member_owns_it, 9),
+        (a_truncation_waits_for_the_disk_on_the_event_loop, 7),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
