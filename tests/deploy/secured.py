@@ -105,7 +105,7 @@ class SecuredMachines:
             process.wait(60)
 
     def ensemble_complete(self) -> bool:
-        etc = self.root(self.inventory.machines[0]) / "etc/weir"
+        etc = self.root(self.inventory.machines[1]) / "etc/weir"
         servers = [(m.address, ZOOKEEPER_PORT) for m in self.inventory.machines]
         states = server_states(servers, zookeeper_client.load(etc / "zookeeper.properties"))
         return all(state.status is not None for state in states)
