@@ -62,10 +62,10 @@ def test_the_busy_sign_ends_if_the_response_has_replaced_the_link(session: Brows
 def test_a_choice_keeps_the_text_of_the_search(session: BrowserSession) -> None:
     page = session.page
     page.goto("/topics/")
-    page.fill("#main [name=q]", "ord")
+    page.fill(".filters [name=q]", "ord")
     page.click(".seg a:has-text('With problems')")
     expect(page.locator(".seg [aria-current]")).to_have_text("With problems")
-    expect(page.locator("#main [name=q]")).to_have_value("ord")
+    expect(page.locator(".filters [name=q]")).to_have_value("ord")
     assert "q=ord" in page.url and "state=problems" in page.url
 
 
