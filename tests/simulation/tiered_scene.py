@@ -33,7 +33,8 @@ CHANGING = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS_AFTE
 
 class TieredScene(Scene):
     def __init__(self, seed: int, brokers: int = 2, replicas: int | None = None, racks: int = 0) -> None:
-        super().__init__(seed, settings=SETTINGS, brokers=brokers, replicas=replicas, racks=racks, **TOPIC)
+        settings = {**SETTINGS, "remote.log.metadata.topic.replication.factor": str(min(brokers, 3))}
+        super().__init__(seed, settings=settings, brokers=brokers, replicas=replicas, racks=racks, **TOPIC)
         self.cluster.until(
             lambda: self.cluster.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None, 30, "the metadata topic"
         )

@@ -31,7 +31,7 @@ class Scene:
             partition_count=2,
             partitions={i: SimpleNamespace(leader=LEADER) for i in range(2)},
         )
-        self.image: Any = SimpleNamespace(topic_named=lambda name: self.topic, live_brokers=lambda: [1, 2, 3])
+        self.image: Any = SimpleNamespace(topic_named=lambda name: self.topic)
         self.applied: list[tuple[int, MetadataChange]] = []
         self.restarted: list[int] = []
         self.created: list[Any] = []
