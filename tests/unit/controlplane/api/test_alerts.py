@@ -33,7 +33,7 @@ def test_incidents_have_their_cause_first(operator: APIClient, alert: Alert) -> 
     assert [e["kind"] for e in found["effects"]] == ["partitions_offline"]
     detail = operator.get(f"/api/v1/alerts/{alert.pk}").json()
     assert (detail["alert"]["subject"], detail["caused_by"]) == ("1", None)
-    assert [s["kind"] for s in detail["next_steps"]] == ["drain_broker"]
+    assert [s["kind"] for s in detail["next_steps"]] == ["open_broker", "drain_broker"]
     assert detail["timeline"][0]["kind"] == "opened"
     assert operator.get("/api/v1/alerts/999").status_code == 404
 
