@@ -10,6 +10,7 @@ import logging
 import os
 import select
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -116,6 +117,8 @@ class Controller:
         self._snapshots: SnapshotWriter | None = None
         self._posted: deque[DesiredRead | DesiredFailed] = deque()
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # Tests make thousands of controllers in one process. select() accepts descriptors below 1,024 only.
+        weakref.finalize(self, os.close, self._eventfd)
         self._stopping = False
         self._pending_term: tuple[int, int] | None = None
         self._retried_ms = 0
