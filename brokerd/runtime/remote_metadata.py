@@ -97,8 +97,8 @@ class RemoteMetadata:
         return index in self.led() and self.is_current(index)
 
     def create_topic(self) -> None:
-        """Request the topic from the controller, if it does not exist. The controller refuses it while fewer brokers than replicas are registered. Records
-        stay local meanwhile: with fewer replicas a power failure could lose which objects belong to the partitions."""
+        """Request the topic from the controller, if it does not exist and as many brokers as it has replicas are registered. Records stay local until then:
+        with fewer replicas a power failure could lose which objects belong to the partitions."""
         now = self._clock().mono_ms
         if (
             self._partitions.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None
@@ -106,7 +106,16 @@ class RemoteMetadata:
         ):
             return
         self._creation_not_before_ms = now + CREATION_RETRY_MS
-        factor = self._replication_factor
+        factor, registered = self._replication_factor, len(self._partitions.image.brokers)
+        if registered < factor:
+            log.warning(
+                "topic not created, nothing is copied to the remote store: topic=%s registered_brokers=%d "
+                "remote.log.metadata.topic.replication.factor=%d",
+                REMOTE_LOG_METADATA_TOPIC,
+                registered,
+                factor,
+            )
+            return
         configs = {**CONFIGS, "min.insync.replicas": "2" if factor >= 3 else "1"}
         topic = NewTopic(REMOTE_LOG_METADATA_TOPIC, self._partition_count, factor, configs=configs)
         payload = CreateTopics(principal="User:broker", items=(topic,), auto=True)

@@ -31,7 +31,7 @@ class Scene:
             partition_count=2,
             partitions={i: SimpleNamespace(leader=LEADER) for i in range(2)},
         )
-        self.image: Any = SimpleNamespace(topic_named=lambda name: self.topic)
+        self.image: Any = SimpleNamespace(topic_named=lambda name: self.topic, brokers={1: None, 2: None, 3: None})
         self.applied: list[tuple[int, MetadataChange]] = []
         self.restarted: list[int] = []
         self.created: list[Any] = []
@@ -116,6 +116,17 @@ def test_an_append_goes_to_the_leader_of_the_partition(scene: Scene) -> None:
     assert (broker, key) == (LEADER, ApiKey.PRODUCE)
     (part,) = body.topic_data[0].partition_data
     assert part.index == scene.metadata.partition_of(TP) and len(list(records.iterate(part.records))) == 2
+
+
+def test_the_topic_waits_for_as_many_brokers_as_it_has_replicas(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.topic = None
+    del scene.image.brokers[3]
+    scene.metadata.create_topic()
+    assert scene.created == [] and "registered_brokers=2" in caplog.text
+    scene.image.brokers[3] = None
+    scene.ms = CREATION_RETRY_MS
+    scene.metadata.create_topic()
+    assert len(scene.created) == 1
 
 
 def test_the_topic_is_requested_again_after_a_pause(scene: Scene) -> None:
