@@ -69,20 +69,30 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """As select.select. With two sockets to read from, kazoo waits for an answer or for a request to send; with one, for the answer to a
         request that it has just sent."""
         if len(read) != 2:
-            return super().select(read, write, error, min(timeout, self._connect_s))
+            return self._select(read, write, error, min(timeout, self._connect_s))
         end = time.monotonic() + timeout
         while True:
             now = time.monotonic()
             if not self.unanswered():
                 self._received_s = now
             silent = self._received_s + self._answer_s
-            found = super().select(read, write, error, max(0.0, min(end, silent) - now))
+            found = self._select(read, write, error, max(0.0, min(end, silent) - now))
             if read[0] in found[0]:
                 self._received_s = time.monotonic()
             elif self.unanswered() and time.monotonic() >= silent:
                 raise ke.ConnectionDropped(f"no answer for {self._answer_s:.0f} s")
             if found[0] or time.monotonic() >= end:
                 return found
+
+    def _select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
+        """kazoo's thread terminates for any exception that is not about the connection, and kazoo raises TypeError for a socket that another thread
+        has just closed."""
+        try:
+            return super().select(read, write, error, timeout)
+        except (TypeError, ValueError) as e:
+            if all(s.fileno() >= 0 for s in (*read, *write)):
+                raise
+            raise ke.ConnectionDropped("the connection was closed by another thread") from e
 
 
 class TlsHandler(OrderedHandler):

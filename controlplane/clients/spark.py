@@ -123,6 +123,17 @@ def found_again(folder: Path, expected: Sequence[str]) -> SparkProcess | None:
         return None
 
 
+def stop_all(expected: Sequence[str]) -> int:
+    """Send SIGTERM to every process with this command line, `nice` before it included. Returns how many there are. One of them may be a driver that
+    was just started and has not locked its folder yet: it would lock the folder as soon as the driver before it ends."""
+    words, found = list(expected), 0
+    for process in psutil.process_iter(["cmdline", "status"]):
+        if process.info["status"] != psutil.STATUS_ZOMBIE and (process.info["cmdline"] or [])[-len(words) :] == words:
+            stop(process.pid)
+            found += 1
+    return found
+
+
 def drivers(lake: Path, runs: Path) -> list[psutil.Process]:
     """The live drivers on this machine whose lake or whose folder of runs is this one."""
     within = f"{runs}{os.sep}"

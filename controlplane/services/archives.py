@@ -131,6 +131,8 @@ def advance_archive(job_id: int) -> str | None:
             spark.stop(job.pid)
             _note_status(job)
             return str(job.state)
+        if spark.stop_all(spark.command(job.pk, job.topics, settings.WEIR.bootstrap)):
+            return str(job.state)
         return _end(job, ArchiveState.STOPPED, "", Outcome.CONFIRMED)
     if job.state not in (ArchiveState.ASKED, ArchiveState.RUNNING):
         return str(job.state)

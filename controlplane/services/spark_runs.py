@@ -56,6 +56,8 @@ def advance_run(run_id: int) -> str | None:
         if alive and run.pid is not None:
             spark.stop(run.pid)
             return str(run.state)
+        if spark_runs.stop_all(run.pk):
+            return str(run.state)
         return _end(run, SparkRunState.STOPPED, "")
     if alive:
         return str(run.state)

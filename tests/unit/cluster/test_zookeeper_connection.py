@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import kazoo.exceptions as ke
 import pytest
 
 from brokerd.cluster import zookeeper, zookeeper_connection
@@ -180,6 +181,14 @@ def owner(port: int) -> ZooKeeperStore:
     store.create("/a", b"", results.append, ephemeral=True)
     until(store, lambda: bool(results))
     return store
+
+
+def test_a_socket_that_another_thread_has_closed_is_a_lost_connection() -> None:
+    """kazoo raises TypeError for it, and its thread terminated."""
+    closed = socket.socket()
+    closed.close()
+    with pytest.raises(ke.ConnectionDropped):
+        zookeeper_connection.OrderedHandler(6_000).select([], [closed], [], 1.0)
 
 
 def test_the_end_of_the_session_is_sent_again_after_a_lost_connection(

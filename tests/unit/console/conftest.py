@@ -8,6 +8,9 @@ from django.test import Client
 
 from tests.unit.console.seed import seed
 from tests.unit.controlplane.world import World
+from tests.unit.process_limits import time_for_processes
+
+__all__ = ["time_for_processes"]
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,9 @@ from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from tests.unit.controlplane.world import World
+from tests.unit.process_limits import time_for_processes
+
+__all__ = ["time_for_processes"]
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,11 @@ def lake(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def runs(code: str) -> None:
-        monkeypatch.setattr(spark, "command", lambda job_id, topics, bootstrap: [sys.executable, "-c", code])
+        monkeypatch.setattr(
+            spark,
+            "command",
+            lambda job_id, topics, bootstrap: [sys.executable, "-c", code, str(spark.folder_of(job_id))],
+        )
 
     return runs
 

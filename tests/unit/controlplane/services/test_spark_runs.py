@@ -109,6 +109,17 @@ def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again
     assert first is not None and not spark.alive(first, None)
 
 
+def test_a_driver_that_has_not_locked_its_folder_yet_is_stopped(driver: Callable[[str], None]) -> None:
+    """It was not: it locked the folder when the driver before it had ended, and worked for a run that was stopped."""
+    driver("say(phase='running', batches=1); time.sleep(120)")
+    row = run()
+    until(row, lambda: row.progress == 1 and row.pid is not None)
+    late = client.start(row.pk, row.job.kind, row.parameters)
+    SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING)
+    until(row, lambda: row.state == SparkRunState.STOPPED)
+    assert not spark.alive(late.pid, late.started_at)
+
+
 def test_the_process_id_of_an_ended_driver_is_not_another_process(driver: Callable[[str], None]) -> None:
     driver("")
     row = run()
