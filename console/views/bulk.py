@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.bulk_forms import BulkApplyForm, BulkTopicForm
-from console.texts import counted
+from console.texts import counted, gettext_lazy
+from console.views.bulk_results import BulkResultPage, bulk_result_page
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors import topics
@@ -22,6 +22,19 @@ from controlplane.services import Rejected, incidents
 from controlplane.services import bulk_topics as services
 from controlplane.services.bulk_topics import BulkOperation, BulkOutcome
 
+RESULT = BulkResultPage(
+    "topics",
+    gettext_lazy("Topics"),
+    gettext_lazy("Result of the change of topics"),
+    gettext_lazy("Topic"),
+    (
+        (BulkOutcome.REQUESTED, gettext_lazy("Requested"), ""),
+        (BulkOutcome.UNCHANGED, gettext_lazy("No change"), ""),
+        (BulkOutcome.REJECTED, gettext_lazy("Rejected"), "amber"),
+    ),
+    row_url="topic",
+    note=gettext_lazy("The controller applies the requested changes now. The audit log has the outcome of each."),
+)
 ALERTS_MAX = 500
 """Alerts of one acknowledgement: a page of the list."""
 ROWS_SHOWN_MAX = 200
@@ -88,10 +101,8 @@ def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, Any]) -
     except Rejected as error:
         form.refuse(error)
         return render_page(request, "console/bulk_topics.html", context, nav="topics", status=409)
-    counts = {outcome.value: sum(1 for r in results if r.outcome is outcome) for outcome in BulkOutcome}
     order = sorted(results, key=lambda r: (r.outcome is not BulkOutcome.REJECTED, r.name))
-    context |= {"results": [asdict(r) for r in order], "counts": counts}
-    return render_page(request, "console/bulk_topics_result.html", context, nav="topics")
+    return bulk_result_page(request, RESULT, order, context["back"])
 
 
 @require_POST

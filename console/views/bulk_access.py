@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ from django.utils.http import urlencode
 
 from console.forms import DestroyForm
 from console.texts import gettext_lazy
+from console.views.bulk_results import BulkResultPage, bulk_result_page
 from console.views.shell import actor, operator_required, rejected, render_page, require_role
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors import quotas, users
 from controlplane.services import Rejected
 from controlplane.services import bulk_access as services
-from controlplane.services.bulk_access import BulkAccessKind, BulkAccessRow
+from controlplane.services.bulk_access import BulkAccessKind, BulkAccessOutcome, BulkAccessRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class BulkPage:
     kind: BulkAccessKind
     resource: RoleResource
     back: str
+    back_title: Any
     filters: tuple[str, ...]
     path: str
     title: Any
@@ -39,6 +40,7 @@ QUOTAS = BulkPage(
     BulkAccessKind.QUOTAS,
     RoleResource.QUOTA,
     "quotas",
+    gettext_lazy("Quotas"),
     ("q", "entity_type"),
     "quotas/",
     gettext_lazy("Delete quotas"),
@@ -50,12 +52,19 @@ USERS = BulkPage(
     BulkAccessKind.USERS,
     RoleResource.USER,
     "users",
+    gettext_lazy("SCRAM users"),
     ("q", "mechanism"),
     "users/",
     gettext_lazy("Delete SCRAM users"),
     gettext_lazy("Number of users"),
     gettext_lazy("Clients of these users cannot log in any more. Their ACLs and quotas stay."),
     gettext_lazy("Delete the users"),
+)
+
+
+OUTCOMES = (
+    (BulkAccessOutcome.DONE, gettext_lazy("Deleted"), ""),
+    (BulkAccessOutcome.REJECTED, gettext_lazy("Rejected"), "amber"),
 )
 
 
@@ -101,8 +110,8 @@ def _result(
 ) -> HttpResponse:
     keys, comment = [row.key for row in rows], form.cleaned_data["comment"]
     results = services.delete(page.kind, keys, actor=actor(request), comment=comment)
-    context = {"p": page, "results": results, "counts": Counter(r.outcome.value for r in results), "back": back}
-    return render_page(request, "console/bulk_access_result.html", context, nav=page.back)
+    shown = BulkResultPage(page.back, page.back_title, page.title, gettext_lazy("Name"), OUTCOMES)
+    return bulk_result_page(request, shown, results, back)
 
 
 def _chosen(request: HttpRequest, page: BulkPage, given: dict[str, str]) -> list[str]:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from console.forms import DestroyForm
+from console.texts import gettext_lazy
+from console.views.bulk_results import BulkResultPage, bulk_result_page
 from console.views.shell import actor, operator_required, rejected, render_page, require_role
 from controlplane.domain.roles import RoleResource
 from controlplane.selectors import groups
 from controlplane.services import Rejected
 from controlplane.services import bulk_groups as services
+from controlplane.services.bulk_groups import GroupOutcome
+
+RESULT = BulkResultPage(
+    "groups",
+    gettext_lazy("Groups"),
+    gettext_lazy("Result of the deletion of groups"),
+    gettext_lazy("Group"),
+    (
+        (GroupOutcome.DONE, gettext_lazy("Deleted"), ""),
+        (GroupOutcome.UNKNOWN, gettext_lazy("Unknown"), "amber"),
+        (GroupOutcome.REJECTED, gettext_lazy("Rejected"), "amber"),
+    ),
+)
 
 
 @operator_required
@@ -40,9 +53,7 @@ def delete_of_filter(request: HttpRequest) -> HttpResponse:
             except Rejected as error:
                 form.refuse(error)
             else:
-                counts = Counter(r.outcome.value for r in results)
-                context: dict[str, Any] = {"results": results, "counts": counts, "back": back}
-                return render_page(request, "console/bulk_groups_result.html", context, nav="groups")
+                return bulk_result_page(request, RESULT, results, back)
     chosen = set(previewed)
     context = {
         "form": form,

@@ -13,6 +13,7 @@ from console.views.shell import list_options, render_page, viewer_required
 from controlplane.domain.access import AclResource
 from controlplane.domain.permission import PermissionReason
 from controlplane.selectors import permissions
+from controlplane.selectors.authorizers import authorizer_report
 from controlplane.services import Rejected
 
 EXPLANATIONS = {
@@ -24,6 +25,9 @@ EXPLANATIONS = {
     ),
     PermissionReason.NO_ACL_OF_RESOURCE: gettext_lazy(
         "The resource has no ACL: allow.everyone.if.no.acl.found decides."
+    ),
+    PermissionReason.NO_AUTHORIZER: gettext_lazy(
+        "The brokers have no authorizer: they allow every operation, and ACLs have no effect."
     ),
 }
 
@@ -57,12 +61,12 @@ class PermissionForm(WeirForm):
     super_users = forms.CharField(
         required=False,
         label="super.users",
-        help_text=gettext_lazy("Of the brokers: User:admin;User:broker. The console does not know them."),
+        help_text=gettext_lazy("Besides those that the brokers report: User:admin;User:broker."),
     )
     allow_if_no_acl = forms.BooleanField(
         required=False,
         label=gettext_lazy("Allow without ACLs"),
-        help_text=gettext_lazy("allow.everyone.if.no.acl.found of the brokers."),
+        help_text=gettext_lazy("allow.everyone.if.no.acl.found, if the brokers do not answer."),
     )
 
     def options(self) -> permissions.AuthorizerOptions:
@@ -77,19 +81,21 @@ def permission_page(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "q": request.GET.get("q", "").strip()}
     if form.is_bound and form.is_valid():
         v = form.cleaned_data
+        context["authorizer"] = report = authorizer_report()
+        options = report.options(form.options())
         try:
             if v["operation"]:
                 wanted = {n: v[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")}
-                check = permissions.check_permission(**wanted, options=form.options())
+                check = permissions.check_permission(**wanted, options=options)
                 context |= {"check": check, "explanation": EXPLANATIONS[PermissionReason(check.reason)]}
             else:
-                context["super_user"] = v["principal"].strip() in form.options().super_users
+                context["super_user"] = v["principal"].strip() in options.super_users
                 context["page"] = permissions.permission_list(
                     principal=v["principal"],
                     host=v["host"],
                     resource_type=v["resource_type"],
                     query=context["q"],
-                    options=form.options(),
+                    options=options,
                     **list_options(request, "resource_name"),
                 )
         except Rejected as error:

@@ -13,9 +13,10 @@ from controlplane.api import serializers
 from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import InputMixin
 from controlplane.domain.access import AclResource
-from controlplane.selectors import permissions
+from controlplane.selectors import authorizers, permissions
 from controlplane.selectors.paging import Page
 
+AUTHORIZER = serializers.shape(authorizers.AuthorizerReport)
 CHECK = serializers.shape(permissions.PermissionCheck)
 PAGE = page_shape(Page, name="EffectivePermissionPage", row=permissions.EffectivePermissionRow)
 
@@ -26,9 +27,13 @@ class PrincipalQuery(drf.Serializer[Any]):
         default="", allow_blank=True, help_text="Address of the client; empty: rules for all hosts only."
     )
     super_users = drf.ListField(
-        child=drf.CharField(), default=list, help_text="super.users of the brokers; repeat it for several."
+        child=drf.CharField(),
+        default=list,
+        help_text="super.users besides those that the brokers report; repeat it for several.",
     )
-    allow_if_no_acl = drf.BooleanField(default=False, help_text="allow.everyone.if.no.acl.found of the brokers.")
+    allow_if_no_acl = drf.BooleanField(
+        default=False, help_text="allow.everyone.if.no.acl.found, if the brokers do not answer."
+    )
 
 
 class CheckQuery(PrincipalQuery):
@@ -43,9 +48,9 @@ class PermissionQuery(PageQuery, PrincipalQuery):
 
 
 def _arguments(values: dict[str, Any]) -> dict[str, Any]:
-    """The query as arguments of the selectors."""
+    """The query as arguments of the selectors, completed by the settings of the brokers that answer."""
     options = permissions.AuthorizerOptions(tuple(values.pop("super_users")), values.pop("allow_if_no_acl"))
-    return {**values, "options": options}
+    return {**values, "options": authorizers.authorizer_report().options(options)}
 
 
 class EffectivePermissionsView(InputMixin):
@@ -58,5 +63,12 @@ class EffectivePermissionsView(InputMixin):
 class PermissionCheckView(InputMixin):
     @extend_schema(parameters=[CheckQuery], responses=CHECK)
     def get(self, request: Request) -> Response:
-        """Whether an operation is allowed, and why: deny rules first, then allow rules."""
+        """Whether an operation is allowed, and why: deny rules first, then allow rules. Brokers without an authorizer allow every operation."""
         return Response(CHECK(permissions.check_permission(**_arguments(self.query(CheckQuery)))).data)
+
+
+class AuthorizerView(InputMixin):
+    @extend_schema(responses=AUTHORIZER)
+    def get(self, request: Request) -> Response:
+        """Whether the brokers enforce ACLs (`authorizer.class.name`), with their `super.users` and `allow.everyone.if.no.acl.found`."""
+        return Response(AUTHORIZER(authorizers.authorizer_report()).data)

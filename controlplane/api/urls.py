@@ -123,6 +123,7 @@ urlpatterns = [
     path("hanging-transactions", transactions.HangingTransactionView.as_view(), name="hanging-transactions"),
     path("permissions", effective_permissions.EffectivePermissionsView.as_view(), name="permissions"),
     path("permissions/check", effective_permissions.PermissionCheckView.as_view(), name="permission-check"),
+    path("permissions/authorizer", effective_permissions.AuthorizerView.as_view(), name="permission-authorizer"),
     path("access-check", role_bindings.AccessCheckView.as_view(), name="access-check"),
     path("forecasts", forecasts.ForecastsView.as_view(), name="forecasts"),
     path("top", top.TopView.as_view(), name="top"),

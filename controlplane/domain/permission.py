@@ -13,3 +13,5 @@ class PermissionReason(StrEnum):
     ALLOWED_BY_ACL = "allowed_by_acl"
     NO_MATCHING_ACL = "no_matching_acl"
     NO_ACL_OF_RESOURCE = "no_acl_of_resource"
+    NO_AUTHORIZER = "no_authorizer"
+    """The brokers have no authorizer, so they allow every operation."""

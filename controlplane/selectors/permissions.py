@@ -1,6 +1,7 @@
 """What a principal may do, by the stored ACLs. The brokers' own authorizer decides each case.
 
-Invariant: `super.users` and `allow.everyone.if.no.acl.found` are settings of the brokers, which the database does not contain. They are arguments.
+Invariant: `authorizer.class.name`, `super.users` and `allow.everyone.if.no.acl.found` are settings of the brokers, which the database does not contain.
+They are arguments; `authorizers` reads them from the brokers.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ _LONGER = "\0"
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerOptions:
-    """Settings of the brokers that decide besides ACLs."""
+    """Settings of the brokers that decide besides ACLs. `enabled` False: the brokers have no authorizer and allow every operation."""
 
     super_users: Sequence[str] = ()
     allow_if_no_acl: bool = False
+    enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionCheck:
-    """`reason`: super_user, denied_by_acl, allowed_by_acl, no_matching_acl or no_acl_of_resource. `acl`: the rule that decides. `acls`: all rules
-    of the resource that concern the principal and the host. `other_hosts`: the number of its rules for other hosts."""
+    """`reason`: a PermissionReason. `acl`: the rule that decides. `acls`: all rules of the resource that concern the principal and the host.
+    `other_hosts`: the number of its rules for other hosts."""
 
     principal: str
     host: str
@@ -104,6 +106,8 @@ def check_permission(
     acls, rows = _stored(options, resource_type)
     resource = Resource[resource_type.upper()]
     decision = acls.explain(principal, host, Operation[operation.upper()], resource, resource_name)
+    allowed, reason = _verdict(decision, options)
+    rule = decision.acl if options.enabled else None
     about = acls.about(resource, resource_name)
     concerning = [a for a in about if a.concerns(principal, host)]
     mine = [a for a in about if a.concerns(principal, a.host)]
@@ -113,9 +117,9 @@ def check_permission(
         resource_type=resource_type,
         resource_name=resource_name,
         operation=operation,
-        allowed=decision.allowed,
-        reason=_reason(decision),
-        acl=None if decision.acl is None else acl_shape(rows[decision.acl]),
+        allowed=allowed,
+        reason=reason,
+        acl=None if rule is None else acl_shape(rows[rule]),
         acls=[acl_shape(rows[a]) for a in concerning],
         other_hosts=len(mine) - len(concerning),
     )
@@ -150,7 +154,7 @@ def permission_list(
     }
     order = [(value, sort.startswith("-")) for value in (keys.pop(column), *keys.values())]
     shown, total, window = ordered(patterns, order, page=page, per_page=per_page)
-    found = [_effective(acls, rows, principal, host, *p) for p in shown]
+    found = [_effective(acls, rows, principal, host, options, *p) for p in shown]
     return Page(found, total, window, sort, query)
 
 
@@ -159,6 +163,7 @@ def _effective(
     rows: dict[AclEntry, Acl],
     principal: str,
     host: str,
+    options: AuthorizerOptions,
     resource: Resource,
     pattern: PatternType,
     name: str,
@@ -167,8 +172,9 @@ def _effective(
     operations = []
     for operation in SUPPORTED[resource]:
         decision = acls.explain(principal, host, operation, resource, example)
-        acl_id = None if decision.acl is None else rows[decision.acl].pk
-        operations.append(OperationPermission(operation.name.lower(), decision.allowed, _reason(decision), acl_id))
+        allowed, reason = _verdict(decision, options)
+        acl_id = None if decision.acl is None or not options.enabled else rows[decision.acl].pk
+        operations.append(OperationPermission(operation.name.lower(), allowed, reason, acl_id))
     return EffectivePermissionRow(resource.name.lower(), pattern.name.lower(), name, operations)
 
 
@@ -193,8 +199,11 @@ def _fields(row: Acl) -> dict[str, str]:
     return {name: str(getattr(row, name)) for name in names}
 
 
-def _reason(decision: Decision) -> str:
-    return PermissionReason[decision.reason.name].value
+def _verdict(decision: Decision, options: AuthorizerOptions) -> tuple[bool, str]:
+    """(allowed, reason) of an evaluation of the ACLs, under the settings of the brokers."""
+    if not options.enabled:
+        return True, PermissionReason.NO_AUTHORIZER.value
+    return decision.allowed, PermissionReason[decision.reason.name].value
 
 
 def operations() -> list[str]:

@@ -41,7 +41,9 @@ class BulkGroupRow:
 
 @dataclass(frozen=True, slots=True)
 class BulkGroupResult:
-    group_id: str
+    """`name`: the group ID."""
+
+    name: str
     outcome: GroupOutcome
     detail: str
 

@@ -51,9 +51,24 @@
     if (requests.delete(detail.xhr)) showBusy();
   });
 
-  // A choice beside the search field of a list was rendered before the text was typed.
-  document.addEventListener("htmx:configRequest", ({ detail }) => {
-    const field = detail.elt.matches("a") && detail.elt.closest("form.filters")?.querySelector("input[type=search]");
+  // A choice, an order or a page that is opened replaces a search that was typed and not sent or not answered yet. A choice and an order keep its text:
+  // their links were rendered before it was typed.
+  const SEARCH = "form.filters input[type=search]";
+  const superseded = new WeakSet();
+  for (const kind of ["input", "search"]) document.addEventListener(kind, ({ target }) => superseded.delete(target), true);
+  document.addEventListener("htmx:configRequest", (event) => {
+    const { detail } = event;
+    if (detail.elt.matches(SEARCH)) {
+      if (superseded.has(detail.elt)) event.preventDefault();
+      return;
+    }
+    if (!byUser(detail) || !["main", "list"].includes(detail.target?.id)) return;
+    for (const field of document.querySelectorAll(SEARCH)) {
+      superseded.add(field);
+      htmx.trigger(field, "htmx:abort");
+    }
+    if (!detail.elt.matches("form.filters a, #list th a")) return;
+    const field = (detail.elt.closest("form.filters") ?? document).querySelector(SEARCH);
     if (!field) return;
     const address = new URL(detail.path, location.href);
     if (field.value) address.searchParams.set(field.name, field.value);

@@ -72,6 +72,35 @@ def test_a_choice_keeps_the_text_of_the_search(session: BrowserSession) -> None:
     expect(page).to_have_url(re.compile(r"q=ord.*state=problems|state=problems.*q=ord"))
 
 
+def test_a_choice_replaces_a_search_that_was_not_sent_yet(session: BrowserSession) -> None:
+    page = session.page
+    asked: list[str] = []
+    page.goto("/topics/")
+    page.on("request", lambda request: asked.append(request.url) if "/topics/?" in request.url else None)
+    held: list[Route] = []
+    page.route(re.compile(r"state=problems"), held.append)
+    page.clock.install()
+    page.locator(".filters [name=q]").press_sequentially("ord")
+    page.click(".seg a:has-text('With problems')")
+    page.clock.run_for(1_000)  # the delay of the search has passed while the choice is under way
+    held[0].continue_()
+    expect(page.locator(".seg [aria-current]")).to_have_text("With problems")
+    expect(page.locator(".filters [name=q]")).to_have_value("ord")
+    expect(page).to_have_url(re.compile(r"q=ord.*state=problems|state=problems.*q=ord"))
+    assert len(asked) == 1, asked
+
+
+def test_an_order_keeps_a_search_that_was_not_sent_yet(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/topics/")
+    page.clock.install()
+    page.locator(".filters [name=q]").press_sequentially("ord")
+    page.click("#list th a >> nth=0")
+    page.clock.run_for(1_000)
+    expect(page).to_have_url(re.compile(r"q=ord.*sort=|sort=.*q=ord"))
+    expect(page.locator("#list tbody a.name")).to_have_text(["orders"])
+
+
 def test_the_focus_follows_navigation_and_refusals(session: BrowserSession) -> None:
     page = session.page
     page.goto("/topics/")

@@ -24,9 +24,10 @@ READS_BROKERS = (
     "/hanging-transactions/?topic=",
     "/zookeeper/",
     "/clients/",
+    "/permissions/?principal=",
     "/schemas/",
 )
-"""Only the brokers have their settings, log directories, share groups, transactions and clients, only ZooKeeper has its state, and only the registry its subjects. These pages wait a few seconds at most."""
+"""Only the brokers have their settings (a permission depends on their authorizer), log directories, share groups, transactions and clients, only ZooKeeper has its state, and only the registry its subjects. These pages wait a few seconds at most."""
 
 READINGS = [
     "alerts",
@@ -52,8 +53,6 @@ READINGS = [
     "groups",
     "groups/slow-reader",
     "acls",
-    "permissions?principal=User:billing",
-    "permissions/check?principal=User:billing&resource_type=topic&resource_name=orders&operation=read",
     "tokens",
     "users",
     "users/billing",

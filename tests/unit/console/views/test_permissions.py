@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from django.test import Client
+
+from console.views import permissions
+from controlplane.selectors.authorizers import AuthorizerReport, AuthorizerState
 
 ASKED = "/permissions/?principal=User:billing&resource_type=topic&resource_name=orders&operation="
 
@@ -25,3 +29,24 @@ def test_without_an_operation_the_page_lists_the_effective_permissions(seeded: d
     assert "1–1 of 1 resource pattern" in text and "read, describe" in text
     wrong = viewer.get("/permissions/?principal=billing")
     assert wrong.status_code == 400 and "has no type" in wrong.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (AuthorizerReport(AuthorizerState.NONE, without=(1, 2)), "<b>No authorizer is configured</b>"),
+        (AuthorizerReport(AuthorizerState.DIFFERENT, without=(2,)), "Brokers 2 have no authorizer"),
+        (AuthorizerReport(AuthorizerState.UNKNOWN, unanswered=(1,)), "it is unknown whether ACLs are enforced"),
+        (AuthorizerReport(AuthorizerState.ENFORCED, unanswered=(3,)), "their authorizer is unknown: 3."),
+    ],
+)
+def test_the_page_says_what_the_brokers_enforce(
+    seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, report: AuthorizerReport, said: str
+) -> None:
+    monkeypatch.setattr(permissions, "authorizer_report", lambda: report)
+    page = viewer.get(ASKED + "write").content.decode()
+    assert said in page
+    allowed = report.state is AuthorizerState.NONE
+    assert f"<b>{'Allowed' if allowed else 'Denied'}</b>" in page
+    assert said in viewer.get("/permissions/?principal=User:billing").content.decode()
+    assert "authorizer is" not in viewer.get("/permissions/").content.decode(), "no broker is asked without a query"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
+from controlplane.selectors import authorizers
+from controlplane.selectors.authorizers import AuthorizerReport, AuthorizerState
 from controlplane.services import acls
 
 pytestmark = pytest.mark.django_db
@@ -36,6 +38,16 @@ def test_a_viewer_reads_the_decision_and_its_rule(viewer_client: APIClient) -> N
     assert page["total"] == 1 and page["rows"][0]["resource_name"] == "orders"
     read = next(o for o in page["rows"][0]["operations"] if o["operation"] == "read")
     assert read == {"operation": "read", "allowed": False, "reason": "denied_by_acl", "acl_id": row.pk}
+
+
+def test_brokers_without_an_authorizer_allow_everything(
+    viewer_client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authorizers, "authorizer_report", lambda: AuthorizerReport(AuthorizerState.NONE, without=(1,)))
+    check = viewer_client.get(f"{HERE}/check", CHECK).json()
+    assert (check["allowed"], check["reason"]) == (True, "no_authorizer")
+    report = viewer_client.get(f"{HERE}/authorizer").json()
+    assert (report["state"], report["without"]) == ("none", [1])
 
 
 @pytest.mark.parametrize(("name", "value"), [("principal", "ann"), ("operation", "all"), ("resource_type", "x")])

@@ -36,7 +36,7 @@ def test_each_group_has_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(bulk_groups, "delete_group", delete)
     results = bulk_groups.delete_groups(["a", "b", "c", "a"], actor="ada", comment="old")
-    assert [(r.group_id, r.outcome.value, r.detail) for r in results] == [
+    assert [(r.name, r.outcome.value, r.detail) for r in results] == [
         ("a", "done", ""),
         ("b", "rejected", "It has members."),
         ("c", "unknown", ""),

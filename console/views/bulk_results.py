@@ -1,0 +1,49 @@
+"""The page of the results of a bulk operation: the number of each outcome, and one row per object. Does not contain: previews (`bulk`, `bulk_access`,
+`bulk_groups`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from django.http import HttpRequest, HttpResponse
+
+from console.views.shell import render_page
+
+
+class ObjectResult(Protocol):
+    """The result of one object. `detail`: why it was rejected, or ""."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def outcome(self) -> StrEnum: ...
+    @property
+    def detail(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResultPage:
+    """`list_url`: URL name of the list and its place in the navigation. `outcomes`: the counted ones as (outcome, label, tone of a number above 0).
+    `row_url`: URL name of the page of one object, or ""."""
+
+    list_url: str
+    list_title: Any
+    title: Any
+    name_label: Any
+    outcomes: Sequence[tuple[StrEnum, Any, str]]
+    row_url: str = ""
+    note: Any = ""
+
+
+def bulk_result_page(
+    request: HttpRequest, page: BulkResultPage, results: Sequence[ObjectResult], back: str
+) -> HttpResponse:
+    """`back`: the query string of the list."""
+    counts = Counter(r.outcome for r in results)
+    figures = [(label, counts[outcome], tone) for outcome, label, tone in page.outcomes]
+    context = {"b": page, "results": results, "figures": figures, "back": back}
+    return render_page(request, "console/bulk_result.html", context, nav=page.list_url)

@@ -1,0 +1,92 @@
+"""The settings of the brokers that decide about permissions besides ACLs, read from the brokers: only they know their files. A broker that does not
+answer within a second is named. Does not contain: decisions about principals (`permissions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
+from controlplane.clients.broker_configs import describe_broker
+from controlplane.clients.connection import KafkaConnection
+from controlplane.domain.broker_config import ReportedConfig
+from controlplane.models import Broker
+from controlplane.selectors.permissions import AuthorizerOptions
+
+AUTHORIZER, SUPER_USERS, ALLOW_IF_NO_ACL = (
+    "authorizer.class.name",
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+)
+
+
+class AuthorizerState(StrEnum):
+    """Whether brokers enforce ACLs: all that answered, none of them, some of them, or no broker answered."""
+
+    ENFORCED = "enforced"
+    NONE = "none"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizerReport:
+    """`without`: brokers without an authorizer, which allow every operation. `unanswered`: brokers that did not answer. `super_users` and
+    `allow_if_no_acl` are those on which all brokers with an authorizer agree."""
+
+    state: AuthorizerState
+    super_users: tuple[str, ...] = ()
+    allow_if_no_acl: bool = False
+    without: tuple[int, ...] = ()
+    unanswered: tuple[int, ...] = ()
+
+    def options(self, given: AuthorizerOptions) -> AuthorizerOptions:
+        """The options of a query, completed by the settings of the brokers."""
+        return AuthorizerOptions(
+            super_users=tuple(dict.fromkeys((*given.super_users, *self.super_users))),
+            allow_if_no_acl=given.allow_if_no_acl or self.allow_if_no_acl,
+            enabled=self.state is not AuthorizerState.NONE,
+        )
+
+
+def authorizer_report() -> AuthorizerReport:
+    """Asks all registered brokers, which takes a second at most per 16 of them."""
+    brokers = [BrokerAddress(b.broker_id, b.host, b.port) for b in Broker.objects.order_by("pk")]
+    ids = {(b.host, b.port): b.broker_id for b in brokers}
+
+    def call(connection: KafkaConnection) -> dict[str, ReportedConfig]:
+        return describe_broker(connection, ids[connection.host, connection.port])
+
+    answers = ask_brokers(brokers, call)
+    return _report({a.broker_id: a.value for a in answers})
+
+
+def _report(found: Mapping[int, Mapping[str, ReportedConfig] | None]) -> AuthorizerReport:
+    answered = {broker: values for broker, values in found.items() if values is not None}
+    enforcing = [values for values in answered.values() if _value(values, AUTHORIZER)]
+    users = [_users(_value(values, SUPER_USERS)) for values in enforcing]
+    return AuthorizerReport(
+        state=_state(len(answered), len(enforcing)),
+        super_users=tuple(u for u in users[0] if all(u in other for other in users)) if users else (),
+        allow_if_no_acl=bool(enforcing) and all(_value(v, ALLOW_IF_NO_ACL).lower() == "true" for v in enforcing),
+        without=tuple(broker for broker, values in answered.items() if not _value(values, AUTHORIZER)),
+        unanswered=tuple(broker for broker, values in found.items() if values is None),
+    )
+
+
+def _state(answered: int, enforcing: int) -> AuthorizerState:
+    if not answered:
+        return AuthorizerState.UNKNOWN
+    if not enforcing:
+        return AuthorizerState.NONE
+    return AuthorizerState.ENFORCED if enforcing == answered else AuthorizerState.DIFFERENT
+
+
+def _users(text: str) -> tuple[str, ...]:
+    return tuple(u for u in (part.strip() for part in text.split(";")) if u)
+
+
+def _value(values: Mapping[str, ReportedConfig], name: str) -> str:
+    found = values.get(name)
+    return "" if found is None else (found.value or "").strip()
