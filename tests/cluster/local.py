@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataRecord
@@ -197,6 +197,23 @@ class Rows:
         pass
 
 
+def startup_topics(brokers: int, identify: Callable[[str], UUID] = lambda name: uuid4()) -> list[DesiredTopic]:
+    """The rows of the internal topics, as the database of a new cluster has them."""
+    least = "2" if brokers >= 3 else "1"
+    return [
+        DesiredTopic(
+            identify(name),
+            name,
+            1,
+            False,
+            4,
+            min(3, brokers),
+            {**STARTUP_TOPIC_CONFIGS[name], "min.insync.replicas": least},
+        )
+        for name in STARTUP_TOPICS
+    ]
+
+
 class NoProbes:
     """The controller detects a dead broker only by its expired session, as when a machine fails without closing its connections. Scenarios in which
     several brokers die at the same moment then do not depend on the order of probes."""
@@ -234,19 +251,7 @@ class LocalCluster:
         self.zookeeper_port = free_port()
         self.ports = {i: free_port() for i in range(1, brokers + 1)}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        internal = [
-            DesiredTopic(
-                uuid4(),
-                name,
-                1,
-                False,
-                4,
-                min(3, brokers),
-                {**STARTUP_TOPIC_CONFIGS[name], "min.insync.replicas": "2" if brokers >= 3 else "1"},
-            )
-            for name in STARTUP_TOPICS
-        ]
-        self.rows = Rows(internal)
+        self.rows = Rows(startup_topics(brokers))
         self.controller: Controller | None = None
         self._thread: threading.Thread | None = None
         self._controller_died: BaseException | None = None

@@ -87,6 +87,7 @@ class SecuredMachines:
         if machine.name != "a":
             words = [sys.executable, "-m", "tests.faults.controller", f"controller-{machine.id}", self.zookeeper]
             config = ["--zookeeper-config", str(etc / "zookeeper.properties"), "--session-timeout-ms", "6000"]
+            config += ["--startup-topics", "3"]
             self._spawn(machine, "controller", [*words, *config])
         self._spawn(machine, "broker", [sys.executable, "-m", "brokerd", "--config", str(etc / "broker.properties")])
 

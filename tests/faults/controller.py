@@ -7,12 +7,13 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
 
 from brokerd.cluster.protection import OPEN
 from brokerd.cluster.zookeeper import ZooKeeperStore
 from brokerd.config import zookeeper_client
 from controlplane.controller.runner import Controller
-from tests.cluster.local import Rows
+from tests.cluster.local import Rows, startup_topics
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
@@ -20,6 +21,7 @@ if __name__ == "__main__":
     parser.add_argument("zookeeper", help="connection string")
     parser.add_argument("--session-timeout-ms", type=int, default=3000)
     parser.add_argument("--zookeeper-config", type=Path, help="file with TLS and SASL of the connection")
+    parser.add_argument("--startup-topics", type=int, default=0, metavar="BROKERS", help="create the internal topics")
     options = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO,
@@ -28,7 +30,13 @@ if __name__ == "__main__":
         datefmt="%H:%M:%S",
     )
     protection = zookeeper_client.load(options.zookeeper_config) if options.zookeeper_config else OPEN
+    # Every controller of a cluster has the same ids, as from one database.
+    rows = (
+        startup_topics(options.startup_topics, lambda name: uuid5(NAMESPACE_URL, name))
+        if options.startup_topics
+        else []
+    )
     store = ZooKeeperStore(options.zookeeper, options.session_timeout_ms, protection)
-    controller = Controller(store, options.name, Rows([]))
+    controller = Controller(store, options.name, Rows(rows))
     signal.signal(signal.SIGTERM, lambda *_: controller.stop())
     controller.run()
