@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,27 +19,34 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AW
 
 
 @contextmanager
-def s3_warehouse(log: Path) -> Iterator[dict[str, str]]:
-    """The environment of a lake whose warehouse is on the server."""
+def s3_server(log: Path, before: Sequence[str] = ()) -> Iterator[str]:
+    """The endpoint of the server, with BUCKET. `before`: of its command, for example `nice`."""
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     with open(log, "ab") as out:
         server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            [*before, sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
             stdout=out,
             stderr=out,
             env={**os.environ, **CREDENTIALS},
         )
     try:
         wait_for(lambda: _has_bucket(endpoint), "the S3 server")
+        yield endpoint
+    finally:
+        server.kill()
+        server.wait()
+
+
+@contextmanager
+def s3_warehouse(log: Path) -> Iterator[dict[str, str]]:
+    """The environment of a lake whose warehouse is on the server."""
+    with s3_server(log) as endpoint:
         yield {
             **CREDENTIALS,
             "WEIR_LAKE_WAREHOUSE": f"s3://{BUCKET}/warehouse",
             "WEIR_LAKE_OPTIONS": f"s3.endpoint={endpoint},s3.region={REGION}",
         }
-    finally:
-        server.kill()
-        server.wait()
 
 
 def _has_bucket(endpoint: str) -> bool:

@@ -1,0 +1,100 @@
+"""`python -m bench.store_proxy PORT`: a proxy before an S3 server that is made slow, failing or silent. It prints its own port.
+
+Each line on standard input is the mode from then on: `pass`, `slow SECONDS` (every answer is that much later), `error` (every request gets 503), `silent` (connections
+are accepted, and nothing is answered). The proxy ends with its standard input. It knows nothing of HTTP except the answer of `error`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from dataclasses import dataclass
+
+READ_BYTES = 1024 * 1024
+UNAVAILABLE = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/xml\r\nConnection: close\r\nContent-Length: 92\r\n\r\n"
+    b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>     "
+)
+
+
+@dataclass
+class Mode:
+    """`seconds`: of `slow`."""
+
+    name: str = "pass"
+    seconds: float = 0.0
+
+    def set(self, line: str) -> None:
+        name, _, seconds = line.strip().partition(" ")
+        if name not in ("pass", "slow", "error", "silent"):
+            raise ValueError(f"unknown mode {name!r}")
+        self.name, self.seconds = name, float(seconds or 0)
+
+
+class StoreProxy:
+    def __init__(self, target: int, mode: Mode) -> None:
+        self._target, self._mode = target, mode
+
+    async def serve(self, near: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        """One connection of a client."""
+        upstream: asyncio.StreamWriter | None = None
+        back: asyncio.Task[None] | None = None
+        with contextlib.suppress(OSError):
+            while data := await near.read(READ_BYTES):
+                if self._mode.name == "silent":
+                    continue
+                if self._mode.name == "error":
+                    answers.write(UNAVAILABLE)
+                    await answers.drain()
+                    break
+                if upstream is None:
+                    far, upstream = await asyncio.open_connection("127.0.0.1", self._target)
+                    back = asyncio.create_task(self._answer(far, answers))
+                upstream.write(data)
+                await upstream.drain()
+        for writer in (answers, upstream):
+            if writer is not None:
+                writer.close()
+        if back is not None:
+            back.cancel()
+
+    async def _answer(self, far: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        """Each piece of an answer is sent `seconds` after it has arrived. So an answer is late, and its bytes are as fast as before."""
+        due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
+        loop = asyncio.get_running_loop()
+
+        async def send() -> None:
+            while True:
+                at, data = await due.get()
+                await asyncio.sleep(max(0.0, at - loop.time()))
+                answers.write(data)
+                await answers.drain()
+                if not data:
+                    answers.close()
+
+        sender = asyncio.create_task(send())
+        try:
+            while True:
+                data = await far.read(READ_BYTES)
+                if self._mode.name != "silent":
+                    await due.put((loop.time() + self._mode.seconds, data))
+                if not data:
+                    await asyncio.sleep(self._mode.seconds + 1)
+                    return
+        finally:
+            sender.cancel()
+
+
+async def main() -> None:
+    mode = Mode()
+    server = await asyncio.start_server(StoreProxy(int(sys.argv[1]), mode).serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        mode.set(line)
+        print(mode.name, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
