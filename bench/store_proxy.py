@@ -1,7 +1,8 @@
 """`python -m bench.store_proxy PORT`: a proxy before an S3 server that is made slow, failing or silent. It prints its own port.
 
 Each line on standard input is the mode from then on: `pass`, `slow SECONDS` (every answer is that much later), `error` (every request gets 503), `silent` (connections
-are accepted, and nothing is answered). The proxy ends with its standard input. It knows nothing of HTTP except the answer of `error`.
+are accepted, and nothing is answered). It prints the mode and the number of bytes that the server has answered so far. The proxy ends with its standard
+input. It knows nothing of HTTP except the answer of `error`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Mode:
 class StoreProxy:
     def __init__(self, target: int, mode: Mode) -> None:
         self._target, self._mode = target, mode
+        self.answered_bytes = 0
+        """Sent to clients. Without the answers of `error`."""
 
     async def serve(self, near: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         """One connection of a client."""
@@ -68,6 +71,7 @@ class StoreProxy:
             while True:
                 at, data = await due.get()
                 await asyncio.sleep(max(0.0, at - loop.time()))
+                self.answered_bytes += len(data)
                 answers.write(data)
                 await answers.drain()
                 if not data:
@@ -88,12 +92,13 @@ class StoreProxy:
 
 async def main() -> None:
     mode = Mode()
-    server = await asyncio.start_server(StoreProxy(int(sys.argv[1]), mode).serve, "127.0.0.1", 0)
+    proxy = StoreProxy(int(sys.argv[1]), mode)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         mode.set(line)
-        print(mode.name, flush=True)
+        print(mode.name, proxy.answered_bytes, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Three brokers as processes, an S3 server (moto) behind a proxy, two tiered topics with three replicas and the same leader. A producer sends 1,000 records/s of 1 KiB
 with acks=all to `live`, whose segments are copied meanwhile, and a consumer reads them. In all modes but `quiet` a third client reads `cold` from the earliest offset,
-again and again: more than the chunk cache has. Latencies start at the scheduled time of a record. Figures are ratios to `quiet` of the same round. The
+again and again: more than the chunk cache has, at the fetch quota. The run fails if the store sends more than the quota allows. Latencies start at the scheduled time of a record. Figures are ratios to `quiet` of the same round. The
 clients, moto and the proxy share the machine with the brokers: the cold reader, moto and the proxy run niced, because in reality they are elsewhere.
 """
 
@@ -28,6 +28,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.client import latencies, percentile, produce
+from brokerd.remote.rate import BURST_S
 from controlplane.clients.broker_samples import sample_broker
 from controlplane.clients.connection import KafkaConnection
 from tests.cluster.local import ROOT, LocalCluster, wait_for
@@ -40,6 +41,8 @@ COLD_BYTES = 96 * MIB
 """More than the cache, so that each pass of the cold reader reads from the store."""
 FETCH_RATE = 20 * MIB
 """remote.log.manager.fetch.max.bytes.per.second: the cold reader is not to take the CPU of the machine."""
+UNDER_WAY_BYTES_MAX = 16 * MIB
+"""Requested before a measurement and answered in it: at most one segment of 1 MiB by each of the 12 threads of the helper, and headers."""
 MODES = ("quiet", "pass", "slow 2", "error", "silent")
 UNCOPIED_BYTES_MAX = 3 * MIB
 """Bytes of `live` without a copy at the start of a measurement, the active segment included."""
@@ -66,11 +69,14 @@ class Proxy:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def set(self, mode: str) -> None:
+    def set(self, mode: str) -> int:
+        """The bytes that the store has answered so far."""
         assert self._process.stdin is not None
         self._process.stdin.write(mode + "\n")
         self._process.stdin.flush()
-        assert self._line() == mode.partition(" ")[0]
+        name, _, answered = self._line().partition(" ")
+        assert name == mode.partition(" ")[0]
+        return int(answered)
 
     def close(self) -> None:
         self._process.kill()
@@ -200,15 +206,17 @@ def run_round(cluster: LocalCluster, proxy: Proxy, seconds: float) -> dict[str, 
             if reader is not None:
                 recovered(reader)
             wait_for(partial(is_copied, cluster), "the copies of the live topic", RECOVERY_SECONDS)
-            proxy.set("pass" if mode == "quiet" else mode)
+            answered, begun = proxy.set("pass" if mode == "quiet" else mode), time.monotonic()
             before = reader.progress() if reader is not None else {"bytes": 0}
             found: dict[str, Any] = measure(cluster, seconds)
             if reader is not None:
                 after = reader.progress()
                 if after["errors"]:
                     raise SystemExit(f"{mode}: the cold consumer got {after['errors']}")
+                found["cold_seconds"] = time.monotonic() - begun
                 found["cold_bytes"] = after["bytes"] - before["bytes"]
-                proxy.set("pass")
+                found["store_bytes"] = proxy.set("pass") - answered
+                check_quota(mode, found)
                 found["cold_continues_s"] = recovered(reader)
             out[mode] = found
             print(line_of(mode, found, out["quiet"]), flush=True)
@@ -216,6 +224,15 @@ def run_round(cluster: LocalCluster, proxy: Proxy, seconds: float) -> dict[str, 
         if reader is not None:
             reader.close()
     return out
+
+
+def check_quota(mode: str, found: dict[str, Any]) -> None:
+    allowed = FETCH_RATE * (found["cold_seconds"] + BURST_S) + UNDER_WAY_BYTES_MAX
+    if found["store_bytes"] > allowed:
+        raise SystemExit(
+            f"{mode}: the store sent {found['store_bytes'] / MIB:.0f} MiB in {found['cold_seconds']:.1f} s, "
+            f"and {allowed / MIB:.0f} MiB are allowed"
+        )
 
 
 def recovered(reader: ColdReader) -> float:
@@ -235,7 +252,10 @@ def line_of(mode: str, found: dict[str, Any], quiet: dict[str, Any]) -> str:
         shown = ", ".join(f"{p} {own[p]:.1f} ms ({own[p] / base[p]:.2f})" for p in ("p50", "p99", "p99.9"))
         parts.append(f"{client} {shown}")
     if "cold_bytes" in found:
-        parts.append(f"cold {found['cold_bytes'] / MIB:.0f} MiB, continues after {found['cold_continues_s']:.1f} s")
+        read, sent = (found[name] / MIB / found["cold_seconds"] for name in ("cold_bytes", "store_bytes"))
+        parts.append(
+            f"cold {read:.1f} MiB/s, from the store {sent:.1f} MiB/s, continues after {found['cold_continues_s']:.1f} s"
+        )
     return "; ".join(parts)
 
 

@@ -28,7 +28,7 @@ REMOTE_SETTINGS: tuple[Setting, ...] = (
     Setting("remote.log.cache.max.bytes", int, GIB, "Maximum size of the chunk cache. At least 16 chunks of 4 MiB, so that readers do not evict each other's next chunk.", 64 * 1024 * 1024),
     Setting("remote.log.manager.task.interval.ms", int, 30_000, "Interval at which the leader of a tiered partition looks for segments to copy or to delete.", 10),
     Setting("remote.log.manager.copy.max.bytes.per.second", int, 2**63 - 1, "Maximum rate of copies from this broker to the remote store.", 1, live=True),
-    Setting("remote.log.manager.fetch.max.bytes.per.second", int, 2**63 - 1, "Maximum rate of reads of this broker from the remote store.", 1, live=True),
+    Setting("remote.log.manager.fetch.max.bytes.per.second", int, 2**63 - 1, "Maximum rate of reads of this broker from the remote store. Reads from the chunk cache do not count.", 1, live=True),
     Setting("remote.log.metadata.topic.num.partitions", int, 8, "Number of partitions of __remote_log_metadata. It is fixed when the first broker with tiered storage creates the topic.", 1),
     Setting("remote.log.metadata.topic.replication.factor", int, 3, "Replication factor of __remote_log_metadata. While fewer brokers are registered, the topic is not created and nothing is copied: set 1 on a cluster with one broker.", 1),
 )  # fmt: skip

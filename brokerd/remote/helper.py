@@ -66,7 +66,9 @@ class Helper:
         cache = ChunkCache(
             disk, Path(settings["cache"]), store, settings["cache_bytes"], self._fetch_rate.spend, self._load_ahead
         )
-        self._operations = Operations(disk, store, cache, self._copy_rate.spend, lambda: int(time.time() * 1_000))
+        self._operations = Operations(
+            disk, store, cache, self._copy_rate.spend, self._fetch_rate.spend, lambda: int(time.time() * 1_000)
+        )
         self._sending = threading.Lock()
 
     def _load_ahead(self, load: Callable[[], None]) -> None:

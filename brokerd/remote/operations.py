@@ -51,10 +51,17 @@ class StoredSegment:
 
 class Operations:
     def __init__(
-        self, disk: Disk, store: ObjectStore, cache: ChunkCache, copy_spend: Spend, wall_ms: Callable[[], int]
+        self,
+        disk: Disk,
+        store: ObjectStore,
+        cache: ChunkCache,
+        copy_spend: Spend,
+        fetch_spend: Spend,
+        wall_ms: Callable[[], int],
     ) -> None:
+        """`fetch_spend`: for auxiliary objects. The cache applies the same quota to its chunks."""
         self._disk, self._store, self._cache = disk, store, cache
-        self._copy_spend, self._wall_ms = copy_spend, wall_ms
+        self._copy_spend, self._fetch_spend, self._wall_ms = copy_spend, fetch_spend, wall_ms
         self._auxiliaries: OrderedDict[str, Auxiliary] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -114,7 +121,9 @@ class Operations:
             if found is not None:
                 self._auxiliaries.move_to_end(name)
                 return found
-        found = Auxiliary.from_bytes(self._store.get(name + AUXILIARY, 0, AUXILIARY_BYTES_MAX))
+        data = self._store.get(name + AUXILIARY, 0, AUXILIARY_BYTES_MAX)
+        self._fetch_spend(len(data))  # afterwards, because nothing says earlier how large it is
+        found = Auxiliary.from_bytes(data)
         self._remember(name, found)
         return found
 

@@ -20,6 +20,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.mode, self.port = Mode(), 0
+        self.proxy = StoreProxy(0, self.mode)
         self._loop = asyncio.new_event_loop()
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,))
@@ -34,8 +35,8 @@ class Bench:
 
         async def start() -> None:
             server = await asyncio.start_server(answer, "127.0.0.1", 0)
-            proxy = StoreProxy(server.sockets[0].getsockname()[1], self.mode)
-            front = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+            self.proxy = StoreProxy(server.sockets[0].getsockname()[1], self.mode)
+            front = await asyncio.start_server(self.proxy.serve, "127.0.0.1", 0)
             self.port = front.sockets[0].getsockname()[1]
             ready.set()
 
@@ -65,6 +66,7 @@ def bench() -> Iterator[Bench]:
 
 def test_answers_pass_late_or_as_errors(bench: Bench) -> None:
     assert bench.ask() == GREETING
+    assert bench.proxy.answered_bytes == len(GREETING)
     bench.mode.set("slow 0.3")
     begun = time.monotonic()
     assert bench.ask() == GREETING and time.monotonic() - begun >= 0.3

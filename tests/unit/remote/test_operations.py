@@ -31,9 +31,14 @@ class Scene:
             (tmp_path / folder).mkdir()
         config = TopicConfig.from_overrides({"segment.bytes": "2000", "index.interval.bytes": "300"})
         self.log = Log.open(tmp_path / "t-0", config, self.disk, NOW)
-        cache = ChunkCache(self.disk, tmp_path / "cache", self.store, 1 << 20, lambda count: None)
-        self.operations = Operations(self.disk, self.store, cache, lambda count: None, lambda: 5_000)
+        self.fetched: list[int] = []
+        self.cache = ChunkCache(self.disk, tmp_path / "cache", self.store, 1 << 20, self.fetched.append)
+        self.operations = self.restarted()
         self.copied: list[StoredSegment] = []
+
+    def restarted(self) -> Operations:
+        """Operations that remember no auxiliary object."""
+        return Operations(self.disk, self.store, self.cache, lambda count: None, self.fetched.append, lambda: 5_000)
 
     def append(self, first: int, producer: int = -1, sequence: int = -1) -> None:
         batch = [Record(i, first + i, b"k", b"%06d" % (first + i) + bytes(80)) for i in range(3)]
@@ -98,6 +103,19 @@ def test_every_read_returns_the_bytes_of_the_local_log(scene: Scene) -> None:
         assert scene.read(offset, end)["data"] == scene.local(offset, end)
         assert scene.read(offset, end, 400)["data"] == scene.local(offset, end, 400)
     assert scene.read(end - 1, end - 1)["data"] == b""
+
+
+def test_the_fetch_quota_counts_every_byte_from_the_store_once(scene: Scene, tmp_path: Path) -> None:
+    for first in range(0, 90, 3):
+        scene.append(first)
+    scene.copy_all()
+    assert not scene.fetched, "a copy reads nothing from the store"
+    scene.operations = scene.restarted()
+    end = scene.copied[-1].end_offset
+    for offset in (*range(end), *range(end)):
+        scene.read(offset, end)
+    stored = sum(f.stat().st_size for f in (tmp_path / "store").rglob("*") if f.is_file())
+    assert sum(scene.fetched) == stored, "the log and the auxiliary objects, and nothing again from the cache"
 
 
 def test_aborted_transactions_are_found_also_when_the_marker_is_in_a_later_segment(scene: Scene) -> None:
