@@ -42,6 +42,20 @@ def is_tiered(configs: Mapping[str, str]) -> bool:
     return configs.get("remote.storage.enable", "false").lower() == "true"
 
 
+UPLOAD_WAIT_S = 30.0
+"""Default of remote.log.manager.task.interval.ms: a leader may begin its next copy so much later."""
+UPLOAD_BYTES_PER_S = 20_000_000
+"""Assumed speed of the copies of one leader to the remote store, for an estimate before the first one. Only a quota can be known."""
+
+
+def uploads_end_in_s(bytes_by_leader: Mapping[int, int], quotas: Mapping[int, int]) -> float:
+    """Seconds until the leaders have copied so many bytes to the remote store, each with its own speed. `quotas`: bytes per second, of leaders that have one."""
+    seconds = (
+        b / min(UPLOAD_BYTES_PER_S, quotas.get(leader, UPLOAD_BYTES_PER_S)) for leader, b in bytes_by_leader.items()
+    )
+    return UPLOAD_WAIT_S + max(seconds, default=0.0)
+
+
 def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: bool = False) -> str:
     """Why a topic cannot move in mode `tail`, or "". Either its old records are never deleted (unless the move has a `deadline`, after which a
     deletion is requested), or they are still needed (internal and compacted topics)."""

@@ -8,31 +8,43 @@ Does not contain the progress of such a move (`controlplane.domain.tail`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from django.db import transaction
 from django.db.models import F
 
+from brokerd.cluster.configs import ALL_BROKERS
 from controlplane.domain import planner as planning
 from controlplane.domain import tail as core
 from controlplane.domain.move_types import MoveMode, PartView
-from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic
+from controlplane.models import GroupPartition, Move, MovePartition, ObservedTopic, RemoteSize
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState, PartState
+from controlplane.selectors.broker_configs import desired_configs
 from controlplane.services.common import Rejected, audited, record
 from controlplane.services.move_worker import apply_steps, views_of
 
 
+class TailWait(StrEnum):
+    RETENTION = "retention"
+    REMOTE_COPIES = "remote copies"
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A planned move in mode `tail`: bytes of old data it would copy (none, by design), seconds until retention has deleted the last of the old data
-    (None: retention by size, which cannot be predicted; a topic with tiered storage does not wait for retention), and why the move is not possible
-    (sentences)."""
+    """A planned move in mode `tail`. `bytes_to_copy`: old data that it would copy between brokers (none, by design). `ends_in_s`: seconds until retention
+    has deleted the last of the old data and, for topics with tiered storage, until the leaders have copied it to the remote store, which is an estimate;
+    None: retention by size, which cannot be predicted, or unknown bytes. `problems`: why the move is not possible (sentences). `waits_for`: what ends
+    the move, a subset of "retention" and "remote copies". `remote_bytes_to_copy`: what the leaders still have to copy to the remote store; None =
+    unknown, because a leader has not reported it."""
 
     bytes_to_copy: int
     ends_in_s: float | None
     problems: list[str]
+    waits_for: list[TailWait]
+    remote_bytes_to_copy: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +111,52 @@ def unfit(plan: planning.ComputedPlan, *, deadline: bool = False) -> list[str]:
 
 
 def outlook(plan: planning.ComputedPlan) -> Outlook:
-    names = {p.view.topic for p in plan.parts if set(p.replicas_to) - set(p.view.replicas)}
-    topics = ObservedTopic.objects.filter(name__in=names)
-    ends = [0.0 if core.is_tiered(t.configs) else retention_s(t.configs) for t in topics]
+    moving = [p.view for p in plan.parts if set(p.replicas_to) - set(p.view.replicas)]
+    topics = list(ObservedTopic.objects.filter(name__in={v.topic for v in moving}))
+    tiered = {t.id for t in topics if core.is_tiered(t.configs)}
+    ends = [retention_s(t.configs) for t in topics if t.id not in tiered]
+    waits = [TailWait.RETENTION] if ends else []
+    uploads: dict[int, int] | None = {}
+    if tiered:
+        waits.append(TailWait.REMOTE_COPIES)
+        uploads = _uploads([v for v in moving if v.topic_id in tiered])
+        ends.append(None if uploads is None else core.uploads_end_in_s(uploads, _copy_quotas()))
     known = [e for e in ends if e is not None]
-    return Outlook(0, max(known, default=0.0) if len(known) == len(ends) else None, unfit(plan))
+    return Outlook(
+        bytes_to_copy=0,
+        ends_in_s=max(known, default=0.0) if len(known) == len(ends) else None,
+        problems=unfit(plan),
+        waits_for=waits,
+        remote_bytes_to_copy=None if uploads is None else sum(uploads.values()),
+    )
+
+
+def _uploads(views: Sequence[planning.PlannerPartition]) -> dict[int, int] | None:
+    """{leader: bytes without a copy in the remote store}; None: a leader has not reported them."""
+    sizes = {
+        (topic, index): size
+        for topic, index, size in RemoteSize.objects.filter(
+            partition__topic_id__in={v.topic_id for v in views}
+        ).values_list("partition__topic_id", "partition__index", "local_only_bytes")
+    }
+    out: dict[int, int] = defaultdict(int)
+    for v in views:
+        size = sizes.get((v.topic_id, v.partition))
+        if size is None or v.leader is None:
+            return None
+        out[v.leader] += size
+    return dict(out)
+
+
+COPY_QUOTA = "remote.log.manager.copy.max.bytes.per.second"
+
+
+def _copy_quotas() -> dict[int, int]:
+    """{broker: bytes per second}, of the brokers with a dynamic quota. The properties files of brokers are not known here."""
+    configs = desired_configs()
+    default = configs[ALL_BROKERS].get(COPY_QUOTA)
+    found = {broker: own.get(COPY_QUOTA, default) for broker, own in configs.items()}
+    return {broker: int(quota) for broker, quota in found.items() if quota is not None}
 
 
 RETENTION_MS_DEFAULT = 7 * 24 * 3_600_000

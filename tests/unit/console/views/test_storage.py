@@ -18,7 +18,7 @@ PAGES = ("/topics/orders/", "/topics/orders/0/")
 
 @pytest.fixture
 def tiered(world: World) -> None:
-    world.topic("orders", (1, 2), size=3_000_000)
+    world.topic("orders", (1, 2), size=3_000_000, configs={"remote.storage.enable": "true"})
     RemoteSize.objects.create(
         partition=Partition.objects.get(),
         remote_bytes=70_000_000,
@@ -44,3 +44,15 @@ def test_pages_show_both_tiers_and_the_cost(viewer: Client, settings: Any) -> No
 def test_a_topic_without_tiered_storage_shows_nothing_remote(world: World, viewer: Client) -> None:
     world.topic("orders", (1, 2))
     assert all('id="storage"' not in viewer.get(address).content.decode() for address in PAGES)
+
+
+@pytest.mark.usefixtures("tiered")
+def test_the_review_of_a_move_estimates_the_copies_to_the_store(operator: Client) -> None:
+    shown = " ".join(
+        operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=2,3").content.decode().split()
+    )
+    assert "almost nothing is copied between brokers" in shown and "not in the remote store yet (2.0 MB)" in shown
+    assert "about 30 s" in shown and "as above" in shown and "until retention has deleted" not in shown
+    RemoteSize.objects.all().delete()
+    unknown = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=2,3").content.decode()
+    assert "The leader has not reported its remote sizes yet." in unknown

@@ -194,3 +194,11 @@ def test_replicas_are_compared_only_if_some_are_added_and_some_removed() -> None
     assert tail.first_placement((1, 2), (2, 3)) == (1, 2, 3)
     assert tail.first_placement((1, 2), (1, 2, 3)) == (1, 2, 3)
     assert tail.first_placement((1, 2, 3), (3, 1)) == (3, 1)
+
+
+def test_copies_to_the_remote_store_end_with_the_slowest_leader() -> None:
+    assert tail.uploads_end_in_s({}, {}) == tail.UPLOAD_WAIT_S
+    speed = tail.UPLOAD_BYTES_PER_S
+    assert tail.uploads_end_in_s({1: 2 * speed, 2: 3 * speed}, {}) == tail.UPLOAD_WAIT_S + 3
+    assert tail.uploads_end_in_s({1: 2 * speed, 2: 3 * speed}, {1: speed // 10}) == tail.UPLOAD_WAIT_S + 20
+    assert tail.uploads_end_in_s({1: 2 * speed}, {1: 1 << 62}) == tail.UPLOAD_WAIT_S + 2, "a higher quota is no speed"

@@ -8,9 +8,10 @@ import pytest
 from django.utils import timezone
 
 from controlplane.domain.compare import StoredComparison
+from controlplane.domain.tail import UPLOAD_BYTES_PER_S, UPLOAD_WAIT_S
 from controlplane.models import Move, Partition, RemoteSize
 from controlplane.selectors import moves as selectors
-from controlplane.services import Rejected, moves, replica_comparison, tails
+from controlplane.services import Rejected, broker_configs, moves, replica_comparison, tails
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.tail_moves import TO_23, WEEK_MS, advance, begun, cut, offsets, orders, ready
 from tests.unit.controlplane.world import World
@@ -189,6 +190,34 @@ def test_the_preview_shows_the_cost_of_both_modes(world: World) -> None:
     world.topic("small", (1, 2), configs={"retention.ms": "-1", "retention.bytes": "1000"})
     small = {"kind": "partitions", "partitions": [{"topic": "small", "partition": 0, "replicas": [2, 3]}]}
     assert moves.preview_move(parse_scope(small)).tail.ends_in_s is None
+
+
+def remote_size(topic: str, local_only: int) -> RemoteSize:
+    return RemoteSize.objects.create(
+        partition=Partition.objects.get(topic__name=topic),
+        remote_bytes=9_000_000_000,
+        local_only_bytes=local_only,
+        copying_bytes=0,
+        sampled_at=timezone.now(),
+    )
+
+
+def test_the_preview_of_a_tiered_topic_estimates_the_copies_to_the_store(world: World) -> None:
+    world.topic("flights", (1, 2), configs={"remote.storage.enable": "true", "retention.ms": WEEK_MS})
+    tail = moves.preview_move(parse_scope(TO_23)).tail
+    assert (tail.remote_bytes_to_copy, tail.ends_in_s) == (None, None), "no leader has reported its sizes"
+    remote_size("flights", 400_000_000)
+    tail = moves.preview_move(parse_scope(TO_23)).tail
+    assert (tail.bytes_to_copy, tail.remote_bytes_to_copy, tail.problems) == (0, 400_000_000, [])
+    assert tail.waits_for == ["remote copies"]
+    assert tail.ends_in_s == UPLOAD_WAIT_S + 400_000_000 / UPLOAD_BYTES_PER_S
+    broker_configs.alter_configs(1, {tails.COPY_QUOTA: "1000000"}, actor="alice")
+    assert moves.preview_move(parse_scope(TO_23)).tail.ends_in_s == UPLOAD_WAIT_S + 400
+    world.topic("plain", (1, 2), configs={"retention.ms": WEEK_MS})
+    placed = [{"topic": t, "partition": 0, "replicas": [2, 3]} for t in ("flights", "plain")]
+    tail = moves.preview_move(parse_scope({"kind": "partitions", "partitions": placed})).tail
+    assert tail.waits_for == ["retention", "remote copies"]
+    assert (tail.ends_in_s, tail.remote_bytes_to_copy) == (7 * 24 * 3600.0, 400_000_000)
 
 
 def test_a_change_of_the_replica_order_is_an_ordinary_reassignment(world: World) -> None:
