@@ -17,11 +17,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -260,7 +261,10 @@ def line_of(mode: str, found: dict[str, Any], quiet: dict[str, Any]) -> str:
 
 
 @contextmanager
-def cluster_with_store(folder: Path) -> Iterator[tuple[LocalCluster, Proxy]]:
+def cluster_with_store(
+    folder: Path, brokers: int = 3, others: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[LocalCluster, Proxy]]:
+    """`others`: further settings of the brokers."""
     with s3_server(folder / "moto.log", NICE) as endpoint:
         proxy = Proxy(int(endpoint.rpartition(":")[2]))
         os.environ.update(CREDENTIALS, AWS_ENDPOINT_URL_S3=f"http://127.0.0.1:{proxy.port}")
@@ -271,9 +275,10 @@ def cluster_with_store(folder: Path) -> Iterator[tuple[LocalCluster, Proxy]]:
             "remote.log.manager.fetch.max.bytes.per.second": str(FETCH_RATE),
             "remote.log.cache.max.bytes": str(CACHE_BYTES),
             "log.retention.check.interval.ms": "1000",
+            **others,
         }
         try:
-            with LocalCluster(folder, brokers=3, settings=settings) as cluster:
+            with LocalCluster(folder, brokers=brokers, settings=settings) as cluster:
                 yield cluster, proxy
         finally:
             proxy.close()
@@ -306,7 +311,7 @@ def main() -> int:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
             for topic, local in (("cold", 2 * MIB), ("live", 8 * MIB)):
                 configs = {**TOPIC, "local.retention.bytes": str(local)}
-                new = NewTopic(topic, replica_assignment=[[1, 2, 3]], config=configs)
+                new = NewTopic(topic, 1, replica_assignment=[[1, 2, 3]], config=configs)
                 admin.create_topics([new])[topic].result(60)
                 wait_for(partial(cluster.image.topic_named, topic), topic)
             value, count = os.urandom(COLD_RECORD_BYTES), COLD_BYTES // COLD_RECORD_BYTES
