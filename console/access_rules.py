@@ -5,7 +5,7 @@ Does not contain: the decision (`controlplane.services.authorization`)."""
 
 from __future__ import annotations
 
-from controlplane.domain.roles import FILTERED, Access, RoleResource
+from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.services.authorization import AccessRule
 from controlplane.services.request_resources import (
@@ -40,7 +40,10 @@ MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 
 BROKER = AccessRule(RoleResource.BROKER, path_name("broker_id"))
 BROKERS = AccessRule(RoleResource.BROKER, no_names)
-RESTART = AccessRule(RoleResource.BROKER, brokers_of_restart)
+LOG_DIRECTORIES = AccessRule(RoleResource.BROKER, path_name("broker_id"), whole_cluster=True)
+"""They have replicas of all topics. Notes of restarts name partitions."""
+RESTART = AccessRule(RoleResource.BROKER, brokers_of_restart, whole_cluster=True)
+RESTARTS = AccessRule(RoleResource.BROKER, no_names, whole_cluster=True)
 QUOTA = AccessRule(RoleResource.QUOTA, entity_of_quota)
 QUOTAS = AccessRule(RoleResource.QUOTA, no_names)
 TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORDS)
@@ -103,13 +106,13 @@ RULES: dict[str, AccessRule | None] = {
     "broker-act": BROKER,
     "broker-configs": BROKER,
     "broker-config-edit": BROKERS,
-    "log-directories": BROKER,
-    "log-directory-move": BROKER,
-    "log-directory-cancel": BROKER,
-    "restarts": BROKERS,
+    "log-directories": LOG_DIRECTORIES,
+    "log-directory-move": LOG_DIRECTORIES,
+    "log-directory-cancel": LOG_DIRECTORIES,
+    "restarts": RESTARTS,
     "restart": RESTART,
     "restart-act": RESTART,
-    "restart-new": BROKERS,
+    "restart-new": RESTARTS,
     "plans": AccessRule(RoleResource.PLAN, no_names),
     "plan": AccessRule(RoleResource.PLAN, name_of_plan),
     "plan-act": AccessRule(
@@ -184,6 +187,10 @@ VIEWS: dict[str, AccessRule] = {
             "messages-download",
             "offset-resets",
             "users",
+            "brokers",
+            "acls",
+            "quotas",
+            "routes",
             "tokens",
             "token-new",
             "token-revoke",
@@ -206,6 +213,10 @@ VIEWS: dict[str, AccessRule] = {
     "move": AccessRule(RoleResource.TOPIC, topics_of_move, VIEW),
     "offset-reset": AccessRule(RoleResource.GROUP, group_of_reset, VIEW),
     "user": AccessRule(RoleResource.USER, path_name("name"), VIEW),
+    "broker": AccessRule(RoleResource.BROKER, path_name("broker_id"), VIEW),
+    "broker-configs": AccessRule(RoleResource.BROKER, path_name("broker_id"), VIEW),
+    "quota": AccessRule(RoleResource.QUOTA, entity_of_quota, VIEW),
+    "route": AccessRule(RoleResource.ROUTE, path_name("name"), VIEW),
 }
 """Pages that a user who sees only some resources may open, besides those of RULES with a rule."""
 
@@ -213,4 +224,4 @@ VIEWS: dict[str, AccessRule] = {
 def may_be_seen(seen: Visibility, page: str) -> bool:
     """Whether a user who sees `seen` may open this page, or some page of this name."""
     rule = VIEWS.get(page) or RULES.get(page)
-    return not seen.limited or (rule is not None and rule.resource in FILTERED)
+    return not seen.limited or (rule is not None and rule.filtered)

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_noop
 from console.access_rules import may_be_seen
 from controlplane.selectors import brokers, groups, moves, topics
 from controlplane.selectors.saved_views import saved_views
-from controlplane.selectors.visibility import current, limited
+from controlplane.selectors.visibility import current
 
 ENTRIES_MAX = 14
 """Entries of one answer: as many as fit without scrolling."""
@@ -135,7 +135,7 @@ def _fixed(may_act: bool) -> Iterator[PaletteEntry]:
 def _brokers(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
     found = (
         e
-        for b in ([] if limited() else brokers.broker_list())
+        for b in brokers.visible_brokers()
         for e in _broker(b, may_act)
         if matches(f"{e.label} broker {b.broker_id}", words)
     )
@@ -144,19 +144,20 @@ def _brokers(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
 
 def _broker(b: Any, may_act: bool) -> Iterator[PaletteEntry]:
     name, number = _("Broker {broker_id}").format(broker_id=b.broker_id), b.broker_id
-    yield PaletteEntry(_("broker"), f"{name} {b.host}:{b.port}", reverse("broker", args=[number]))
-    yield PaletteEntry(_("page"), _("{name}: configs").format(name=name), reverse("broker-configs", args=[number]))
-    yield PaletteEntry(
-        _("page"), _("{name}: log directories").format(name=name), reverse("log-directories", args=[number])
-    )
-    yield PaletteEntry(_("page"), _("{name}: clients").format(name=name), f"{reverse('clients')}?broker={number}")
+    found = [
+        (_("broker"), f"{name} {b.host}:{b.port}", "broker", reverse("broker", args=[number])),
+        (_("page"), _("{name}: configs"), "broker-configs", reverse("broker-configs", args=[number])),
+        (_("page"), _("{name}: log directories"), "log-directories", reverse("log-directories", args=[number])),
+        (_("page"), _("{name}: clients"), "clients", f"{reverse('clients')}?broker={number}"),
+    ]
     if may_act:
-        yield PaletteEntry(
-            _("operation"), _("{name}: drain").format(name=name), reverse("broker-act", args=[number, "drain"])
-        )
-        yield PaletteEntry(
-            _("operation"), _("{name}: rolling restart").format(name=name), f"{reverse('restart-new')}?b={number}"
-        )
+        found += [
+            (_("operation"), _("{name}: drain"), "restart-new", reverse("broker-act", args=[number, "drain"])),
+            (_("operation"), _("{name}: rolling restart"), "restart-new", f"{reverse('restart-new')}?b={number}"),
+        ]
+    for kind, label, page, address in found:
+        if may_be_seen(current(), page):
+            yield PaletteEntry(kind, label.format(name=name), address)
 
 
 def _objects(query: str, may_act: bool) -> Iterator[PaletteEntry]:

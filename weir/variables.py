@@ -225,7 +225,7 @@ class WeirSettings(LoginSettings):
         "WEIR_VIEW_BY_ROLE",
         SWITCH,
         "off",
-        "Users without `is_staff` see only the topics, groups and users of their role bindings, in all lists, pages and totals of the console and the REST "
+        "Users without `is_staff` see only the resources of their role bindings, in all lists, pages and totals of the console and the REST "
         "API ([how-to](how-to/give-roles.md#what-users-see)). `off`: every user sees the whole cluster.",
     )
     console_url: str = variable(

@@ -21,7 +21,7 @@ from console.views.shell import (
 )
 from controlplane.domain.roles import ALL_BROKERS, RoleResource
 from controlplane.selectors import broker_configs as selectors
-from controlplane.selectors.brokers import broker_list
+from controlplane.selectors.brokers import visible_brokers
 from controlplane.services import Rejected
 from controlplane.services import broker_configs as services
 
@@ -40,7 +40,7 @@ def config_list(request: HttpRequest, broker_id: int) -> HttpResponse:
     )
     if found is None:
         return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
-    others = [b.broker_id for b in broker_list() if b.broker_id != broker_id]
+    others = [b.broker_id for b in visible_brokers() if b.broker_id != broker_id]
     context = {"c": found, "q": query, "only": only, "others": others, "other": other}
     return render_page(request, "console/broker_configs.html", context, nav="brokers")
 
@@ -48,7 +48,7 @@ def config_list(request: HttpRequest, broker_id: int) -> HttpResponse:
 @operator_required
 def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
     """The form, then the review. The second step applies only to the values that the first step has read."""
-    if not any(b.broker_id == broker_id for b in broker_list()):
+    if not any(b.broker_id == broker_id for b in visible_brokers()):
         return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
     first = {n: request.GET[n] for n in ("name", "value", "scope") if n in request.GET}
     form = BrokerConfigForm(broker_id, request.POST or None, initial=first)

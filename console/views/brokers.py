@@ -3,6 +3,7 @@ an undo; a drain has a review."""
 
 from __future__ import annotations
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
@@ -26,8 +27,10 @@ from controlplane.domain.history import FIGURES, HistorySubject
 from controlplane.domain.scope import DrainScope
 from controlplane.domain.text import size_text
 from controlplane.selectors import brokers, forecasts, restarts
+from controlplane.selectors.visibility import limited
 from controlplane.services import Rejected, moves
 from controlplane.services import brokers as services
+from controlplane.services.authorization import NEEDS_CLUSTER_VIEWER
 
 BROKER_CHARTS = (
     "produce_p99_ms",
@@ -121,6 +124,8 @@ def act(request: HttpRequest, broker_id: int, verb: str) -> HttpResponse:
         )
         return not_found(request, what, "brokers", nav="brokers")
     if verb == "drain":
+        if limited():
+            raise PermissionDenied(NEEDS_CLUSTER_VIEWER)  # the review and the move are about all topics of the broker
         return _drain(request, row)
     if request.method != "POST":
         return redirect_to("broker", broker_id)

@@ -37,7 +37,9 @@ USER = AccessRule(RoleResource.USER, path_name("name"))
 RESET = AccessRule(RoleResource.GROUP, group_of_reset)
 MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 BROKER = AccessRule(RoleResource.BROKER, path_name("broker_id"))
-RESTART = AccessRule(RoleResource.BROKER, brokers_of_restart)
+LOG_DIRECTORIES = AccessRule(RoleResource.BROKER, path_name("broker_id"), whole_cluster=True)
+"""They have replicas of all topics, and a drain moves all. Notes of restarts name partitions."""
+RESTART = AccessRule(RoleResource.BROKER, brokers_of_restart, whole_cluster=True)
 QUOTA = AccessRule(RoleResource.QUOTA, entity_of_quota)
 PLAN = AccessRule(RoleResource.PLAN, name_of_plan)
 TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORDS)
@@ -82,19 +84,20 @@ RULES: dict[str, AccessRule | None] = {
     "DELETE user-detail": USER,
     **dict.fromkeys(
         (
-            "POST broker-cancel-log-directory-move",
             "POST broker-cordon",
             "POST broker-demote",
-            "POST broker-drain",
-            "POST broker-move-log-directory",
             "POST broker-restore",
             "POST broker-restore-leadership",
             "POST broker-uncordon",
         ),
         BROKER,
     ),
+    **dict.fromkeys(
+        ("POST broker-cancel-log-directory-move", "POST broker-drain", "POST broker-move-log-directory"),
+        LOG_DIRECTORIES,
+    ),
     "PATCH broker-configs": AccessRule(RoleResource.BROKER, broker_or_all),
-    "POST restart-list": AccessRule(RoleResource.BROKER, brokers_of_field("brokers")),
+    "POST restart-list": AccessRule(RoleResource.BROKER, brokers_of_field("brokers"), whole_cluster=True),
     "POST restart-cancel": RESTART,
     "POST restart-pause": RESTART,
     "POST restart-resume": RESTART,
@@ -214,6 +217,17 @@ VIEWS: dict[str, AccessRule] = {
         ),
         VIEW_TOPIC,
     ),
+    "acl-list": LIST,
+    "acl-detail": AccessRule(RoleResource.ACL, acl_of_path, VIEW),
+    "broker-list": LIST,
+    **dict.fromkeys(
+        ("broker-detail", "broker-configs", "broker-replicas", "broker-requests", "broker-restart"),
+        AccessRule(RoleResource.BROKER, path_name("broker_id"), VIEW),
+    ),
+    "quota-list": LIST,
+    "quota-detail": AccessRule(RoleResource.QUOTA, entity_of_quota, VIEW),
+    "route-list": LIST,
+    "route-detail": AccessRule(RoleResource.ROUTE, path_name("name"), VIEW),
     "user-list": LIST,
     "user-detail": AccessRule(RoleResource.USER, path_name("name"), VIEW),
 }

@@ -62,7 +62,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         return selectors.broker(key)
 
     def list(self, request: Request) -> Response:
-        return self.rows(selectors.broker_list())
+        return self.rows(selectors.visible_brokers())
 
     @extend_schema(responses=REPLICA(many=True))
     @action(

@@ -80,14 +80,15 @@ ROLES_OF: dict[RoleResource, tuple[AccessRole, ...]] = {
     RoleResource.GROUP: (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),
     RoleResource.USER: (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),
     **dict.fromkeys(
-        (RoleResource.BROKER, RoleResource.ROUTE, RoleResource.QUOTA, RoleResource.ACL, RoleResource.PLAN),
-        (AccessRole.OPERATOR, AccessRole.OWNER),
+        (RoleResource.BROKER, RoleResource.ROUTE, RoleResource.QUOTA, RoleResource.ACL),
+        (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.OWNER),
     ),
+    RoleResource.PLAN: (AccessRole.OPERATOR, AccessRole.OWNER),
     RoleResource.CLUSTER: (AccessRole.VIEWER,),
 }
 """Roles of a resource type. Only topics have records. The operator of the whole cluster is the flag `is_staff`."""
-FILTERED = frozenset({RoleResource.TOPIC, RoleResource.GROUP, RoleResource.USER})
-"""Types whose lists can be limited to what a user may see. Pages about others show the whole cluster."""
+FILTERED = frozenset(RoleResource) - {RoleResource.PLAN, RoleResource.CLUSTER}
+"""Types whose lists can be limited to what a user may see. Pages about others show the whole cluster: a saved plan names topics of the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,14 @@ class Visibility:
 EVERYTHING = Visibility()
 
 _TOPICS = ("topic", "messages", "partition")
+_BROKERS = ("broker", "broker_api")
 _GROUPS = ("group", "share-group", "share_group", "lag")
 
 
 def subject_visible(seen: Visibility, subject: str) -> bool:
-    """Whether a live update or a history about this subject is visible: `topic:T`, `messages:T`, `partition:T:0`, `group:G`, `lag:G:T:0`. Figures of brokers,
-    of moves and of the cluster are sums over all topics. The name of a panel (`topics`) causes only that the page reloads it."""
+    """Whether a live update or a history about this subject is visible: `topic:T`, `messages:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `broker:1`,
+    `broker_api:1:Produce`. Figures of moves and of the cluster are sums over all topics. The name of a panel (`topics`) causes only that the page reloads
+    it."""
     if not seen.limited:
         return True
     kind, colon, name = subject.partition(":")
@@ -68,6 +70,8 @@ def subject_visible(seen: Visibility, subject: str) -> bool:
         name, _, topic = rest.rpartition(":")
         if not seen.sees(RoleResource.TOPIC, topic):
             return False
+    if kind in _BROKERS:
+        return seen.sees(RoleResource.BROKER, name.partition(":")[0])
     if kind in _TOPICS:
         return seen.sees(RoleResource.TOPIC, name)
     return kind in _GROUPS and seen.sees(RoleResource.GROUP, name)

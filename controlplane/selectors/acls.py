@@ -11,6 +11,7 @@ from django_filters import rest_framework as filters
 from controlplane.models import Acl
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def acl_page(rows: QuerySet[Acl], *, sort: str, page: PageStart, per_page: int, 
 
 
 def acl_row(acl_id: int) -> AclRow | None:
-    row = Acl.objects.filter(pk=acl_id).first()
+    row = visible(Acl.objects.filter(pk=acl_id)).first()
     return None if row is None else acl_shape(row)
 
 

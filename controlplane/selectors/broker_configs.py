@@ -12,6 +12,7 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSource, ReportedConfig, compared
 from controlplane.models import AccessEntry, Broker
+from controlplane.selectors.visibility import visible
 
 
 class BrokerConfigChoice(StrEnum):
@@ -40,7 +41,7 @@ def broker_configs(
     broker_id: int, *, other_id: int | None = None, query: str = "", only: str = ""
 ) -> BrokerConfigs | None:
     """None: unknown broker."""
-    found = Broker.objects.in_bulk([i for i in (broker_id, other_id) if i is not None])
+    found = visible(Broker.objects.all()).in_bulk([i for i in (broker_id, other_id) if i is not None])
     if broker_id not in found:
         return None
     asked = [BrokerAddress(b.broker_id, b.host, b.port) for b in found.values()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -21,6 +21,7 @@ from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.common import RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, numbered, paged
+from controlplane.selectors.visibility import BROKER, TOPIC, sees, sees_all, visible
 
 TOLD_SECONDS = 60
 """A broker's report about itself that is older is not used."""
@@ -140,8 +141,17 @@ class RestartVerdict:
     age_s: float | None
 
 
+def visible_brokers() -> list[BrokerRow]:
+    """The brokers that the user may see, by id. The skews of a user who sees only some are unknown: they are shares of the whole cluster."""
+    rows = broker_list()
+    if sees_all(BROKER):
+        return rows
+    own = (replace(b, leaders_skew_pct=None, replicas_skew_pct=None) for b in rows)
+    return [b for b in own if sees(BROKER, str(b.broker_id))]
+
+
 def broker_list() -> list[BrokerRow]:
-    """All brokers ever registered, by id."""
+    """All brokers ever registered, by id, whatever the user may see."""
     rows = list(Broker.objects.all())
     living = [b for b in rows if b.alive]
     age, thresholds = age_s(cluster_row().observed_at), alert_thresholds.current()
@@ -215,7 +225,7 @@ def broker_page(*, sort: str = "broker_id", page: PageStart = 1, per_page: int =
     column, descending = sort.removeprefix("-"), sort.startswith("-")
     if column not in BROKER_COLUMNS:
         sort, column, descending = "broker_id", "broker_id", False
-    value, rows = BROKER_COLUMNS[column], broker_list()
+    value, rows = BROKER_COLUMNS[column], visible_brokers()
     known = sorted((b for b in rows if value(b) is not None), key=value, reverse=descending)
     found = [*known, *(b for b in rows if value(b) is None)]
     start, window = numbered(len(found), page, per_page)
@@ -237,7 +247,7 @@ def _acts(b: Broker) -> list[str]:
 
 
 def broker(broker_id: int) -> BrokerRow | None:
-    return next((b for b in broker_list() if b.broker_id == broker_id), None)
+    return next((b for b in visible_brokers() if b.broker_id == broker_id), None)
 
 
 REPLICA_COLUMNS = {
@@ -295,7 +305,8 @@ def safe_to_restart(broker_id: int) -> RestartVerdict:
     """Whether acks=all traffic continues and every partition keeps a leader without this broker. The verdict lists the first reasons and counts the
     others."""
     row = Broker.objects.filter(broker_id=broker_id).first()
-    blockers = [blocker(broker_id, *b) for b in row.restart_blockers] if row is not None else []
+    found = [b for b in row.restart_blockers if sees(TOPIC, b[0])] if row is not None else []
+    blockers = [blocker(broker_id, *b) for b in found]
     if row is not None and row.restart_blocked > len(blockers):
         blockers.append(f"... and {row.restart_blocked - len(blockers)} more partitions.")
     age = age_s(cluster_row().observed_at)
@@ -341,7 +352,7 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         own,
     ]
     its = Q(scope__broker=broker_id) | Q(scope__rack=b.rack) if b.rack else Q(scope__broker=broker_id)
-    moves = Move.objects.exclude(state__in=FINISHED_STATES).filter(its, scope__kind="drain")
+    moves = visible(Move.objects.exclude(state__in=FINISHED_STATES).filter(its, scope__kind="drain"))
     move_id = moves.order_by("-id").values_list("id", flat=True).first()
     return DrainVerdict(all(s.done for s in steps), steps, move_id, age_s(cluster_row().observed_at))
 

@@ -19,6 +19,7 @@ from controlplane.domain.quota import applies_to as quota_applies_to
 from controlplane.models import AccessEntry, Broker
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import QUOTA, sees, visible
 
 USE_ROWS_MAX = 200
 """Rates of one quota, the largest share of the limit first."""
@@ -104,7 +105,7 @@ def quota_page(
 
 
 def quota_row(quota_id: int) -> QuotaRow | None:
-    row = quota_rows().filter(pk=quota_id).first()
+    row = visible(quota_rows().filter(pk=quota_id)).first()
     return None if row is None else quota_shape(row)
 
 
@@ -140,7 +141,10 @@ def _use(row: QuotaRow, measured: dict[int, list[MeasuredRate]]) -> list[QuotaUs
         )
         for broker_id, rates in measured.items()
         for u in rates
-        if u.bucket in mine and u.quota in own and quota_of(mine[u.bucket], u.quota, limits) == key
+        if u.bucket in mine
+        and sees(QUOTA, entity_text(mine[u.bucket]))
+        and u.quota in own
+        and quota_of(mine[u.bucket], u.quota, limits) == key
     ]
     return sorted(out, key=lambda u: (-u.percent, u.name, u.broker_id))
 

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import RestartStep, RollingRestart
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ def restart_row(restart_id: int) -> RestartRow | None:
 
 
 def working_restart() -> RestartRow | None:
-    """The unfinished restart: there is at most one."""
+    """The unfinished restart: there is at most one. None for a user who sees only some resources: its notes name partitions."""
+    if limited():
+        return None
     row = RollingRestart.objects.filter(turn=1).first()
     return None if row is None else _row(row)
 

@@ -26,6 +26,7 @@ from controlplane.domain.lag import LagStatus
 from controlplane.models import AccessEntry, ConsumerGroup, GroupPartition
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.visibility import visible
 
 ROUTE_COLUMNS = {"name": "key", "changed_at": "changed_at", "changed_by": "changed_by"}
 UNKNOWN = "unknown"
@@ -129,13 +130,13 @@ def route_page(
 
 
 def route_row(name: str) -> RouteRow | None:
-    row = route_rows().filter(key=name).first()
+    row = visible(route_rows().filter(key=name)).first()
     return None if row is None else _shapes([row])[0]
 
 
 def route_definition(name: str) -> dict[str, Any] | None:
     """The stored definition."""
-    row = route_rows().filter(key=name).first()
+    row = visible(route_rows().filter(key=name)).first()
     return None if row is None else dict(row.value or {})
 
 
@@ -156,7 +157,7 @@ def route_detail(name: str) -> RouteDetail | None:
 
 def test_record(name: str, key: str | None, headers: Sequence[tuple[str, str]]) -> list[RouteTestRow] | None:
     """What the route would write for such a record. Sampling by offset takes the offset 0. None: there is no such route."""
-    row = route_rows().filter(key=name).first()
+    row = visible(route_rows().filter(key=name)).first()
     if row is None:
         return None
     try:

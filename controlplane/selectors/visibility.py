@@ -8,21 +8,27 @@ Does not contain: who may see what (`controlplane.services.authorization`), whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from django.db.models import CharField, Exists, F, Model, OuterRef, Q, QuerySet
-from django.db.models.functions import Cast, Left
+from django.db.models import Case, CharField, Exists, F, Model, OuterRef, Q, QuerySet, Value, When
+from django.db.models.functions import Cast, Concat, Left
 from django.db.models.lookups import In
 
+from brokerd.cluster.quota_entities import entity_of
+from controlplane.domain.access import AccessRecordKind, AclPattern
 from controlplane.domain.alert_types import AlertKind
-from controlplane.domain.roles import RoleResource
+from controlplane.domain.quota import entity_text
+from controlplane.domain.roles import WILDCARD, RoleResource
 from controlplane.domain.visibility import EVERYTHING, Visibility
 from controlplane.models import (
+    AccessEntry,
+    Acl,
     Alert,
     ApiToken,
+    Broker,
     Change,
     ConsumerGroup,
     GroupPartition,
@@ -40,6 +46,7 @@ from controlplane.models import (
 
 M = TypeVar("M", bound=Model)
 TOPIC, GROUP, USER = RoleResource.TOPIC, RoleResource.GROUP, RoleResource.USER
+BROKER, QUOTA, ROUTE = RoleResource.BROKER, RoleResource.QUOTA, RoleResource.ROUTE
 NOTHING = Q(pk__in=[])
 
 GROUP_ALERTS = (
@@ -99,6 +106,10 @@ def sees(resource: RoleResource, name: str) -> bool:
     return current().sees(resource, name)
 
 
+def sees_all(resource: RoleResource) -> bool:
+    return current().sees_all(resource)
+
+
 def named(resource: RoleResource, column: str) -> Q:
     """The rows whose `column` is the name of a visible resource."""
     seen = current()
@@ -144,6 +155,42 @@ def _changes() -> Q:
     )
 
 
+def _brokers() -> Q:
+    seen = current()
+    if seen.sees_all(BROKER):
+        return Q()
+    return Q(pk__in=[int(n) for n in seen.names(BROKER) if n.isascii() and n.isdigit()])
+
+
+def _acls() -> Q:
+    """By the name that role bindings give an ACL (`roles.acl_name`)."""
+    if current().sees_all(RoleResource.ACL):
+        return Q()
+    suffix = Case(When(pattern_type=AclPattern.PREFIXED, then=Value(WILDCARD)), default=Value(""))
+    name = Concat("resource_type", Value(":"), "resource_name", suffix, output_field=CharField())
+    rows = Acl.objects.annotate(role_name=name).filter(named(RoleResource.ACL, "role_name"))
+    return Q(pk__in=rows.order_by().values("pk"))
+
+
+def route_topics(definition: Mapping[str, Any]) -> set[str]:
+    """The source and the targets of the stored definition of a route."""
+    return {definition["source"], *(b["target"] for b in definition["bindings"])}
+
+
+def _entries() -> Q:
+    """Quotas by their entity. Routes by their name, and only if the source and all targets are visible. Their number is limited
+    (`services.access`), so their names are compared here. Other entries have selectors of their own."""
+    kinds = (AccessRecordKind.QUOTA, AccessRecordKind.ROUTE)
+    rows = AccessEntry.objects.filter(kind__in=kinds, value__isnull=False).values_list("pk", "kind", "key", "value")
+    return Q(pk__in=[pk for pk, kind, key, value in rows.iterator() if _sees_entry(kind, key, value or {})])
+
+
+def _sees_entry(kind: str, key: str, value: Mapping[str, Any]) -> bool:
+    if kind == AccessRecordKind.QUOTA:
+        return sees(QUOTA, entity_text(entity_of(key)))
+    return sees(ROUTE, key) and all(sees(TOPIC, t) for t in route_topics(value))
+
+
 CONDITIONS: dict[type[Model], Callable[[], Q]] = {
     ObservedTopic: lambda: named(TOPIC, "name"),
     Topic: lambda: named(TOPIC, "name"),
@@ -159,6 +206,9 @@ CONDITIONS: dict[type[Model], Callable[[], Q]] = {
     MoveTransition: lambda: Q(move__in=Move.objects.filter(_moves())),
     Alert: _alerts,
     Change: _changes,
+    Broker: _brokers,
+    Acl: _acls,
+    AccessEntry: _entries,
     ApiToken: Q,  # the views read those of the user only
 }
 """Condition of the visible rows of each model that a limited user may see."""

@@ -33,7 +33,14 @@ from controlplane.domain.visibility import EVERYTHING, Visibility
 from controlplane.models import RoleBinding
 from controlplane.selectors.role_bindings import RoleBindingRow, binding_shape, bindings_of
 from controlplane.services.common import Rejected
-from controlplane.services.request_resources import Given, Names, group_of_reset, topics_of_move
+from controlplane.services.request_resources import (
+    Given,
+    Names,
+    acl_of_path,
+    entity_of_quota,
+    group_of_reset,
+    topics_of_move,
+)
 
 User = AbstractBaseUser | AnonymousUser
 TOKEN_SCOPE = "token_scope"
@@ -51,19 +58,27 @@ NEEDS_CLUSTER_VIEWER = (
     "This shows the whole cluster, and you see only the resources of your role bindings (WEIR_VIEW_BY_ROLE). It needs the role viewer on the cluster. "
     "An administrator (superuser) gives it: Role bindings, or POST /api/v1/role-bindings."
 )
-HIDDEN_OBJECT = "There is no object of this number, or it is about topics or a group for which you have no role."
+HIDDEN_OBJECT = "There is no object of this number, or it is about resources for which you have no role."
+BY_NUMBER = (acl_of_path, entity_of_quota, group_of_reset, topics_of_move)
+"""Names that come from the row of a number in the path: a refusal with them would show them."""
 HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api/v1/role-bindings."
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
     """The resources that a route is about. Without names in a request, the role for the whole cluster is needed. `also`: rules that must permit it besides, if
-    the request has names for them."""
+    the request has names for them. `whole_cluster`: the response is about other resources, too, so users who see only some get a refusal."""
 
     resource: RoleResource
     names: Names
     access: Access = Access.OPERATE
     also: tuple[AccessRule, ...] = ()
+    whole_cluster: bool = False
+
+    @property
+    def filtered(self) -> bool:
+        """Whether a user who sees only some resources may open it: its selectors leave out the others."""
+        return self.resource in FILTERED and not self.whole_cluster
 
 
 class AccessReason(StrEnum):
@@ -142,12 +157,12 @@ def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], 
     filtered. The refusal does not say whether a resource exists."""
     if not seen.limited:
         return ""
-    if rule is None or rule.resource not in FILTERED:
+    if rule is None or not rule.filtered:
         return NEEDS_CLUSTER_VIEWER
     hidden = sorted({n for n in rule.names(given()) if not seen.sees(rule.resource, n)})
     if not hidden:
         return ""
-    if rule.names in (topics_of_move, group_of_reset):
+    if rule.names in BY_NUMBER:
         return HIDDEN_OBJECT
     return f"You need the role {ROLE_FOR[Access.VIEW]} on {_named(rule.resource, hidden)}. {HOW_TO_GET}"
 

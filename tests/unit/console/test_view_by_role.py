@@ -22,10 +22,10 @@ from console.sockets import LiveSocket
 from controlplane.api import access_rules as api_rules
 from controlplane.api import urls as api_urls
 from controlplane.domain.token_scopes import TokenScope
-from controlplane.models import ObservedTopic, RoleBinding
+from controlplane.models import Broker, ObservedTopic, RoleBinding
 from controlplane.selectors.topics import topic_list
 from controlplane.selectors.visibility import limited, seen_by
-from controlplane.services import role_bindings
+from controlplane.services import acls, quotas, role_bindings, routes
 from controlplane.services.api_tokens import create_token
 from controlplane.services.authorization import visibility_of
 from tests.unit.console.test_pages import PAGES
@@ -50,6 +50,9 @@ SHOWN = {
     n for n in access_rules.VIEWS | {k: 0 for k, rule in access_rules.RULES.items() if rule} if n not in SHOWN_TO_ALL
 }
 ROUTES_SHOWN = set(api_rules.VIEWS) - SHOWN_TO_ALL
+
+
+ROUTE = {"start": "latest", "bindings": [{"target": "ledger", "match": {"kind": "all"}}]}
 
 
 def addresses(patterns: Iterable[Any], prefix: str, names: set[str]) -> Iterator[str]:
@@ -79,9 +82,29 @@ def client_of(name: str, **flags: bool) -> Client:
 
 @pytest.fixture
 def team(seeded: dict[str, Any], settings: Any) -> Client:
-    """An operator of the topics `orders*`, of the group and of the SCRAM user `billing`."""
+    """An operator of the topics `orders*`, of the group and of the SCRAM user `billing`, of broker 1 and of the ACLs, quotas and routes of `orders`."""
     client = client_of("team")
-    names = (("topic", "prefixed", "orders"), ("group", "literal", "billing"), ("user", "literal", "billing"))
+    quotas.set_quota({"user": "orders"}, {"producer_byte_rate": 1_000_000.0}, actor="bob")
+    routes.create_route("ledger-by-kind", {**ROUTE, "source": "flights"}, actor="ada")
+    for resource in ("flights", "orders", "orders-2"):
+        acls.create_acl(
+            resource_type="topic",
+            resource_name=resource,
+            principal="User:x",
+            operation="read",
+            permission="allow",
+            actor="a",
+        )
+    names = (
+        ("topic", "prefixed", "orders"),
+        ("group", "literal", "billing"),
+        ("user", "literal", "billing"),
+        ("broker", "literal", "1"),
+        ("acl", "literal", "topic:orders"),
+        ("quota", "prefixed", "user orders"),
+        ("route", "literal", "orders-by-kind"),
+        ("route", "literal", "ledger-by-kind"),
+    )
     bind("team", *names, role="operator")
     view_by_role(settings)
     return client
@@ -106,7 +129,19 @@ def test_no_page_and_no_list_has_a_name_without_a_role(team: Client) -> None:
 
 
 def test_pages_and_routes_about_the_whole_cluster_are_refused(team: Client) -> None:
-    for address in ("/audit/", "/brokers/", "/top/", "/time-travel/", "/api/v1/metrics", "/api/v1/top", "/api/v1/acls"):
+    for address in (
+        "/audit/",
+        "/top/",
+        "/time-travel/",
+        "/brokers/restarts/",
+        "/brokers/1/log-directories/",
+        "/brokers/1/drain/",
+        "/plans/",
+        "/api/v1/metrics",
+        "/api/v1/top",
+        "/api/v1/restarts",
+        "/api/v1/brokers/1/log-directories",
+    ):
         answer = team.get(address)
         assert answer.status_code == 403 and "role viewer on the cluster" in answer.content.decode(), address
     bind("team", ("cluster", "literal", "kafka-cluster"))
@@ -127,6 +162,11 @@ SHOWN_NAMES: list[tuple[str, tuple[str, ...]]] = [
     ("/palette/?q=orders", ("orders",)),
     ("/", ("orders", "billing")),
     ("/moves/?tab=damage", ("orders",)),
+    ("/brokers/", ("Broker", "/brokers/1/")),
+    ("/brokers/1/", ("orders-0", "orders-2")),
+    ("/acls/", ("orders",)),
+    ("/quotas/", ("user orders",)),
+    ("/palette/?q=broker", ("/brokers/1/",)),
     ("/api/v1/topics", ("orders",)),
     ("/api/v1/partitions", ("orders",)),
     ("/api/v1/groups", ("billing",)),
@@ -148,6 +188,61 @@ def test_totals_count_what_the_user_sees(team: Client, operator: Client) -> None
     assert (own["topics"], own["partitions"], own["groups"], own["moves_working"]) == (1, 3, 1, 0)
     assert all_of["topics"] > 3 and all_of["groups"] == 4
     assert team.get("/api/v1/topics?internal=true").json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "own", "others"),
+    [
+        ("brokers", "broker_id", [1], 4),
+        ("acls", "resource_name", ["orders", "orders"], 4),
+        ("quotas", "name", ["user orders"], 3),
+        ("routes", "name", [], 2),
+    ],
+)
+def test_access_lists_and_brokers_have_what_the_roles_permit(
+    team: Client, operator: Client, path: str, name: str, own: list[Any], others: int
+) -> None:
+    def rows(client: Client) -> list[dict[str, Any]]:
+        found = client.get(f"/api/v1/{path}").json()
+        return found if isinstance(found, list) else found["rows"]
+
+    assert [r[name] for r in rows(team)] == own and len(rows(operator)) == others
+    for row in rows(operator):
+        key = row[name] if path in ("brokers", "routes") else row["id"]
+        for address in (f"/api/v1/{path}/{key}", f"/{path}/{key}/"):
+            seen = team.get(address)
+            expected = (200, 405, 404) if row[name] in own else (403, 404)
+            assert seen.status_code in expected, address
+    if path != "brokers":
+        assert team.get(f"/api/v1/{path}").json()["total"] == len(own)
+
+
+def test_a_route_is_visible_with_its_source_and_all_its_targets(team: Client) -> None:
+    for row in RoleBinding.objects.filter(resource_type="topic"):
+        row.delete()
+    assert team.get("/api/v1/routes").json()["total"] == 0
+    bind("team", ("topic", "literal", "*"))
+    assert {r["name"] for r in team.get("/api/v1/routes").json()["rows"]} == {"orders-by-kind", "ledger-by-kind"}
+
+
+def test_a_broker_shows_no_partition_and_no_share_of_hidden_resources(
+    team: Client, operator: Client, seeded: dict[str, Any]
+) -> None:
+    Broker.objects.filter(pk=1).update(
+        restart_blocked=3, restart_blockers=[["orders", 0, [1], 1], ["flights", 1, [1], 1], ["ledger", 0, [1], 1]]
+    )
+    blockers = team.get("/api/v1/brokers/1/restart").json()["blockers"]
+    assert any("orders-0" in b for b in blockers) and any("2 more partitions" in b for b in blockers)
+    replicas = team.get("/api/v1/brokers/1/replicas").json()
+    assert {r["topic"] for r in replicas["rows"]} == {"orders"} and replicas["total"] == len(replicas["rows"])
+    own, all_of = (c.get("/api/v1/brokers/1").json() for c in (team, operator))
+    assert (own["leaders_skew_pct"], own["replicas_skew_pct"]) == (None, None) != (all_of["leaders_skew_pct"], 0)
+    csv = team.get("/brokers/?format=csv").content.decode().splitlines()
+    assert len(csv) == 2 and csv[1].startswith("1,")
+    history = "/api/v1/history?figure=size_bytes&subject=broker:1"
+    assert [c.get(history).status_code for c in (team, operator)] == [200, 200]
+    RoleBinding.objects.filter(resource_type="broker").update(resource_name="2")
+    assert [c.get(history).status_code for c in (team, operator)] == [404, 200]
 
 
 def test_a_token_of_the_scope_read_of_an_operator_sees_everything(seeded: dict[str, Any], settings: Any) -> None:
@@ -211,12 +306,14 @@ def test_a_page_of_ten_thousand_topics_needs_only_the_roles_of_the_user_besides(
 def test_a_socket_gets_the_updates_of_visible_subjects_and_none_after_a_withdrawal(db: None, settings: Any) -> None:
     view_by_role(settings)
     user = get_user_model().objects.create_user("team")
-    bind("team", ("topic", "prefixed", "orders"))
+    bind("team", ("topic", "prefixed", "orders"), ("broker", "literal", "1"), role="operator")
     socket = LiveSocket()
     socket.scope = {"user": user}
-    socket.asked = frozenset({"topic:orders", "partition:orders:0", "topic:flights", "cluster", "topics", "move:1"})
+    socket.asked = frozenset(
+        {"topic:orders", "partition:orders:0", "topic:flights", "cluster", "topics", "move:1", "broker:1", "broker:2"}
+    )
     async_to_sync(socket._limit_subjects)()
-    assert socket.subjects == {"topic:orders", "partition:orders:0", "topics"}
+    assert socket.subjects == {"topic:orders", "partition:orders:0", "broker:1", "topics"}
     RoleBinding.objects.all().delete()
     async_to_sync(socket._limit_subjects)()
     assert socket.subjects == {"topics"}
