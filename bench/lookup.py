@@ -2,7 +2,8 @@
 
 Rounds produce the same keyed records to a topic with `weir.index.keys` and to one without, in alternating order. The CPU of the broker is
 counted for the same number of seconds in both, until after the index is built; the CPU of the idle broker is subtracted. Then keys are looked up in
-both topics, and a consumer reads a topic from its start to find one key.
+both topics, and a consumer reads a topic from its start to find one key. At last keys are looked up in two topics whose records are all in the active
+segment, one with an index and one without. `--against FOLDER`: the same passes with the brokers of another work tree, for the ratio of their CPU.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
@@ -23,6 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.client import percentile
 from bench.kernel import cpu_clock
 from bench.peer.systems import Weir, wait_for
+from brokerd.maintenance.key_indexing import PART_BYTES
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.key_lookups import look_up
@@ -32,11 +35,24 @@ IDLE_SECONDS = 5.0
 LOOKUPS, SCANS = 200, 5
 """Number of look-ups with the index, and of scans without it."""
 INDEXED, PLAIN = "indexed", "plain"
+THIS, OTHER = "this", "other"
+ACTIVE_SEGMENT_BYTES = 1024 * 1024 * 1024
 
 
-def make_topic(system: Weir, kind: str, name: str) -> None:
+class OtherTree(Weir):
+    """Its brokers run the code of another work tree."""
+
+    def __init__(self, folder: Path, tree: Path) -> None:
+        super().__init__(folder, 1)
+        self.tree = tree
+
+    def start_broker(self, number: int) -> None:
+        self.spawn(f"broker-{number}", self.broker_command(number), {"PYTHONPATH": str(self.tree)})
+
+
+def make_topic(system: Weir, kind: str, name: str, segment_bytes: int = SEGMENT_BYTES) -> None:
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    config = {"segment.bytes": str(SEGMENT_BYTES), "weir.index.keys": str(kind == INDEXED).lower()}
+    config = {"segment.bytes": str(segment_bytes), "weir.index.keys": str(kind == INDEXED).lower()}
     for future in admin.create_topics([NewTopic(name, 1, 1, config=config)]).values():
         future.result(60)
 
@@ -165,6 +181,48 @@ def report_lookups(system: Weir, records: int) -> None:
     line("consumer that reads the whole topic", scanned)
 
 
+def report_active(system: Weir, value: bytes, records: int) -> None:
+    """Look-ups in the active segment, with what is indexed of it and without."""
+    rng, port = random.Random(2), system.ports[1]
+    medians: dict[str, tuple[float, float]] = {}
+    keys = [key_of(rng.randrange(records)) for _ in range(LOOKUPS)]
+    for kind in (INDEXED, PLAIN):
+        topic = f"active-{kind}"
+        make_topic(system, kind, topic, ACTIVE_SEGMENT_BYTES)
+        produce(system.bootstrap, topic, value, records)
+    connection = KafkaConnection("127.0.0.1", port)
+    wait_for(
+        lambda: ask(connection, f"active-{INDEXED}", key_of(records))[1].log_bytes < 2 * PART_BYTES,
+        "the index of the active segment",
+        pause=0.5,
+    )
+    connection.close()
+    for kind, count in ((INDEXED, LOOKUPS), (PLAIN, 4 * SCANS)):
+        before = cpu_clock([system.broker_pids()[1]])
+        took, log_bytes, index_bytes = time_lookups(port, f"active-{kind}", keys[:count], 1)
+        cpu_ms = (cpu_clock([system.broker_pids()[1]]) - before) * 1000 / count
+        medians[kind] = median(took), cpu_ms
+        more = f"log {log_bytes / 1e6:.2f} MB, index {index_bytes / 1e3:.1f} kB, broker CPU {cpu_ms:.1f} ms"
+        line(f"active segment, {kind}", took, more)
+    (indexed_ms, indexed_cpu), (plain_ms, plain_cpu) = medians[INDEXED], medians[PLAIN]
+    print(
+        f"active segment: time {indexed_ms / plain_ms:.3f}, broker CPU {indexed_cpu / plain_cpu:.3f} of those of a scan"
+    )
+
+
+def compare_trees(systems: dict[str, Weir], value: bytes, records: int, rounds: int, seconds: float) -> None:
+    """Broker CPU of the passes with an index, of this tree relative to another one."""
+    ratios = []
+    for number in range(1, rounds + 1):
+        order = [*systems] if number % 2 else [*reversed(systems)]
+        cpu = {name: cpu_of_pass(systems[name], INDEXED, f"tree-{number}", value, records, seconds) for name in order}
+        ratios.append(cpu[THIS] / cpu[OTHER])
+        print(
+            f"round {number}: broker CPU {cpu[THIS]:.2f} s, {cpu[OTHER]:.2f} s in the other tree, ratio {ratios[-1]:.3f}"
+        )
+    print(f"median ratio {median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
+
+
 def compare(spent: Callable[[str, int], float], rounds: int, gigabytes: float) -> None:
     """Prints one line per round, and the median ratio."""
     ratios, differences = [], []
@@ -182,15 +240,35 @@ def compare(spent: Callable[[str, int], float], rounds: int, gigabytes: float) -
     )
 
 
+def against(tree: Path, value: bytes, records: int, rounds: int, seconds: float) -> None:
+    with ExitStack() as stack:
+        systems: dict[str, Weir] = {}
+        for name in (THIS, OTHER):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-lookup-")))
+            system = Weir(folder, 1) if name == THIS else OtherTree(folder, tree)
+            stack.callback(system.close)
+            system.start()
+            systems[name] = system
+            make_topic(system, PLAIN, "warm-up")
+            produce(system.bootstrap, "warm-up", value, 10_000)
+        compare_trees(systems, value, records, rounds, seconds)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.lookup", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=96, help="bytes of record values per pass")
     parser.add_argument("--seconds", type=float, default=20, help="duration of a pass")
+    parser.add_argument(
+        "--against", type=Path, help="a work tree: only the CPU of the passes with the index is compared"
+    )
     given = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "weir.settings")
     records = given.megabytes * 1_000_000 // RECORD_BYTES
     value = os.urandom(RECORD_BYTES)
+    if given.against is not None:
+        against(given.against.resolve(), value, records, given.rounds, given.seconds)
+        return 0
     with tempfile.TemporaryDirectory(prefix="weir-bench-lookup-") as folder:
         system = Weir(Path(folder), 1)
         try:
@@ -215,6 +293,7 @@ def main() -> int:
                 f"index: {index_bytes / indexed_records:.2f} bytes per record, {index_bytes / log_bytes:.2%} of the log"
             )
             report_lookups(system, records)
+            report_active(system, value, records)
             print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
         finally:
             system.close()

@@ -175,16 +175,17 @@ class KeyLookupServer:
         active, config = segment is replica.log.segments[-1], replica.config
         seed = header_seed(config.index_header)
         q = lookup.question
-        usable = config.index_keys and not active and segment.key_index is not IndexFileState.ABSENT
-        if q.header_name and q.header_name != config.index_header:
-            usable = False
+        usable = config.index_keys and (not q.header_name or q.header_name == config.index_header)
+        finished = usable and not active and segment.key_index is not IndexFileState.ABSENT
+        part = segment.key_index_part
         return SegmentSearch(
             SegmentView.of(segment, active=active),
             lookup.criteria,
             min(lookup.below, segment.end_offset),
             lookup.matches_left,
             min(JOB_BYTES_MAX, lookup.bytes_left),
-            seed if usable else None,
+            seed if finished else None,
+            part if usable and not finished and part is not None and part.seed == seed else None,
         )
 
 
@@ -209,16 +210,20 @@ def _add(lookup: KeyLookupProgress, segment: Segment, job: SegmentSearch) -> Non
     lookup.below = job.below
     lookup.log_bytes += job.log_bytes
     lookup.index_bytes += job.index_bytes
-    (lookup.indexed if job.used_index else lookup.scanned).add(segment.base_offset)
-    if job.index_problem is not None:
+    if job.used_index:
+        lookup.indexed.add(segment.base_offset)
+    if job.scanned:
+        lookup.scanned.add(segment.base_offset)
+    if job.index_problem is not None and segment.key_index_part is job.part:
         segment.remove_key_index()  # it is built again
 
 
 def indexed_end_offset(replica: Replica) -> int:
-    """The end of the closed segments that have an index without a gap, from the log start on."""
+    """The end of the indexes without a gap, from the log start on."""
     end = replica.log.start_offset
-    for segment in replica.log.segments[:-1]:
+    for segment in replica.log.segments:
         if segment.key_index is not IndexFileState.CURRENT:
-            return end
+            part = segment.key_index_part
+            return end if part is None else max(end, min(part.end_offset, replica.core.high_watermark))
         end = segment.end_offset
     return end

@@ -102,7 +102,7 @@ TOPIC_CONFIGS: dict[str, Definition] = {
         Definition("weir.half.source", STRING, "", "Read-only: the topic whose half messages this topic has: those that are checked (NAME.half.check), or those that expired (NAME.half.expired)."),
         Definition("weir.half.topic", STRING, "", "Read-only: the topic to which the half messages of this front topic are delivered. Empty: no front topic."),
         Definition("weir.index.header", STRING, "", "With weir.index.keys: the name of a record header whose values are indexed like keys. Empty: none."),
-        Definition("weir.index.keys", BOOLEAN, "false", "Build an index of the record keys of each closed segment, for look-ups by key. Kafka has no such config."),
+        Definition("weir.index.keys", BOOLEAN, "false", "Build an index of the record keys of each segment, for look-ups by key. Kafka has no such config."),
         Definition("weir.retry.enable", BOOLEAN, "false", "Retries of consumers: create NAME.retry, whose delayed messages are the records to process again, and NAME.dead. Kafka has no such config."),
         Definition("weir.retry.source", STRING, "", "Read-only: the topic whose records this topic has for another attempt (NAME.retry), or after the last one (NAME.dead)."),
     )

@@ -1,16 +1,22 @@
-"""Builds the key indexes of closed segments, for topics with `weir.index.keys`, and removes those of other topics.
+"""Builds the key indexes of segments, for topics with `weir.index.keys`, and removes those of other topics.
 
-A look-up without an index scans the segment. Does not contain: the format (`storage/key_index`), look-ups, the jobs (`segment_indexing`).
+The build of the active segment's index begins when the segment has PART_BYTES, continues while the segment grows, and ends when it is closed: no byte is
+read twice. Meanwhile look-ups use the part that is built (`Segment.key_index_part`). A look-up without an index scans the segment.
+
+Invariants: a build is discarded when its part was removed from the segment, for example by a truncation. Builds in progress are limited in number and in
+memory. Does not contain: the format (`storage/key_index`), look-ups, the jobs (`segment_indexing`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from brokerd.cluster.model import Now, TopicPartition
-from brokerd.maintenance.segment_indexing import Current, SegmentIndexing
+from brokerd.maintenance.segment_indexing import SLICE_BYTES_MAX, Current, SegmentIndexing
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage.disk import DiskFailed, DiskFull
@@ -20,6 +26,13 @@ from brokerd.storage.key_index_build import KeyIndexBuild
 from brokerd.storage.segment import IndexFileState, Segment
 
 log = logging.getLogger(__name__)
+
+PART_BYTES = SLICE_BYTES_MAX
+"""Bytes that an active segment must have grown by before they are indexed. Their scan takes about 1 ms."""
+GROWING_MAX = 2_000
+"""Active segments that are indexed at a time. Look-ups scan the others."""
+ENTRIES_MAX = 2 * 1024 * 1024
+"""Entries in memory of all builds: 16 MiB. Above it a build writes what it has, so that its index has more and smaller runs."""
 
 
 class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
@@ -31,12 +44,37 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
         super().__init__(partitions, jobs, clock, bytes_per_s)
         self._built_with: dict[TopicPartition, str] = {}
         """The record header of the indexes that this run has built or checked. Another one makes them unchecked."""
+        self._growing: dict[Segment, Current[KeyIndexBuild]] = {}
+        """Builds that began while their segment was active, but the current one. They wait until the segment has grown, or is closed."""
+        self._grown: deque[Segment] = deque()
+        """Those that can continue in this tick."""
+        self.entries_waiting = 0
+        """Entries in memory of `_growing`."""
+
+    def tick(self, now: Now) -> None:
+        self._grown = deque(s for s, c in self._growing.items() if not self._is_current(c) or self._can_continue(c))
+        super().tick(now)
+
+    @staticmethod
+    def _can_continue(c: Current[KeyIndexBuild]) -> bool:
+        """Whether the segment has grown enough, or is closed."""
+        return c.segment.size - c.build.position >= PART_BYTES or c.segment is not c.replica.log.segments[-1]
+
+    def _choose(self) -> Current[KeyIndexBuild] | None:
+        while self._grown:
+            c = self._growing.pop(self._grown.popleft())
+            self.entries_waiting -= c.build.unwritten
+            if self._is_current(c):
+                c.build.extend(c.segment.size, closed=c.segment is not c.replica.log.segments[-1])
+                return c
+            self._discard(c)
+        return super()._choose()
 
     def _setting(self, replica: Replica) -> str | None:
         return replica.config.index_header if replica.config.index_keys else None
 
     def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[KeyIndexBuild] | None:
-        """The newest one without a current index: look-ups read the newest records first."""
+        """The newest one without a current index: look-ups read the newest records first. The active one, if it is large enough."""
         header_name = self._setting(replica)
         if header_name is None:
             self._built_with.pop(replica.tp, None)
@@ -47,12 +85,21 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
             for segment in closed:
                 if segment.key_index is IndexFileState.CURRENT:
                     segment.key_index = IndexFileState.UNCHECKED
+        active = replica.log.segments[-1]
+        if active.size >= PART_BYTES and len(self._growing) < GROWING_MAX and self._may_begin(active):
+            return self._begun(replica, active, header_name, closed=False)
         for segment in reversed(closed):
-            if segment.key_index is not IndexFileState.CURRENT and self._may_try(segment):
-                hashed = HashedKeys(header_name)
-                build = KeyIndexBuild(self._partitions.disk, segment.path, segment.base_offset, segment.size, hashed)
-                return Current(replica, segment, build, header_name)
+            if segment.key_index is not IndexFileState.CURRENT and self._may_begin(segment):
+                return self._begun(replica, segment, header_name, closed=True)
         return None
+
+    def _may_begin(self, segment: Segment) -> bool:
+        return segment not in self._growing and self._may_try(segment)
+
+    def _begun(self, replica: Replica, segment: Segment, header_name: str, *, closed: bool) -> Current[KeyIndexBuild]:
+        disk, hashed = self._partitions.disk, HashedKeys(header_name)
+        build = KeyIndexBuild(disk, segment.path, segment.base_offset, segment.size, hashed, closed=closed)
+        return Current(replica, segment, build, header_name)
 
     def _remove(self, replica: Replica, closed: Sequence[Segment]) -> None:
         try:
@@ -64,8 +111,33 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     def _state(self, segment: Segment) -> IndexFileState:
         return segment.key_index
 
+    def _slice(self, build: KeyIndexBuild, slice_bytes: int) -> Callable[[], None]:
+        return partial(build.run, slice_bytes, max(0, ENTRIES_MAX - self.entries_waiting))
+
+    def _has_content(self, c: Current[KeyIndexBuild]) -> bool:
+        if c.segment.key_index_part is not c.build.published:
+            return False  # the segment was truncated, or a look-up found damage
+        if c.build.closed:
+            return super()._has_content(c)
+        segments = c.replica.log.segments
+        return (c.segment is segments[-1] or c.segment in segments) and c.segment.size >= c.build.size
+
+    def _evaluate(self, c: Current[KeyIndexBuild]) -> None:
+        super()._evaluate(c)
+        if self._current is not c or not c.build.position:
+            return
+        c.segment.key_index_part = c.build.published = c.build.part
+        if c.build.position == c.build.size:  # of an active segment: a closed one is finished
+            self._current, self._growing[c.segment] = None, c
+            self.entries_waiting += c.build.unwritten
+
+    def _discard(self, c: Current[KeyIndexBuild]) -> None:
+        if c.segment.key_index_part is c.build.published:
+            c.segment.key_index_part = None
+        super()._discard(c)
+
     def _set_current(self, c: Current[KeyIndexBuild]) -> None:
-        c.segment.key_index = IndexFileState.CURRENT
+        c.segment.key_index, c.segment.key_index_part = IndexFileState.CURRENT, None
 
     def _remove_file(self, segment: Segment) -> None:
         segment.remove_key_index()

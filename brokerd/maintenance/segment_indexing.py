@@ -2,7 +2,7 @@
 
 Invariants: a job reads one slice at a time, at most `weir.index.io.max.bytes.per.second`. A finished file is renamed only if its segment is still
 the segment for which the index was built. An index failure does not affect the replica, because no reader requires an index. Every replica builds its
-own indexes. The active segment has no index. Does not contain: which segments get which index (`key_indexing`, `delay_indexing`), the formats.
+own indexes. Only a closed segment has a finished index. Does not contain: which segments get which index (`key_indexing`, `delay_indexing`), the formats.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SegmentIndexing(Generic[Build]):
         if self._state(current.segment) is IndexFileState.UNCHECKED:
             job: Callable[[], None] = current.build.check_existing
         else:
-            job = partial(current.build.run, max(1, min(int(self._budget_bytes), SLICE_BYTES_MAX)))
+            job = self._slice(current.build, max(1, min(int(self._budget_bytes), SLICE_BYTES_MAX)))
         self._busy = True
         self._jobs.submit(job, partial(self._ran, current, current.build.position))
 
@@ -141,6 +141,14 @@ class SegmentIndexing(Generic[Build]):
 
     def _state(self, segment: Segment) -> IndexFileState:
         raise NotImplementedError
+
+    def _slice(self, build: Build, slice_bytes: int) -> Callable[[], None]:
+        """The next job of a build."""
+        return partial(build.run, slice_bytes)
+
+    def _has_content(self, c: Current[Build]) -> bool:
+        """Whether the segment still has the content that the build reads."""
+        return c.segment in c.replica.log.segments[:-1] and c.segment.size == c.build.size
 
     def _set_current(self, c: Current[Build]) -> None:
         """The file is valid."""
@@ -181,9 +189,8 @@ class SegmentIndexing(Generic[Build]):
             self._partitions.hosted.get(c.replica.tp) is c.replica
             and c.replica.offline_reason is None
             and not c.replica.moving
-            and c.segment in c.replica.log.segments[:-1]
             and c.segment.path == c.build.path
-            and c.segment.size == c.build.size
+            and self._has_content(c)
             and c.replica.log.flushing.cuts == c.cuts
             and self._setting(c.replica) == c.setting
         )

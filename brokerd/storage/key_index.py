@@ -4,7 +4,8 @@ A file `<base>.keyindex` beside the segment contains 8 bytes per pair of a key a
 Runs of at most RUN_ENTRIES entries are in log order. Within a run, the entries are in buckets by hash. So the memory of a build is limited, and a
 search reads one bucket per run. All parts have a CRC-32C. The header identifies the segment by its base offset, its size and the checksum of its
 last batch header. An index that does not match its segment is not used, because it could omit a record. A false hit costs the read of one batch,
-because a search compares the key with the log. Does not contain: files, the records of batches (`wire/scan`), the choice of segments.
+because a search compares the key with the log. The part of an index that is already built can be searched (`KeyIndexPart`). Does not contain: files,
+the records of batches (`wire/scan`), the choice of segments.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -30,6 +32,9 @@ RUN = struct.Struct(">QIIII")
 BUCKET = struct.Struct(">II")
 """Number of entries up to the end of the bucket, checksum of the bucket."""
 ENTRY_BYTES = 8
+HASH_BYTES = 4
+HASH_AT = ENTRY_BYTES - HASH_BYTES if sys.byteorder == "little" else 0
+"""Where the hash is in an entry in memory."""
 BATCH_HEADER_BYTES = 61
 RUN_ENTRIES = 128 * 1024
 """Entries of a run: 1 MiB, which is the memory that a build needs. More would save reads of a search in segments of small records."""
@@ -93,28 +98,54 @@ class Run(NamedTuple):
     checksum: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyIndexPart:
+    """What a build has indexed so far: the batches below the position `log_end`, whose offsets are below `end_offset`. `runs` are in the temporary file.
+    `tail`: the entries after them, in log order, ENTRY_BYTES each in the byte order of the machine."""
+
+    seed: int
+    runs: tuple[Run, ...]
+    tail: tuple[bytes, ...]
+    log_end: int
+    end_offset: int
+
+
 class KeyIndexBuilder:
     """Collects the entries of a segment. The caller writes the bytes that `run` and `finish` return."""
 
-    __slots__ = ("_entries", "_runs", "_written")
+    __slots__ = ("_entries", "_runs", "_tail", "_written", "unwritten")
 
     def __init__(self) -> None:
         self._entries = array("Q")
+        self._tail: list[bytes] = []
         self._runs: list[Run] = []
         self._written = HEADER_BYTES
+        self.unwritten = 0
+        """Number of entries since the last run. They are in memory."""
 
     def add(self, hashes: Iterable[int], position: int) -> None:
         """The different hashes of the batch at `position`."""
-        self._entries.extend([h << 32 | position for h in hashes])
+        entries = self._entries
+        before = len(entries)
+        entries.extend([h << 32 | position for h in hashes])
+        self.unwritten += len(entries) - before
 
     @property
     def full(self) -> bool:
         """Whether the caller must write a run before the next batch."""
-        return len(self._entries) >= RUN_ENTRIES
+        return self.unwritten >= RUN_ENTRIES
+
+    def part(self, seed: int, log_end: int, end_offset: int) -> KeyIndexPart:
+        """All entries up to now. Later calls do not change it."""
+        if self._entries:
+            self._tail.append(self._entries.tobytes())
+            self._entries = array("Q")
+        return KeyIndexPart(seed, tuple(self._runs), tuple(self._tail), log_end, end_offset)
 
     def run(self, log_end: int) -> tuple[bytes, int]:
         """(bytes, position in the file) of a run with all entries since the last one. It covers the log up to `log_end`."""
-        entries = self._entries
+        entries = array("Q", b"".join(self._tail))
+        entries.extend(self._entries)
         bits = max(0, (len(entries) // BUCKET_ENTRIES).bit_length())
         shift = 64 - bits
         buckets = [array("Q") for _ in range(1 << bits)]
@@ -131,7 +162,7 @@ class KeyIndexBuilder:
         at = self._written
         self._runs.append(Run(at, bits, len(entries), log_end, crc32c(directory)))
         self._written += len(directory) + len(body)
-        self._entries = array("Q")
+        self._entries, self._tail, self.unwritten = array("Q"), [], 0
         return bytes(directory + body), at
 
     def finish(self, identity: SegmentIdentity, seed: int) -> tuple[bytes, int, bytes]:
@@ -142,14 +173,17 @@ class KeyIndexBuilder:
 
 
 class KeyIndex:
-    """An index file that matches its segment. `read` is called for each search."""
+    """An index that matches its segment. `read` is called for each search. `tail`: see `KeyIndexPart`."""
 
-    __slots__ = ("_read", "_runs")
+    __slots__ = ("_read", "_runs", "_tail")
 
-    def __init__(self, read: Read, size: int, log: LogFile, seed: int) -> None:
+    def __init__(self, read: Read, runs: Sequence[Run], tail: Sequence[bytes] = ()) -> None:
+        self._read, self._runs, self._tail = read, runs, tail
+
+    @classmethod
+    def of_file(cls, read: Read, size: int, log: LogFile, seed: int) -> KeyIndex:
         """`size`: bytes of the file. Raises InvalidKeyIndex."""
-        self._read = read
-        self._runs = _runs(read, size, log, seed)
+        return cls(read, _runs(read, size, log, seed))
 
     @property
     def entries(self) -> int:
@@ -158,10 +192,10 @@ class KeyIndex:
     def positions(self, hash_: int, below: int) -> Iterator[int]:
         """Positions below `below` of the batches that may contain the key, newest first. Raises InvalidKeyIndex, before the first position of
         the damaged run."""
+        for entries in reversed(self._tail):
+            yield from (position for position in reversed(_of_tail(entries, hash_)) if position < below)
         for run in reversed(self._runs):
-            for position in reversed(self._of_run(run, hash_)):
-                if position < below:
-                    yield position
+            yield from (position for position in reversed(self._of_run(run, hash_)) if position < below)
 
     def _of_run(self, run: Run, hash_: int) -> list[int]:
         """The positions of the batches in one run that may contain the key, ascending. Raises InvalidKeyIndex."""
@@ -182,6 +216,20 @@ class KeyIndex:
             entries.byteswap()
         low, high = hash_ << 32, (hash_ + 1) << 32
         return [entry & _MASK for entry in entries if low <= entry < high]
+
+
+def _of_tail(entries: bytes, hash_: int) -> list[int]:
+    """The positions of the batches in unsorted entries that may contain the key, ascending. The search of bytes is some hundred times as fast as a look at
+    each entry."""
+    wanted = hash_.to_bytes(HASH_BYTES, sys.byteorder)
+    found = []
+    at = entries.find(wanted)
+    while at >= 0:
+        start, inside = at // ENTRY_BYTES * ENTRY_BYTES, at % ENTRY_BYTES
+        if inside == HASH_AT:
+            found.append(int.from_bytes(entries[start : start + ENTRY_BYTES], sys.byteorder) & _MASK)
+        at = entries.find(wanted, at + 1)
+    return found
 
 
 def _runs(read: Read, size: int, log: LogFile, seed: int) -> list[Run]:

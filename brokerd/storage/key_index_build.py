@@ -1,7 +1,8 @@
-"""The job that builds the key index of a closed segment, a slice of the log at a time.
+"""The job that builds the key index of a segment, a slice of the log at a time.
 
 It uses its own file handles and writes to a temporary file, which the caller renames when the segment is still the same. Every batch is checked
-before its keys count. Does not contain: the choice of segments and the rate (`maintenance/key_indexing`).
+before its keys count. The segment can grow between two slices (`extend`); the index is finished when the segment is closed. Between two jobs, `part` can
+be searched. Does not contain: the choice of segments and the rate (`maintenance/key_indexing`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from crc32c import crc32c
 from brokerd.storage import key_index
 from brokerd.storage.disk import Disk, DiskFailed, File
 from brokerd.storage.key_hashes import HashedKeys
-from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, KeyIndexBuilder, LogFile, SegmentIdentity
+from brokerd.storage.key_index import (
+    RUN_ENTRIES,
+    InvalidKeyIndex,
+    KeyIndex,
+    KeyIndexBuilder,
+    KeyIndexPart,
+    LogFile,
+    SegmentIdentity,
+)
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader
 
@@ -23,7 +32,8 @@ TEMPORARY = key_index.SUFFIX + ".tmp"
 
 
 class KeyIndexBuild:
-    """`run` reads at most `slice_bytes` of the log, and is called again until `finished`. `path` is that of the segment, of `size` bytes."""
+    """`run` reads at most `slice_bytes` of the log, and is called again until `finished`. `path` is that of the segment, of `size` bytes. `closed`: the
+    segment has its last batch."""
 
     __slots__ = (
         "_builder",
@@ -31,21 +41,32 @@ class KeyIndexBuild:
         "_hashed",
         "_last",
         "base_offset",
+        "closed",
+        "end_offset",
         "finished",
+        "part",
         "path",
         "position",
+        "published",
         "reused",
         "size",
     )
 
-    def __init__(self, disk: Disk, path: Path, base_offset: int, size: int, hashed: HashedKeys) -> None:
+    def __init__(
+        self, disk: Disk, path: Path, base_offset: int, size: int, hashed: HashedKeys, *, closed: bool = True
+    ) -> None:
         self._disk, self.path, self.base_offset, self.size, self._hashed = disk, path, base_offset, size, hashed
+        self.closed, self.end_offset = closed, base_offset
+        """`end_offset`: after the last batch that was read."""
         self._builder = KeyIndexBuilder()
         self._last = (0, b"")
         """Position and header of the last batch."""
         self.position = 0
         self.finished = self.reused = False
         """`reused`: the file of an earlier run is valid."""
+        self.part: KeyIndexPart | None = None
+        """What was built by the end of the last job. `published`: the one that look-ups use, which the caller sets."""
+        self.published: KeyIndexPart | None = None
 
     @property
     def temporary(self) -> Path:
@@ -54,6 +75,15 @@ class KeyIndexBuild:
     @property
     def target(self) -> Path:
         return self.path.with_suffix(key_index.SUFFIX)
+
+    @property
+    def unwritten(self) -> int:
+        """Number of entries in memory."""
+        return self._builder.unwritten
+
+    def extend(self, size: int, *, closed: bool) -> None:
+        """The segment has grown to `size` bytes, or was closed. Not during a job."""
+        self.size, self.closed = size, closed
 
     def check_existing(self) -> None:
         """Job: check the index file of an earlier run of the broker. It is reused if it matches the segment. Raises DiskFailed."""
@@ -65,8 +95,17 @@ class KeyIndexBuild:
             return
         self.finished = self.reused = True
 
-    def run(self, slice_bytes: int) -> None:
-        """Raises DiskFailed, also for a damaged segment; DiskFull."""
+    def run(self, slice_bytes: int, entries_max: int = RUN_ENTRIES) -> None:
+        """More than `entries_max` entries are not left in memory. Raises DiskFailed, also for a damaged segment; DiskFull."""
+        if self.position < self.size:
+            self._read_slice(slice_bytes)
+        if self.closed and self.position == self.size:
+            self._finish()
+        elif self.unwritten > entries_max:
+            self._write_run()
+        self.part = self._builder.part(self._hashed.seed, self.position, self.end_offset)
+
+    def _read_slice(self, slice_bytes: int) -> None:
         file = self._disk.open(self.path)
         length = min(max(slice_bytes, records.HEADER_BYTES), self.size - self.position)
         data = file.pread(length, self.position)
@@ -78,8 +117,6 @@ class KeyIndexBuild:
             read = pos + header.size
         if not read:
             raise DiskFailed(f"{self.path}: no complete batch at position {start}")
-        if self.position == self.size:
-            self._finish()
 
     def _add(self, data: bytes, pos: int, header: BatchHeader) -> None:
         if header.magic != records.MAGIC or not records.crc_is_right(data, pos, header):
@@ -87,6 +124,7 @@ class KeyIndexBuild:
         self._builder.add(self._hashed.of_batch(data, pos, header), self.position)
         self._last = self.position, data[pos : pos + records.HEADER_BYTES]
         self.position += header.size
+        self.end_offset = header.next_offset
         if self._builder.full:
             self._write_run()
 
@@ -127,4 +165,20 @@ def open_index(
         on_read(length)
         return file.pread(length, position)
 
-    return KeyIndex(read, index_size, LogFile(log.pread, base_offset, size), seed)
+    return KeyIndex.of_file(read, index_size, LogFile(log.pread, base_offset, size), seed)
+
+
+def open_part(disk: Disk, path: Path, part: KeyIndexPart, on_read: Callable[[int], None]) -> KeyIndex:
+    """What is built of the index of the segment at `path`. `on_read`: see `open_index`. A search of it raises InvalidKeyIndex, also when the build has
+    ended and its temporary file is gone."""
+    for entries in part.tail:
+        on_read(len(entries))
+
+    def read(length: int, position: int) -> bytes:
+        on_read(length)
+        try:
+            return disk.open(path.with_suffix(TEMPORARY)).pread(length, position)
+        except DiskFailed as e:
+            raise InvalidKeyIndex(str(e)) from e
+
+    return KeyIndex(read, part.runs, part.tail)

@@ -1,7 +1,7 @@
 """The search for records by key in one segment, newest first, as a job of another thread.
 
-The index of the segment names candidates; each is compared with the log. Without a valid index the log is read backwards in chunks that start at
-entries of the sparse index. Does not contain: the choice of segments, the time limit, leadership (`apis/key_lookups`).
+The index of the segment names candidates; each is compared with the log. Without a valid index, and behind the part that is built of an index, the log
+is read backwards in chunks that start at entries of the sparse index. Does not contain: the choice of segments, the time limit, leadership (`apis/key_lookups`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk, DiskFailed
 from brokerd.storage.index import SparseIndex
 from brokerd.storage.key_hashes import batch_records
-from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, header_hash, header_seed, key_hash
-from brokerd.storage.key_index_build import open_index
+from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, KeyIndexPart, header_hash, header_seed, key_hash
+from brokerd.storage.key_index_build import open_index, open_part
 from brokerd.storage.segment import Segment
 from brokerd.wire import records
 from brokerd.wire.records import HEADER_BYTES, BatchHeader, CorruptBatch, Record
@@ -98,7 +98,7 @@ class SegmentView:
 @dataclass(slots=True)
 class SegmentSearch:
     """`run` finds at most `matches_max` records below `below` and reads about `bytes_max` bytes of the log. `seed`: the header seed of the
-    index, None without one. After `run`, `below` is the offset below which the search continues, the base offset when the segment is done."""
+    index, None without one. `part`: what is built of one. After `run`, `below` is the offset below which the search continues, the base offset when the segment is done."""
 
     view: SegmentView
     criteria: KeyCriteria
@@ -106,24 +106,31 @@ class SegmentSearch:
     matches_max: int
     bytes_max: int
     seed: int | None
+    part: KeyIndexPart | None = None
     matches: list[Record] = field(default_factory=list)
     log_bytes: int = 0
     index_bytes: int = 0
     used_index: bool = False
+    scanned: bool = False
+    """Whether a part of the log was scanned."""
     index_problem: str | None = None
     """Why the index was not used."""
 
     def run(self) -> None:
         """Raises DiskFailed."""
         segment = self.view.open()
-        if self.seed is not None:
-            try:
+        v, part = self.view, self.part
+        try:
+            if self.seed is not None:
                 self._by_index(segment, self._index(segment, self.seed))
-                self.used_index = True
-                return
-            except InvalidKeyIndex as e:
-                self.index_problem = str(e)
-        self._scan(segment)
+            elif part is not None and self._scan(segment, part.log_end):
+                self._by_index(segment, open_part(v.disk, v.path, part, self._count_index_bytes))
+        except InvalidKeyIndex as e:
+            self.index_problem, self.used_index = str(e), False
+            self._scan(segment, 0)
+            return
+        if self.seed is None and part is None:
+            self._scan(segment, 0)
 
     # -- with the index --------------------------------------------------------------------------------------------------
     def _index(self, segment: Segment, seed: int) -> KeyIndex:
@@ -134,7 +141,8 @@ class SegmentSearch:
         self.index_bytes += length
 
     def _by_index(self, segment: Segment, index: KeyIndex) -> None:
-        limit = self.view.size if self.below >= self.view.end_offset else segment.position_after(self.below)
+        limit = self._limit(segment)
+        self.used_index = True
         for position in index.positions(self.criteria.hash, limit):
             head = segment.file.pread(HEADER_BYTES, position)
             header = records.peek(head)
@@ -152,8 +160,10 @@ class SegmentSearch:
         self.below = self.view.base_offset
 
     # -- without an index ------------------------------------------------------------------------------------------------
-    def _scan(self, segment: Segment) -> None:
-        for start, end in self._chunks(segment):
+    def _scan(self, segment: Segment, low: int) -> bool:
+        """Scan the batches from the position `low` on. True: the search continues below them."""
+        for start, end in self._chunks(segment, low):
+            self.scanned = True
             data = segment.file.pread(end - start, start)
             self.log_bytes += len(data)
             batches = list(records.batches(data))
@@ -165,19 +175,25 @@ class SegmentSearch:
                 if self.criteria.may_match(header):
                     self._batch(data, pos, header)
                 if self._full():
-                    return
+                    return False
                 self.below = header.base_offset
             if self.log_bytes >= self.bytes_max:
-                return
-        self.below = self.view.base_offset
+                return False
+        if not low:
+            self.below = self.view.base_offset
+        return True
 
-    def _chunks(self, segment: Segment) -> Iterator[tuple[int, int]]:
-        """(start, end) positions of complete batches, from the batch that contains `below` backwards."""
-        end = self.view.size if self.below >= self.view.end_offset else segment.position_after(self.below)
-        while end > 0:
-            start = segment.index.start_of_chunk(end, CHUNK_BYTES)
+    def _chunks(self, segment: Segment, low: int) -> Iterator[tuple[int, int]]:
+        """(start, end) positions of complete batches, from the batch that contains `below` backwards to the position `low`."""
+        end = self._limit(segment)
+        while end > low:
+            start = max(low, segment.index.start_of_chunk(end, CHUNK_BYTES))
             yield start, end
             end = start
+
+    def _limit(self, segment: Segment) -> int:
+        """Position after the batches that have records below `below`."""
+        return self.view.size if self.below >= self.view.end_offset else segment.position_after(self.below)
 
     # -- both ------------------------------------------------------------------------------------------------------------
     def _batch(self, data: bytes, pos: int, header: BatchHeader) -> None:

@@ -59,6 +59,7 @@ class Segment:
         "folder",
         "interval",
         "key_index",
+        "key_index_part",
         "max_timestamp",
         "max_timestamp_base",
         "path",
@@ -77,6 +78,8 @@ class Segment:
         self.max_timestamp_base = base_offset
         """An offset at or before the first batch with the maximum timestamp."""
         self.key_index = self.delay_index = IndexFileState.ABSENT
+        self.key_index_part: key_index.KeyIndexPart | None = None
+        """Of an index that is being built, also of the active segment."""
         self.delay_index_decided = 0
         """The delay index depends on the log up to this offset."""
         self._file: File | None = None
@@ -401,6 +404,7 @@ class Segment:
             self.disk.discard(self.path.with_suffix(delay_index.SUFFIX))
 
     def remove_key_index(self) -> None:
+        self.key_index_part = None  # its build ends
         if self.key_index is not IndexFileState.ABSENT:
             self.key_index = IndexFileState.ABSENT
             self.disk.discard(self.path.with_suffix(key_index.SUFFIX))

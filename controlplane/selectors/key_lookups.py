@@ -54,8 +54,8 @@ class PartitionLookupState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PartitionLookup:
     """What was searched in one partition. Records from `searched_from` up to `end_offset` were searched; those below `start_offset` are deleted or
-    on history replicas, where no look-up reads. `indexed_end_offset`: below it each closed segment has an index. `stopped`: why a partition was not
-    searched to its start: limit, bytes or time; end = it was."""
+    on history replicas, where no look-up reads. `indexed_end_offset`: below it each batch is in an index. `segments_indexed` includes segments whose
+    index is being built. `stopped`: why a partition was not searched to its start: limit, bytes or time; end = it was."""
 
     partition: int
     state: str

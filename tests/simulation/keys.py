@@ -4,23 +4,26 @@ an earlier epoch and truncated later, retention, compaction, DeleteRecords, and 
 Invariants, for each answer of a broker (`LookupWatch`): newest first, each match is a committed record of the log that matches the question, and no
 such record is missing in the offset range that the answer covers. The end of the range does not go back from an answer to a later one, not after an
 election either. The reference is a scan of the bytes of the segment files, without sparse indexes.
-At the end (`indexes_agree`): each closed segment of each replica has an index, and the search of each key with this index finds what a scan finds.
+At the end (`indexes_agree`): each closed segment of each replica has an index, each active one is indexed but for its last PART_BYTES, and the search of
+each key with these indexes finds what a scan finds. Active segments are indexed in small parts, with few entries in memory.
 Does not check transactions (unit tests do).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 from crc32c import crc32c
 
+from brokerd.apis import key_lookups
 from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.cluster.model import TopicPartition
-from brokerd.maintenance import segment_indexing
+from brokerd.maintenance import key_indexing, segment_indexing
 from brokerd.replication.replica import Replica
 from brokerd.storage.key_index import header_seed
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
@@ -51,6 +54,7 @@ CHANGES = (
     {"weir_index_header": HEADER},
     {"segment_bytes": "4096"},
 )
+PART_BYTES, ENTRIES_MAX = 250, 40
 ROUND_MS, RETRY_MS = 200, 1_000
 """Indexing in virtual time: a truncation must find indexes, and a world has 25 seconds."""
 UNBOUNDED = 1 << 40
@@ -106,8 +110,7 @@ class LookupWatch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        answer, removed = KeyLookupServer._part, Segment.remove_key_index
-        before = segment_indexing.ROUND_MS_MIN, segment_indexing.RETRY_MS
+        answer, add, removed = KeyLookupServer._part, key_lookups._add, Segment.remove_key_index
         watch = self
 
         def part(server: KeyLookupServer, send_request: PartitionRequest, *, committed: bool) -> Steps[Any]:
@@ -120,18 +123,32 @@ class LookupWatch:
                 watch._check(replica, send_request, data, first, end)
             return data
 
+        def searched(lookup: Any, segment: Segment, job: SegmentSearch) -> None:
+            if job.part is not None and job.used_index:
+                watch.world.reached["look-up in a part of an index"] += 1
+                watch.world.reached["look-up in runs of a part"] += bool(job.part.runs)
+                watch.world.reached["look-up with a part of an index and matches"] += bool(job.matches)
+            add(lookup, segment, job)
+
         def counted(segment: Segment) -> None:
             if segment.key_index is IndexFileState.CURRENT:
                 watch.world.reached["key index removed"] += 1
+            if segment.key_index_part is not None:
+                watch.world.reached["part of a key index removed"] += 1
             removed(segment)
 
-        KeyLookupServer._part, Segment.remove_key_index = part, counted  # type: ignore[method-assign]
-        segment_indexing.ROUND_MS_MIN, segment_indexing.RETRY_MS = ROUND_MS, RETRY_MS
-        try:
+        with ExitStack() as stack:
+            for where, name, value in (
+                (KeyLookupServer, "_part", part),
+                (key_lookups, "_add", searched),
+                (Segment, "remove_key_index", counted),
+                (segment_indexing, "ROUND_MS_MIN", ROUND_MS),
+                (segment_indexing, "RETRY_MS", RETRY_MS),
+                (key_indexing, "PART_BYTES", PART_BYTES),
+                (key_indexing, "ENTRIES_MAX", ENTRIES_MAX),
+            ):
+                stack.enter_context(patch.object(where, name, value))
             yield
-        finally:
-            KeyLookupServer._part, Segment.remove_key_index = answer, removed  # type: ignore[method-assign]
-            segment_indexing.ROUND_MS_MIN, segment_indexing.RETRY_MS = before
 
     def _records(self, replica: Replica) -> dict[int, Record]:
         """The scan costs no time of the broker."""
@@ -178,8 +195,8 @@ class LookupWatch:
 
 
 def indexes_agree(cluster: Cluster, scan: LogScan) -> None:
-    """The search of each closed segment of each replica with its index finds all records of each key, and of each header value."""
-    for node, replica, segment in closed_segments(cluster):
+    """The search of each segment of each replica with its index, or with the part of it, finds all records of each key, and of each header value."""
+    for node, replica, segment, active in segments(cluster):
         by_key: dict[tuple[str, bytes], list[int]] = {("", b"none"): []}
         for record in scan.segment(segment):
             assert record.key is not None
@@ -187,28 +204,42 @@ def indexes_agree(cluster: Cluster, scan: LogScan) -> None:
             if replica.config.index_header:
                 by_key.setdefault((HEADER, dict(record.headers)[HEADER] or b""), []).insert(0, record.offset)
         for (header, key), expected in by_key.items():
-            view, seed = SegmentView.of(segment, active=False), header_seed(replica.config.index_header)
+            seed = None if active else header_seed(replica.config.index_header)
             search = SegmentSearch(
-                view, KeyCriteria(key, header), segment.end_offset, len(expected) + 1, UNBOUNDED, seed
+                SegmentView.of(segment, active=active),
+                KeyCriteria(key, header),
+                segment.end_offset,
+                len(expected) + 1,
+                UNBOUNDED,
+                seed,
+                segment.key_index_part,
             )
             search.run()
             found = [r.offset for r in search.matches]
-            if not search.used_index:
+            if search.used_index != (not active or segment.key_index_part is not None):
                 raise Violation(f"{replica.name} on {node}: no valid index of {segment}: {search.index_problem}")
             if found != expected:
                 raise Violation(f"{replica.name} on {node}: the index of {segment} finds {found}, a scan {expected}")
 
 
-def closed_segments(cluster: Cluster) -> Iterator[tuple[str, Replica, Segment]]:
+def segments(cluster: Cluster) -> Iterator[tuple[str, Replica, Segment, bool]]:
+    """(name of the broker, replica, segment, whether it is the active one)."""
     for node in cluster.brokers.values():
         for replica in node.broker.partitions.hosted.values():
-            for segment in replica.log.segments[:-1]:
+            for segment in replica.log.segments:
                 if segment.size:
-                    yield node.name, replica, segment
+                    yield node.name, replica, segment, segment is replica.log.segments[-1]
 
 
 def all_indexed(cluster: Cluster) -> bool:
-    return all(s.key_index is IndexFileState.CURRENT for _, _, s in closed_segments(cluster))
+    def covered(segment: Segment) -> int:
+        part = segment.key_index_part
+        return part.log_end if part is not None else 0
+
+    return all(
+        s.size - covered(s) < PART_BYTES if active else s.key_index is IndexFileState.CURRENT
+        for _, _, s, active in segments(cluster)
+    )
 
 
 # -- clients ---------------------------------------------------------------------------------------------------------------
@@ -383,7 +414,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
             producer.stopped = True
         cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
         cluster.until(cluster.level, 20, "equal high watermarks")
-        cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each closed segment on each broker")
+        cluster.until(lambda: all_indexed(cluster), RECOVERY_S_MAX, "an index of each segment on each broker")
         indexes_agree(cluster, scan)
         ask_all(cluster, searchers, scan)
         logs_agree(cluster, but=(COMPACTED,))

@@ -11,10 +11,11 @@ import pytest
 
 from brokerd.apis import key_lookups
 from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.maintenance.key_indexing import KeyIndexing
 from brokerd.replication.partition import Partition
 from brokerd.storage import key_index
 from brokerd.storage.key_hashes import HashedKeys
-from brokerd.storage.key_index import InvalidKeyIndex, KeyIndexBuilder
+from brokerd.storage.key_index import ENTRY_BYTES, InvalidKeyIndex, KeyIndexBuilder, KeyIndexPart
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch
 from brokerd.storage.segment import Segment
 from tests.simulation.keys import live
@@ -44,6 +45,9 @@ def test_the_sample_searches_with_indexes_and_removes_them() -> None:
         "look-up with an index and matches",
         "look-up that scanned closed segments",
         "look-up to be continued",
+        "look-up with a part of an index and matches",
+        "look-up in runs of a part",
+        "part of a key index removed",
         "key index removed",
         "truncation by epoch",
     ):
@@ -92,6 +96,30 @@ def a_truncated_segment_keeps_its_index(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Segment, "truncate", without_removal)
 
 
+def the_last_entry_of_a_part_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    part = KeyIndexBuilder.part
+
+    def shorter(self: KeyIndexBuilder, seed: int, log_end: int, end_offset: int) -> KeyIndexPart:
+        built = part(self, seed, log_end, end_offset)
+        last = [entries[:-ENTRY_BYTES] for entries in built.tail[-1:]]
+        return KeyIndexPart(seed, built.runs, (*built.tail[:-1], *last), log_end, end_offset)
+
+    patch.setattr(KeyIndexBuilder, "part", shorter)
+
+
+def a_truncated_segment_keeps_the_part_of_its_index(patch: pytest.MonkeyPatch) -> None:
+    """The build, too, compares the number of truncations, and discards the part some time later. So a mutation removes both rules."""
+    truncate = Segment.truncate
+
+    def with_part(self: Segment, offset: int) -> None:
+        part = self.key_index_part
+        truncate(self, offset)
+        self.key_index_part = part
+
+    patch.setattr(Segment, "truncate", with_part)
+    patch.setattr(KeyIndexing, "_is_current", lambda self, c: c.segment in c.replica.log.segments)
+
+
 def a_hash_counts_as_the_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyCriteria, "matches", lambda self, record, header: record.offset >= self.start_offset)
 
@@ -138,6 +166,8 @@ def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:
         (the_last_entry_is_left_out, 1),
         (an_index_of_another_header_is_used, 5),
         (a_truncated_segment_keeps_its_index, 5),
+        (the_last_entry_of_a_part_is_left_out, 1),
+        (a_truncated_segment_keeps_the_part_of_its_index, 10),
         (a_hash_counts_as_the_key, 1),
         (the_search_continues_above_what_it_found, 1),
         (deleted_records_stay_in_the_answer, 4),

@@ -45,7 +45,7 @@ class KeyLookupQuestion(Struct):
 class KeyLookupAnswer(Struct):
     """`stop`: a `LookupStop`. `next_before_offset`: `before_offset` of the question that continues, -1 when the log start is reached. Sizes are in
     bytes. `key`, `value` and headers of a match are cut at a limit; `key_size` and `value_size` (-1: null) are those of the record.
-    `indexed_end_offset`: below it every closed segment has an index."""
+    `indexed_end_offset`: below it every batch is in an index. `segments_indexed` includes segments whose index is being built."""
 
     FLEXIBLE = 0
 

@@ -53,6 +53,17 @@ class World:
         self.log.disk.rename(build.temporary, build.target)
         segment.key_index = IndexFileState.CURRENT
 
+    def build_part(self, batches: int, header_name: str = "", entries_max: int = 2) -> KeyIndexBuild:
+        """Index the first batches of the active segment."""
+        active = self.log.segments[-1]
+        *_, (at, header) = list(active.headers(0))[:batches]
+        build = KeyIndexBuild(
+            self.log.disk, active.path, active.base_offset, at + header.size, HashedKeys(header_name), closed=False
+        )
+        build.run(1_000_000, entries_max)
+        active.key_index_part = build.part
+        return build
+
     def part(self, key: bytes = b"k3", before_job: Any = lambda: None, **requested: Any) -> FetchResponse.PartitionData:
         given = {"matches_max": 100, "bytes_max": 1 << 30, "duration_ms_max": 1_000, "header_name": "", **requested}
         data = versioned.encode(KeyLookupQuestion(key=key, **given), 0)
@@ -223,3 +234,52 @@ def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:
     answer = versioned.decode(KeyLookupAnswer, data.key_lookup, 0)
     assert jobs == total > 1
     assert answer.start_offset == 20 and offsets(answer) == [38, 31, 24]
+
+
+def test_a_look_up_uses_what_is_indexed_of_the_active_segment() -> None:
+    w = World(42)
+    for segment in w.log.segments[:-1]:
+        w.build(segment)
+    active = w.log.segments[-1]
+    scanned = w.send_request(b"absent")
+    assert (scanned.log_bytes, scanned.indexed_end_offset) == (active.size, active.base_offset)
+    w.build_part(1)
+    assert active.key_index_part is not None
+    answer = w.send_request(b"absent")
+    assert answer.log_bytes == active.size - active.key_index_part.log_end < scanned.log_bytes
+    assert answer.indexed_end_offset == active.base_offset + 1
+    assert (answer.segments_indexed, answer.segments_scanned) == (len(w.log.segments), 0)
+    assert offsets(w.send_request()) == w.expected()
+    w.replica.core.high_watermark = active.base_offset
+    assert w.send_request().indexed_end_offset == active.base_offset
+
+
+def test_a_part_without_the_header_of_the_question_is_not_used() -> None:
+    w = World(42)
+    w.build_part(2, "id")
+    assert w.send_request().segments_indexed == 0, "of another weir.index.header"
+    w.build_part(2)
+    assert w.send_request(header_name="id").segments_indexed == 0
+
+
+def test_a_damaged_part_is_scanned_around_and_its_build_ends() -> None:
+    w = World(42)
+    active = w.log.segments[-1]
+    w.log.disk.replace(w.build_part(2, entries_max=0).temporary, b"damaged")
+    assert offsets(w.send_request()) == w.expected() and active.key_index_part is None
+
+
+def test_an_index_that_is_finished_during_the_search_of_its_part_stays() -> None:
+    w = World(42)
+    build, active = w.build_part(2, entries_max=0), w.log.segments[-1]
+
+    def finished() -> None:
+        if not build.finished:
+            build.extend(active.size, closed=True)
+            build.run(1_000_000)
+            w.log.disk.rename(build.temporary, build.target)
+            active.key_index, active.key_index_part = IndexFileState.CURRENT, None
+
+    data = w.part(before_job=finished)
+    assert offsets(versioned.decode(KeyLookupAnswer, data.key_lookup, 0)) == w.expected()
+    assert active.key_index is IndexFileState.CURRENT

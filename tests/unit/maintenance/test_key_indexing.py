@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.cluster.model import Now
+from brokerd.maintenance import key_indexing
 from brokerd.maintenance.key_indexing import KeyIndexing
 from brokerd.maintenance.segment_indexing import ROUND_MS_MIN
 from brokerd.storage import cleaner, key_index
@@ -194,3 +195,109 @@ def test_a_segment_that_retention_deletes_during_its_build_is_no_failure(caplog:
         append(w.log)
     w.work()
     assert w.indexed()
+
+
+# -- the active segment ------------------------------------------------------------------------------------------------------
+def growing(monkeypatch: pytest.MonkeyPatch, part_bytes: int = 300, **overrides: str) -> World:
+    monkeypatch.setattr(key_indexing, "PART_BYTES", part_bytes)
+    return World(opened(sim(), **{**INDEXED, "segment_bytes": "100000", **overrides}))
+
+
+def covered(segment: Segment) -> int:
+    """Bytes of the active segment that a look-up finds in the index."""
+    return segment.key_index_part.log_end if segment.key_index_part is not None else 0
+
+
+def test_an_active_segment_is_indexed_while_it_grows_and_no_byte_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = growing(monkeypatch)
+    active = w.log.segments[0]
+    append(w.log)
+    w.work()
+    assert not covered(active) and not w.indexing.bytes_read, "too small"
+    for _ in range(30):
+        append(w.log)
+        w.work(2)
+        assert active.size - covered(active) < 300
+    assert w.files() == [], "the entries are in memory"
+    w.log.roll(NOW)
+    append(w.log)
+    w.work()
+    assert w.indexed() and w.indexing.bytes_read == active.size and active.key_index_part is None
+    assert w.indexing.entries_waiting == 0
+
+
+def test_a_truncated_active_segment_loses_its_part_and_gets_one_of_its_new_content(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    w = growing(monkeypatch)
+    monkeypatch.setattr(key_indexing, "ENTRIES_MAX", 0)
+    for _ in range(20):
+        append(w.log)
+    w.work()
+    active = w.log.segments[0]
+    assert covered(active) == active.size and w.files() == [active.path.with_suffix(TEMPORARY).name]
+    w.log.truncate_to(12)
+    assert not covered(active)
+    for _ in range(20):
+        append(w.log, batch(size=60))
+    w.work()
+    assert covered(active) == active.size
+    w.log.roll(NOW)
+    w.work()
+    assert w.indexed()
+
+
+def test_a_truncation_during_a_job_leaves_no_part_of_the_old_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = growing(monkeypatch)
+    for _ in range(20):
+        append(w.log)
+    w.indexing.tick(NOW)
+    run, done = w.harness.jobs.pop(0)
+    run()
+    w.log.truncate_to(5)
+    done(None)
+    assert w.log.segments[0].key_index_part is None
+    w.work()
+    assert covered(w.log.segments[0]) == w.log.segments[0].size
+
+
+def test_a_part_that_a_look_up_removed_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = growing(monkeypatch)
+    for _ in range(20):
+        append(w.log)
+    w.work()
+    active = w.log.segments[0]
+    read = w.indexing.bytes_read
+    active.remove_key_index()
+    w.work()
+    assert covered(active) == active.size and w.indexing.bytes_read == 2 * read
+    assert w.indexing.entries_waiting == 20
+
+
+def test_parts_go_when_the_config_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = growing(monkeypatch)
+    monkeypatch.setattr(key_indexing, "ENTRIES_MAX", 0)
+    for _ in range(20):
+        append(w.log)
+    w.work()
+    w.configure(segment_bytes="100000")
+    w.work()
+    assert w.log.segments[0].key_index_part is None and w.files() == [] and not w.indexing.entries_waiting
+
+
+def test_builds_in_progress_are_limited_in_memory_and_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = growing(monkeypatch)
+    monkeypatch.setattr(key_indexing, "ENTRIES_MAX", 10)
+    for _ in range(40):
+        append(w.log)
+        w.work(2)
+        assert w.indexing.entries_waiting <= 10
+    w.log.roll(NOW)
+    append(w.log)
+    w.work()
+    assert w.indexed()
+    monkeypatch.setattr(key_indexing, "GROWING_MAX", 0)
+    for _ in range(20):
+        append(w.log)
+    w.work()
+    assert not covered(w.log.segments[-1])

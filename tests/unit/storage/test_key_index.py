@@ -53,7 +53,7 @@ def file_of(batches: Batches, seed: int = NO_HEADER) -> bytearray:
 def opened(data: bytes | bytearray, batches: Batches, seed: int = NO_HEADER) -> KeyIndex:
     log = log_of(batches)
     of_log = LogFile(lambda length, position: log[position : position + length], 7, len(log))
-    return KeyIndex(lambda length, position: bytes(data[position : position + length]), len(data), of_log, seed)
+    return KeyIndex.of_file(lambda length, position: bytes(data[position : position + length]), len(data), of_log, seed)
 
 
 def expected(batches: Batches, wanted: int, below: int) -> list[int]:
@@ -82,6 +82,39 @@ def test_every_batch_with_the_key_is_found_newest_first_whatever_the_runs_and_bu
         assert index.entries == sum(map(len, batches))
         for hash_ in {wanted, *set().union(*batches)}:
             assert list(index.positions(hash_, cut * BATCH_BYTES)) == expected(batches, hash_, cut * BATCH_BYTES)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batches=BATCHES,
+    more=BATCHES,
+    run=st.sampled_from([1, 5, 1000]),
+    parts=st.sets(st.integers(0, 40)),
+    cut=st.integers(0, 45),
+)
+def test_a_part_of_an_index_finds_the_batches_that_it_covers_also_when_the_build_continues(
+    batches: Batches, more: Batches, run: int, parts: set[int], cut: int
+) -> None:
+    builder, out = KeyIndexBuilder(), bytearray()
+
+    def add(position: int, hashes: set[int]) -> None:
+        builder.add(hashes, position)
+        if builder.unwritten >= run:
+            data, at = builder.run(position + BATCH_BYTES)
+            out.extend(bytes(max(0, at + len(data) - len(out))))
+            out[at : at + len(data)] = data
+
+    for i, hashes in enumerate(batches):
+        add(i * BATCH_BYTES, hashes)
+        if i in parts:
+            builder.part(NO_HEADER, 0, 0)
+    part = builder.part(5, len(batches) * BATCH_BYTES, 77)
+    for i, hashes in enumerate(more):
+        add((len(batches) + i) * BATCH_BYTES, hashes)
+    index = KeyIndex(lambda length, position: bytes(out[position : position + length]), part.runs, part.tail)
+    for hash_ in {*set().union(*batches, *more), 0xFF000000, 0xFF}:
+        assert list(index.positions(hash_, cut * BATCH_BYTES)) == expected(batches, hash_, cut * BATCH_BYTES)
+    assert (part.seed, part.log_end, part.end_offset) == (5, len(batches) * BATCH_BYTES, 77)
 
 
 @settings(max_examples=200, deadline=None)
@@ -121,7 +154,9 @@ def test_an_index_of_another_segment_content_version_or_header_is_refused() -> N
     changed = log[:200] + b"x" * BATCH_BYTES
     rewritten = LogFile(lambda length, position: changed[position : position + length], 7, len(log))
     with pytest.raises(InvalidKeyIndex, match="earlier content"):
-        KeyIndex(lambda length, position: bytes(whole[position : position + length]), len(whole), rewritten, NO_HEADER)
+        KeyIndex.of_file(
+            lambda length, position: bytes(whole[position : position + length]), len(whole), rewritten, NO_HEADER
+        )
 
 
 def test_the_index_of_a_gibibyte_of_one_kibibyte_records_is_below_one_percent() -> None:
@@ -140,7 +175,7 @@ def test_a_search_reads_one_bucket_of_each_run() -> None:
         return bytes(data[position : position + length])
 
     of_log = LogFile(lambda length, position: log[position : position + length], 7, len(log))
-    index = KeyIndex(counted, len(data), of_log, NO_HEADER)
+    index = KeyIndex.of_file(counted, len(data), of_log, NO_HEADER)
     assert list(index.positions(key_hash(b"order-99"), 1 << 31)) == [6 * BATCH_BYTES]
     assert sum(read) < 12_000 < len(data) // 60
 

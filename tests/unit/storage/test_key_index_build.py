@@ -8,7 +8,7 @@ from brokerd.storage import key_index
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, key_hash
-from brokerd.storage.key_index_build import KeyIndexBuild, open_index
+from brokerd.storage.key_index_build import KeyIndexBuild, open_index, open_part
 from brokerd.storage.log import Log
 from brokerd.storage.segment import Segment
 from brokerd.wire import records
@@ -76,3 +76,37 @@ def test_a_damaged_log_ends_the_build() -> None:
     short = KeyIndexBuild(disk, segment.path, segment.base_offset, 30, HashedKeys())
     with pytest.raises(DiskFailed, match="no complete batch"):
         short.run(1_000_000)
+
+
+@pytest.mark.parametrize("entries_max", [0, 7, 1_000_000])
+def test_a_build_follows_a_growing_segment_and_its_parts_can_be_searched(entries_max: int) -> None:
+    disk = sim()
+    log = opened(disk, segment_bytes="100000000")
+    segment = log.segments[0]
+    build = KeyIndexBuild(disk, segment.path, segment.base_offset, 0, HashedKeys(), closed=False)
+    read: list[int] = []
+    for number in range(12):
+        append(
+            log,
+            bytearray(
+                records.build([Record(i, 5, key, b"v" * 40) for i, key in enumerate((b"k%d" % number, b"common"))])
+            ),
+        )
+        build.extend(segment.size, closed=False)
+        build.run(1_000_000, entries_max)
+        assert build.part is not None and not build.finished
+        assert build.unwritten <= entries_max and build.part.end_offset == log.end_offset
+        positions = [at for at, _ in segment.headers(0)]
+        index = open_part(disk, segment.path, build.part, read.append)
+        assert list(index.positions(key_hash(b"common"), segment.size)) == positions[::-1]
+        assert list(index.positions(key_hash(b"k%d" % number), segment.size)) == positions[-1:]
+    assert read
+    log.roll(NOW)
+    build.extend(segment.size, closed=True)
+    build.run(1_000_000, entries_max)
+    assert build.finished
+    disk.rename(build.temporary, build.target)
+    assert list(index_of(disk, segment).positions(key_hash(b"common"), segment.size)) == positions[::-1]
+    if entries_max < 1_000_000:
+        with pytest.raises(InvalidKeyIndex):  # the temporary file is gone
+            list(index.positions(key_hash(b"common"), segment.size))

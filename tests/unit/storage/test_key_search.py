@@ -10,7 +10,8 @@ from brokerd.storage import key_index, key_search
 from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_hashes import HashedKeys
-from brokerd.storage.key_index_build import KeyIndexBuild
+from brokerd.storage.key_index import KeyIndexPart
+from brokerd.storage.key_index_build import TEMPORARY, KeyIndexBuild
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.log import Log
 from brokerd.storage.segment import Segment
@@ -57,15 +58,34 @@ def indexed(log: Log, segment: Segment, header_name: str) -> int:
     return HashedKeys(header_name).seed
 
 
+def partly_indexed(log: Log, segment: Segment, header_name: str, batches: int) -> KeyIndexPart | None:
+    """The index of the first batches of the active segment, of which some are in the temporary file."""
+    build = KeyIndexBuild(log.disk, segment.path, segment.base_offset, 0, HashedKeys(header_name), closed=False)
+    ends = [at + header.size for at, header in segment.headers(0)]
+    for number, end in enumerate(ends[:batches]):
+        build.extend(end, closed=False)
+        build.run(1_000, number % 4)
+    return build.part
+
+
 def searched(
-    view: SegmentView, wanted: KeyCriteria, below: int, seed: int | None, most: int, size: int
+    view: SegmentView,
+    wanted: KeyCriteria,
+    below: int,
+    seed: int | None,
+    most: int,
+    size: int,
+    part: KeyIndexPart | None = None,
 ) -> list[Record]:
     """All parts of a search, with `most` matches and `size` bytes each."""
     out: list[Record] = []
     while below > view.base_offset:
-        search = SegmentSearch(view, wanted, below, most, size, seed)
+        search = SegmentSearch(view, wanted, below, most, size, seed, part)
         search.run()
-        assert len(search.matches) <= most and search.used_index == (seed is not None)
+        assert len(search.matches) <= most and search.index_problem is None
+        assert search.used_index or search.scanned
+        if part is None:
+            assert search.used_index == (seed is not None)
         assert search.below < below, "each part makes progress"
         out, below = out + search.matches, search.below
     return out
@@ -79,10 +99,18 @@ def searched(
     most=st.sampled_from([1, 2, 100]),
     size=st.sampled_from([1, 300, 1_000_000]),
     chunk=st.sampled_from([1, 250, 1_000_000]),
-    how=st.sampled_from(["index", "closed", "active"]),
+    how=st.sampled_from(["index", "closed", "active", "part"]),
+    indexed_batches=st.integers(1, 12),
 )
 def test_a_search_finds_what_a_walk_finds_newest_first(
-    batches: list[tuple[list[Record], int]], wanted: KeyCriteria, cut: int, most: int, size: int, chunk: int, how: str
+    batches: list[tuple[list[Record], int]],
+    wanted: KeyCriteria,
+    cut: int,
+    most: int,
+    size: int,
+    chunk: int,
+    how: str,
+    indexed_batches: int,
 ) -> None:
     log, segment = filled(batches)
     below = max(1, log.end_offset - cut)
@@ -91,10 +119,11 @@ def test_a_search_finds_what_a_walk_finds_newest_first(
     seed = indexed(log, segment, wanted.header_name) if how == "index" else None
     if how == "closed":
         log.roll(NOW)
-    view = SegmentView.of(segment, active=how == "active")
+    part = partly_indexed(log, segment, wanted.header_name, indexed_batches) if how == "part" else None
+    view = SegmentView.of(segment, active=how in ("active", "part"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(key_search, "CHUNK_BYTES", chunk)
-        assert searched(view, wanted, below, seed, most, size) == expected
+        assert searched(view, wanted, below, seed, most, size, part) == expected
 
 
 def test_records_of_aborted_transactions_are_skipped() -> None:
@@ -117,6 +146,22 @@ def test_a_damaged_index_is_replaced_by_a_scan_and_reported() -> None:
     search.run()
     assert [r.offset for r in search.matches] == list(range(7, -1, -1))
     assert not search.used_index and search.index_problem == "the run table is damaged"
+
+
+def test_a_part_reads_only_what_it_does_not_cover_and_a_lost_temporary_file_is_replaced_by_a_scan() -> None:
+    log, segment = filled([([Record(0, 1, b"a" if i == 2 else b"b", b"v")], 0) for i in range(8)])
+    part = partly_indexed(log, segment, "", 6)
+    assert part is not None and part.runs and part.tail and part.end_offset == 6
+    view = SegmentView.of(segment, active=True)
+    search = SegmentSearch(view, KeyCriteria(b"absent"), 8, 100, 1_000_000, None, part)
+    search.run()
+    assert (search.matches, search.below, search.log_bytes) == ([], 0, segment.size - part.log_end)
+    assert search.used_index and search.scanned and search.index_bytes > 0
+    log.disk.unlink(segment.path.with_suffix(TEMPORARY))
+    search = SegmentSearch(view, KeyCriteria(b"a"), 8, 100, 1_000_000, None, part)
+    search.run()
+    assert [r.offset for r in search.matches] == [2]
+    assert not search.used_index and search.index_problem
 
 
 def test_a_hit_that_the_log_does_not_confirm_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
