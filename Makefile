@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-delays bench-spark tiered bench-tiered bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -218,6 +218,9 @@ tiered: setup  ## tiered storage: five readers of a topic whose records are most
 
 bench-tiered: setup  ## latency of producers and consumers of new records beside a remote store that is slow, fails, or does not answer (options: make bench-tiered ARGS='--rounds 3 --seconds 15')
 	$(BIN)/python -m bench.tiered $(ARGS)
+
+bench-tiered-cold: setup  ## speed of a consumer of remote records beside the range requests of the store itself (options: make bench-tiered-cold ARGS='--mib 512 --rounds 5')
+	$(BIN)/python -m bench.tiered_cold $(ARGS)
 
 bench-drain: setup  ## a broker with a tiered topic leaves the cluster: bytes moved and time, beside a plain topic with the same records (options: make bench-drain ARGS='--mib 2000 --rounds 3')
 	$(BIN)/python -m bench.drain $(ARGS)

@@ -1,8 +1,10 @@
-"""`python -m bench.drain`: a broker leaves the cluster, with a topic whose records are mostly remote, and with the same records in a plain topic.
+"""`python -m bench.drain`: a broker leaves the cluster, with two topics whose records are mostly remote, and with the same records in a plain topic.
 
-Four brokers as processes; the remote store is a folder. Every partition of the broker that leaves gets a replica on the broker that has none. Measured are the
-time until the new replicas are in sync and the old ones are removed, and the bytes of the new replicas, which are the bytes that were copied: nobody
-produces meanwhile. The plain topic is in the same run, so the ratio does not depend on the machine. The page cache has all files.
+Four brokers as processes; the remote store is a folder. Every partition of the broker that leaves gets a replica on the broker that has none: one tiered topic
+moves in mode copy, the other in mode tail (the steps of a move, without its comparison of replicas). Measured are the time until the new replicas are in
+sync and the old ones are removed, the bytes of the new replicas, which are the bytes that were copied between brokers, and the bytes that the store got
+meanwhile. Nobody produces. The plain topic is in the same run, so the ratios do not depend on the machine. The page cache has all files. The leaders look for
+segments to copy every 0.5 s (30 s by default).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +23,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from brokerd.cluster.model import TopicState
+from controlplane.clients import kafka
 from controlplane.controller.events import DesiredAssignment
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.tiered_settings import tiered_settings
@@ -29,18 +33,20 @@ BROKERS, PARTITIONS, LEAVING = 4, 4, 1
 PLACEMENT = [[(p + i) % BROKERS + 1 for i in range(3)] for p in range(PARTITIONS)]
 """Three replicas of each partition: three of the four partitions are on LEAVING, and it leads one."""
 VALUE_BYTES = 1_000
-TIERED, PLAIN = "tiered", "plain"
+TIERED, TAIL, PLAIN = "tiered", "tiered-tail", "plain"
 WAIT_SECONDS = 1_800.0
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """`total_bytes`: of one copy of the partitions that left, over both tiers. `local_bytes`: of the local logs of these partitions on the broker that left."""
+    """`total_bytes`: of one copy of the partitions that left, over both tiers. `local_bytes`: of the local logs of these partitions on the broker that left.
+    `moved_bytes`: of the new replicas. `stored_bytes`: new in the remote store."""
 
     seconds: float
     total_bytes: int
     local_bytes: int
     moved_bytes: int
+    stored_bytes: int
 
 
 def log_bytes(cluster: LocalCluster, broker: int, topic: str, partition: int) -> int:
@@ -74,22 +80,51 @@ def fill(cluster: LocalCluster, topic: str, records: int) -> None:
         raise SystemExit(f"{topic}: not all records were accepted")
 
 
+def store_bytes(cluster: LocalCluster) -> int:
+    return sum(f.stat().st_size for f in (cluster.folder / "store").rglob("*.log"))
+
+
+def replace_leaving(cluster: LocalCluster, topic: str, moves: Mapping[int, int], *, observe: bool) -> None:
+    """Order that the new broker takes the place of LEAVING or, with `observe`, that it becomes an observer first."""
+    state = topic_state(cluster, topic)
+    wanted = []
+    for index, new in moves.items():
+        placed = state.partitions[index]
+        replicas = placed.replicas if observe else tuple(new if b == LEAVING else b for b in placed.replicas)
+        observers = (new,) if observe else ()
+        name = f"{topic}-{index}-{'observe' if observe else 'join'}"
+        wanted.append(
+            DesiredAssignment(
+                state.topic_id, index, replicas, placed.assignment_generation, name, "", observers=observers
+            )
+        )
+    cluster.rows.move(*wanted)
+
+
 def leave(cluster: LocalCluster, topic: str, partition_bytes: int) -> Drain:
     """Move all partitions of LEAVING at the same time."""
-    state = topic_state(cluster, topic)
-    moves: dict[int, int] = {}
-    wanted = []
-    for index, placed in state.partitions.items():
-        if LEAVING in placed.replicas:
-            new = next(b for b in cluster.ports if b not in placed.replicas)
-            moves[index] = new
-            replicas = tuple(new if b == LEAVING else b for b in placed.replicas)
-            wanted.append(
-                DesiredAssignment(state.topic_id, index, replicas, placed.assignment_generation, f"{topic}-{index}", "")
-            )
+    placed = topic_state(cluster, topic).partitions
+    moves = {
+        index: next(b for b in cluster.ports if b not in p.replicas)
+        for index, p in placed.items()
+        if LEAVING in p.replicas
+    }
     local = sum(log_bytes(cluster, LEAVING, topic, index) for index in moves)
-    begun = time.monotonic()
-    cluster.rows.move(*wanted)
+    stored, begun = store_bytes(cluster), time.monotonic()
+    if topic == TAIL:
+        replace_leaving(cluster, topic, moves, observe=True)
+
+        def copied() -> bool:
+            """Whether the local logs start where those of the observers do."""
+            partitions = topic_state(cluster, topic).partitions
+            return all(
+                kafka.bounds("127.0.0.1", cluster.ports[p.leader], topic, i)[0] >= p.tail_start >= 0
+                for i, p in partitions.items()
+                if i in moves
+            )
+
+        wait_for(copied, "the copies to the remote store", WAIT_SECONDS)
+    replace_leaving(cluster, topic, moves, observe=False)
 
     def left() -> bool:
         partitions = topic_state(cluster, topic).partitions
@@ -101,7 +136,7 @@ def leave(cluster: LocalCluster, topic: str, partition_bytes: int) -> Drain:
     wait_for(left, f"the partitions of {topic} to leave", WAIT_SECONDS)
     seconds = time.monotonic() - begun
     moved = sum(log_bytes(cluster, new, topic, index) for index, new in moves.items())
-    return Drain(seconds, len(moves) * partition_bytes, local, moved)
+    return Drain(seconds, len(moves) * partition_bytes, local, moved, store_bytes(cluster) - stored)
 
 
 def main() -> int:
@@ -115,12 +150,12 @@ def main() -> int:
         for topic, drain in found.items():
             print(
                 f"{topic}: {drain.total_bytes / MIB:.0f} MiB stored, {drain.local_bytes / MIB:.0f} MiB local, "
-                f"{drain.moved_bytes / MIB:.0f} MiB moved, {drain.seconds:.1f} s"
+                f"{drain.moved_bytes / MIB:.1f} MiB moved, {drain.stored_bytes / MIB:.1f} MiB to the store, {drain.seconds:.1f} s"
             )
-        ratio = found[TIERED].moved_bytes / found[PLAIN].moved_bytes
-        print(
-            f"tiered / plain: bytes {ratio:.3f}, seconds {found[TIERED].seconds / found[PLAIN].seconds:.2f}", flush=True
-        )
+        plain = found[PLAIN]
+        for topic in (TIERED, TAIL):
+            moved = found[topic].moved_bytes / plain.moved_bytes
+            print(f"{topic} / plain: bytes {moved:.4f}, seconds {found[topic].seconds / plain.seconds:.2f}", flush=True)
     return 0
 
 
@@ -128,19 +163,17 @@ def run(records: int, local_bytes: int) -> dict[str, Drain]:
     folder = Path(tempfile.mkdtemp(prefix="drain-"))
     settings = tiered_settings(folder, copy_ms=500, retention_ms=1000)
     segment = str(max(MIB, local_bytes // 4))
-    configs = {
-        TIERED: {
-            "remote.storage.enable": "true",
-            "segment.bytes": segment,
-            "local.retention.bytes": str(local_bytes),
-        },
-        PLAIN: {"segment.bytes": segment},
+    tiered_configs = {
+        "remote.storage.enable": "true",
+        "segment.bytes": segment,
+        "local.retention.bytes": str(local_bytes),
     }
+    configs = {TIERED: tiered_configs, TAIL: tiered_configs, PLAIN: {"segment.bytes": segment}}
     try:
         with LocalCluster(folder, brokers=BROKERS, settings=settings) as cluster:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
             found = {}
-            for topic in (TIERED, PLAIN):
+            for topic in configs:
                 admin.create_topics([NewTopic(topic, PARTITIONS, replica_assignment=PLACEMENT, config=configs[topic])])[
                     topic
                 ].result(60)
@@ -149,11 +182,15 @@ def run(records: int, local_bytes: int) -> dict[str, Drain]:
             least = records // PARTITIONS - 2 * local_bytes // VALUE_BYTES
 
             def tiered() -> bool:
-                partitions = topic_state(cluster, TIERED).partitions.items()
-                return all(local_start(cluster, b, TIERED, i) > least for i, p in partitions for b in p.replicas)
+                return all(
+                    local_start(cluster, b, topic, i) > least
+                    for topic in (TIERED, TAIL)
+                    for i, p in topic_state(cluster, topic).partitions.items()
+                    for b in p.replicas
+                )
 
             wait_for(tiered, "copies and local retention", WAIT_SECONDS)
-            for topic in (TIERED, PLAIN):
+            for topic in configs:
                 found[topic] = leave(cluster, topic, records // PARTITIONS * VALUE_BYTES)
             return found
     finally:

@@ -43,9 +43,9 @@ class ChunkCache:
         store: ObjectStore,
         bytes_max: int,
         spend: Spend,
-        submit: Callable[[Callable[[], None]], object] | None = None,
+        submit: Callable[[Callable[[], object]], object] | None = None,
     ) -> None:
-        self._disk, self._folder, self._store, self._bytes_max = disk, folder, store, bytes_max
+        self._disk, self._folder, self._store, self.bytes_max = disk, folder, store, bytes_max
         self._spend, self._submit = spend, submit
         self._lock = threading.Condition()
         self._sizes: OrderedDict[ChunkKey, int] = OrderedDict()
@@ -92,7 +92,7 @@ class ChunkCache:
             self._sizes[key] = wanted
             self.used_bytes += wanted
             self.fetched_bytes += wanted
-            while self.used_bytes > self._bytes_max and len(self._sizes) > 1:
+            while self.used_bytes > self.bytes_max and len(self._sizes) > 1:
                 old, old_size = self._sizes.popitem(last=False)
                 self.used_bytes -= old_size
                 self._disk.unlink(self._path(old))
@@ -100,7 +100,7 @@ class ChunkCache:
     def read_ahead(self, name: str, index: int, size: int) -> None:
         """Load a chunk in the background, unless it is in the cache."""
         key = ChunkKey(name, index)
-        if self._submit is None or index * CHUNK_BYTES >= size:
+        if index * CHUNK_BYTES >= size:
             return
         with self._lock:
             if key in self._sizes or key in self._loading:
@@ -109,7 +109,12 @@ class ChunkCache:
         def load() -> None:
             self.chunk(name, index, size)
 
-        self._submit(load)
+        self.submit(load)
+
+    def submit(self, load: Callable[[], object]) -> None:
+        """Run `load` in the background, where there is one: it may be left out."""
+        if self._submit is not None:
+            self._submit(load)
 
     def regions(self, name: str, position: int, length: int, size: int) -> list[ChunkRegion]:
         """The files with these bytes of the object. They stay until the cache needs the space: an open file stays readable."""

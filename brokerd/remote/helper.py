@@ -28,8 +28,10 @@ from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
 
 log = logging.getLogger(__name__)
 
-READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 4
+READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 8
 """Concurrent requests to the store. Each has at most one chunk of 4 MiB in memory."""
+AHEAD_MAX = 32
+"""Loads ahead that run or wait. Above it no further one is begun: while a store does not answer, they would grow, and be worked off for nobody."""
 RECEIVE_BYTES = 256 * 1024
 SLOW_OPERATIONS = frozenset({"copy", "delete", "names"})
 """Operations on the copy threads. All others are for waiting consumers and followers."""
@@ -61,24 +63,30 @@ class Helper:
         self._reads = ThreadPoolExecutor(READ_THREADS, "reads")
         self._copies = ThreadPoolExecutor(COPY_THREADS, "copies")
         self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "ahead")
+        self._ahead_room = threading.BoundedSemaphore(AHEAD_MAX)
         disk = OsDisk()
         store: Any = LateStore(settings["url"])
         cache = ChunkCache(
-            disk, Path(settings["cache"]), store, settings["cache_bytes"], self._fetch_rate.spend, self._load_ahead
+            disk, Path(settings["cache"]), store, settings["cache_bytes"], self._fetch_rate.spend, self.load_ahead
         )
         self._operations = Operations(
             disk, store, cache, self._copy_rate.spend, self._fetch_rate.spend, lambda: int(time.time() * 1_000)
         )
         self._sending = threading.Lock()
 
-    def _load_ahead(self, load: Callable[[], None]) -> None:
+    def load_ahead(self, load: Callable[[], object]) -> None:
+        """Run `load` on a thread, or leave it out when too many wait."""
+
         def run() -> None:
             try:
                 load()
-            except (StoreUnavailable, ObjectMissing, DiskFailed, DiskFull, OSError, ValueError) as e:
+            except (StoreUnavailable, ObjectMissing, DamagedSegment, DiskFailed, DiskFull, OSError, ValueError) as e:
                 log.info("read-ahead failed: error=%s", e)
+            finally:
+                self._ahead_room.release()
 
-        self._ahead.submit(run)
+        if self._ahead_room.acquire(blocking=False):
+            self._ahead.submit(run)
 
     def serve(self, reader: FrameReader, requests: list[list[Any]]) -> None:
         """Run `requests`, which have arrived with the settings, and all further ones until the broker closes its end. Raises MalformedFrame."""

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,10 @@ AUXILIARIES_MAX = 64
 """Parsed auxiliary objects in memory: up to some 5 MB each, for a segment of 1 GiB."""
 AUXILIARY_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of one auxiliary object. Most of it is the index: 16 bytes for 4 KiB of the segment."""
-AHEAD_CHUNKS = 2
-"""Chunks that are loaded ahead of a reader."""
+AHEAD_CHUNKS_MIN, AHEAD_CHUNKS_MAX = 2, 4
+"""Chunks that are loaded ahead of a reader. Four keep a store with a latency of 30 ms busy."""
+AHEAD_SHARE = 8
+"""One reader loads ahead at most one part in this many of a small cache, so that readers do not evict each other's next chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,10 @@ class StoredSegment:
         return StoredSegment(*fields)
 
 
+def _chunks(s: StoredSegment) -> int:
+    return -(-s.size_bytes // CHUNK_BYTES)
+
+
 class Operations:
     def __init__(
         self,
@@ -63,7 +70,9 @@ class Operations:
         self._disk, self._store, self._cache = disk, store, cache
         self._copy_spend, self._fetch_spend, self._wall_ms = copy_spend, fetch_spend, wall_ms
         self._auxiliaries: OrderedDict[str, Auxiliary] = OrderedDict()
-        self._lock = threading.Lock()
+        self._loading: set[str] = set()
+        self._lock = threading.Condition()
+        self.ahead_chunks = max(AHEAD_CHUNKS_MIN, min(AHEAD_CHUNKS_MAX, cache.bytes_max // CHUNK_BYTES // AHEAD_SHARE))
 
     def run(self, operation: str, fields: Mapping[str, Any]) -> Any:
         """Run one request. Returns JSON. Raises StoreUnavailable, ObjectMissing, DamagedSegment, DiskFailed, DiskFull, OSError, ValueError."""
@@ -116,16 +125,25 @@ class Operations:
 
     # -- reading -------------------------------------------------------------------------------------------------------------
     def _auxiliary(self, name: str) -> Auxiliary:
+        """One request, also when a reader wants it while it is loaded ahead."""
         with self._lock:
+            while name in self._loading:
+                self._lock.wait()
             found = self._auxiliaries.get(name)
             if found is not None:
                 self._auxiliaries.move_to_end(name)
                 return found
-        data = self._store.get(name + AUXILIARY, 0, AUXILIARY_BYTES_MAX)
-        self._fetch_spend(len(data))  # afterwards, because nothing says earlier how large it is
-        found = Auxiliary.from_bytes(data)
-        self._remember(name, found)
-        return found
+            self._loading.add(name)
+        try:
+            data = self._store.get(name + AUXILIARY, 0, AUXILIARY_BYTES_MAX)
+            self._fetch_spend(len(data))  # afterwards, because nothing says earlier how large it is
+            found = Auxiliary.from_bytes(data)
+            self._remember(name, found)
+            return found
+        finally:
+            with self._lock:
+                self._loading.discard(name)
+                self._lock.notify_all()
 
     def _remember(self, name: str, found: Auxiliary) -> None:
         with self._lock:
@@ -149,24 +167,32 @@ class Operations:
                 break
             segment = self._opened(s, self._auxiliary(s.name))
             start = segment.position_of(offset)
+            # Before the next read of the segment, which may wait for a chunk: the store then answers all of them at the same time.
+            self._load_ahead(s, start, min(start + bytes_max, s.size_bytes), segments[i + 1 :])
             end = segment.end_of_range(start, bytes_max, upto, True)
             if end <= start:
                 continue
             regions = self._cache.regions(s.name + LOG, start, end - start, s.size_bytes)
-            self._load_ahead(s, end, segments[i + 1 : i + 2])
             return {
                 "regions": [[str(r.path), r.position, r.length] for r in regions],
                 "aborted": self._aborted(segments[i:], offset, min(upto, segment.bound_after(end))),
             }
         return {"regions": [], "aborted": []}
 
-    def _load_ahead(self, s: StoredSegment, end: int, following: Sequence[StoredSegment]) -> None:
-        last = (end - 1) // CHUNK_BYTES
-        for index in range(last + 1, last + 1 + AHEAD_CHUNKS):
+    def _load_ahead(self, s: StoredSegment, start: int, end: int, following: Sequence[StoredSegment]) -> None:
+        """Load the chunks of [start, end) after the first one, and the next ones, also of the following segments, in the background."""
+        until = (end - 1) // CHUNK_BYTES + 1 + self.ahead_chunks
+        for index in range(start // CHUNK_BYTES + 1, min(until, _chunks(s))):
             self._cache.read_ahead(s.name + LOG, index, s.size_bytes)
-        if (last + 1) * CHUNK_BYTES >= s.size_bytes:
-            for after in following:
-                self._cache.read_ahead(after.name + LOG, 0, after.size_bytes)
+        left = until - _chunks(s)
+        for after in following:
+            if left <= 0:
+                return
+            if after.name not in self._auxiliaries:
+                self._cache.submit(partial(self._auxiliary, after.name))
+            for index in range(min(left, _chunks(after))):
+                self._cache.read_ahead(after.name + LOG, index, after.size_bytes)
+            left -= _chunks(after)
 
     def _aborted(self, segments: Sequence[StoredSegment], offset: int, upto: int) -> list[list[int]]:
         """[producer id, first offset] of aborted transactions that overlap [offset, upto). The marker may be in a later segment."""

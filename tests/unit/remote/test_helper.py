@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from brokerd.remote.frames import FrameReader, HelperError, encode
-from brokerd.remote.helper import Helper
+from brokerd.remote.helper import AHEAD_MAX, Helper
 
 
 class Broker:
@@ -64,6 +65,28 @@ def test_answers_and_error_codes(broker: Broker, tmp_path: Path) -> None:
     assert broker.ask("rates", copy=5, fetch=6) == (HelperError.NONE, True)
     (tmp_path / "store").rmdir()
     assert broker.ask("names", prefix="c/")[0] is HelperError.STORE_UNAVAILABLE
+
+
+def test_loads_ahead_are_limited_while_the_store_does_not_answer(broker: Broker) -> None:
+    answers, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+
+    def load() -> None:
+        begun.release()
+        answers.wait(60)
+        ended.release()
+
+    for _ in range(AHEAD_MAX + 5):
+        broker.helper.load_ahead(load)
+    answers.set()
+    for _ in range(AHEAD_MAX):
+        assert ended.acquire(timeout=60)
+    assert not ended.acquire(blocking=False), "the others were left out"
+    while begun.acquire(blocking=False):
+        pass
+    deadline = time.monotonic() + 60
+    while not begun.acquire(timeout=0.05):
+        assert time.monotonic() < deadline
+        broker.helper.load_ahead(load)
 
 
 def test_a_request_that_has_waited_longer_than_its_time_out_is_not_run(broker: Broker, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from brokerd.cluster.configs import TopicConfig
 from brokerd.cluster.model import Now
+from brokerd.remote import chunk_cache, operations
 from brokerd.remote.auxiliary import DamagedSegment
 from brokerd.remote.chunk_cache import ChunkCache
 from brokerd.remote.operations import Operations, StoredSegment
@@ -25,11 +28,11 @@ NOW = Now(1_000, 1_000)
 class Scene:
     """A log with small segments, its closed segments copied to a folder."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, segment_bytes: int = 2_000) -> None:
         self.disk, self.store = OsDisk(), FolderStore(tmp_path / "store")
         for folder in ("store", "t-0"):
             (tmp_path / folder).mkdir()
-        config = TopicConfig.from_overrides({"segment.bytes": "2000", "index.interval.bytes": "300"})
+        config = TopicConfig.from_overrides({"segment.bytes": str(segment_bytes), "index.interval.bytes": "300"})
         self.log = Log.open(tmp_path / "t-0", config, self.disk, NOW)
         self.fetched: list[int] = []
         self.cache = ChunkCache(self.disk, tmp_path / "cache", self.store, 1 << 20, self.fetched.append)
@@ -116,6 +119,66 @@ def test_the_fetch_quota_counts_every_byte_from_the_store_once(scene: Scene, tmp
         scene.read(offset, end)
     stored = sum(f.stat().st_size for f in (tmp_path / "store").rglob("*") if f.is_file())
     assert sum(scene.fetched) == stored, "the log and the auxiliary objects, and nothing again from the cache"
+
+
+def test_a_read_requests_its_chunks_and_those_ahead_before_it_waits_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the store answers them at the same time. Those ahead go on in the following segments, with their auxiliary objects."""
+    for module in (chunk_cache, operations):
+        monkeypatch.setattr(module, "CHUNK_BYTES", 10_000)
+    scene = Scene(tmp_path, 40_000)
+    for first in range(0, 1_200, 3):
+        scene.append(first)
+    scene.copy_all()
+    loads: list[Callable[[], object]] = []
+    scene.cache = ChunkCache(scene.disk, tmp_path / "ahead", scene.store, 1 << 20, scene.fetched.append, loads.append)
+    scene.operations = scene.restarted()
+    end, size = scene.copied[-1].end_offset, scene.copied[0].size_bytes
+    assert 30_000 < size <= 40_000 and scene.operations.ahead_chunks == 4
+    scene.read(0, end, 12_000)
+    assert len(loads) == 3 + 1 + 2, "chunks 1 to 3, the auxiliary object of the next segment, its chunks 0 and 1"
+    for load in loads:
+        load()
+    assert len(scene.fetched) == 4 + 2 + 2, (
+        "all chunks of the segment, two of the next one, both auxiliary objects: each once"
+    )
+    scene.read(scene.copied[1].start_offset, end, 100)
+    assert len(scene.fetched) == 8, "everything that the next segment needs is there"
+
+
+def test_a_small_cache_is_shared_by_readers(scene: Scene, tmp_path: Path) -> None:
+    for chunks, ahead in ((16, 2), (24, 3), (1 << 20, 4)):
+        scene.cache = ChunkCache(
+            scene.disk, tmp_path / "small", scene.store, chunks * 4 * 1024 * 1024, scene.fetched.append
+        )
+        assert scene.restarted().ahead_chunks == ahead
+
+
+def test_an_auxiliary_object_is_requested_once_by_readers_at_the_same_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for first in range(0, 30, 3):
+        scene.append(first)
+    scene.copy_all()
+    scene.operations = scene.restarted()
+    requested, proceed, get = threading.Semaphore(0), threading.Event(), scene.store.get
+
+    def late(name: str, position: int, length: int) -> bytes:
+        if name.endswith(".aux"):
+            requested.release()
+            proceed.wait(60)
+        return get(name, position, length)
+
+    monkeypatch.setattr(scene.store, "get", late)
+    threads = [threading.Thread(target=scene.read, args=(0, 3)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert requested.acquire(timeout=60)
+    proceed.set()
+    for thread in threads:
+        thread.join(60)
+    assert not requested.acquire(blocking=False)
 
 
 def test_aborted_transactions_are_found_also_when_the_marker_is_in_a_later_segment(scene: Scene) -> None:
