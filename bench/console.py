@@ -219,7 +219,7 @@ def seed_moves() -> None:
             before=PlacementBefore(tuple(replicas), replicas[0], tuple(replicas)),
             replicas_from=replicas,
             replicas_to=to,
-            wanted=to,
+            desired_replicas=to,
             read_generation=1,
             state=state,
             active=state != "done",

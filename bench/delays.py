@@ -165,8 +165,8 @@ def say(text: str) -> None:
 
 def make_topics(system: Weir) -> None:
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    wanted = NewTopic(TOPIC, PARTITIONS, 1, config={"weir.delay.enable": "true"})
-    for future in admin.create_topics([wanted]).values():
+    topic = NewTopic(TOPIC, PARTITIONS, 1, config={"weir.delay.enable": "true"})
+    for future in admin.create_topics([topic]).values():
         future.result(60)
     wait_for(lambda: answers(system.ports[1]) is not None, "the leaders of the front topic", 60, 0.2)
 

@@ -62,9 +62,9 @@ class Broker:
     def create(self, partitions: int) -> list[str]:
         """Create topics with that many partitions, and one topic of ten partitions; returns the names of the former."""
         names = [f"many-{i:05d}" for i in range(-(-partitions // PARTITIONS_PER_TOPIC))]
-        wanted = [NewTopic(n, PARTITIONS_PER_TOPIC, 1) for n in names] + [NewTopic(FEW, FEW_PARTITIONS, 1)]
-        for at in range(0, len(wanted), TOPICS_PER_REQUEST):
-            some = wanted[at : at + TOPICS_PER_REQUEST]
+        new_topics = [NewTopic(n, PARTITIONS_PER_TOPIC, 1) for n in names] + [NewTopic(FEW, FEW_PARTITIONS, 1)]
+        for at in range(0, len(new_topics), TOPICS_PER_REQUEST):
+            some = new_topics[at : at + TOPICS_PER_REQUEST]
             for made in self.admin.create_topics(some, operation_timeout=60, request_timeout=120).values():
                 made.result(120)
         return names

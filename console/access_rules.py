@@ -50,7 +50,7 @@ TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORD
 SOURCE = AccessRule(RoleResource.TOPIC, source_of_route, Access.READ_RECORDS)
 ROUTE = AccessRule(RoleResource.ROUTE, path_name("name"))
 
-ASKED_IN_VIEW = (
+CHECKED_IN_VIEW = (
     "broker-config-edit",
     "bulk-groups",
     "bulk-quotas",

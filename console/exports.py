@@ -20,7 +20,7 @@ ROWS_MAX = 100_000
 FORMAT = "format"
 
 
-def wanted(request: HttpRequest) -> bool:
+def is_requested(request: HttpRequest) -> bool:
     return request.GET.get(FORMAT) == "csv"
 
 

@@ -154,9 +154,9 @@ def seconds(ms: int | None, at_least: bool = False, reason: str = UNKNOWN_REASON
 def lag_status(word: str, block: str = "") -> SafeString:
     """Status of a group, in one partition or overall, with the reason if it is blocked."""
     label, tone, explanation = LAG_STATUSES.get(word, LAG_STATUSES["unknown"])
-    why = BLOCKS.get(block, "")
-    mark = format_html('<span class="st st-{}" title="{}">{}</span>', tone or "calm", why or explanation, label)
-    return format_html('{} <span class="sub">{}</span>', mark, why) if why else mark
+    cause = BLOCKS.get(block, "")
+    mark = format_html('<span class="st st-{}" title="{}">{}</span>', tone or "calm", cause or explanation, label)
+    return format_html('{} <span class="sub">{}</span>', mark, cause) if cause else mark
 
 
 def retention_in(in_s: float | None, at_most: bool = False) -> SafeString:
@@ -287,8 +287,8 @@ def ends(
     """ETA of a move, or the reason for having none. `in_words`: show the wait reason instead of a dash."""
     if waits_for and in_words:
         return format_html('<span class="sub">{}</span>', _("waits for {waits_for}").format(waits_for=waits_for))
-    why = _("The move waits for {waits_for}.").format(waits_for=waits_for) if waits_for else NO_END.get(word)
-    return unknown(why) if why is not None else eta(bounds, needs_bytes_per_s)
+    cause = _("The move waits for {waits_for}.").format(waits_for=waits_for) if waits_for else NO_END.get(word)
+    return unknown(cause) if cause is not None else eta(bounds, needs_bytes_per_s)
 
 
 def instant(at: datetime | None, reason: str = gettext_lazy("Not yet.")) -> SafeString:

@@ -25,7 +25,7 @@ TONES: dict[str, str] = {
     # moves, parts, recoveries, jobs
     "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
     "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
-    "bootstrapping": "blue", "ready": "", "truncating": "amber", "unfit": "red", "deadline_passed": "amber", "submitted": "blue", "copying": "blue", "comparing": "blue", "reverted": "grey", "part.rejected": "red", "asked": "blue",
+    "bootstrapping": "blue", "ready": "", "truncating": "amber", "unfit": "red", "deadline_passed": "amber", "submitted": "blue", "copying": "blue", "comparing": "blue", "reverted": "grey", "part.rejected": "red", "requested": "blue",
     "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
     "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
     # disks of log directories ("healthy" and "failed" are above)
@@ -43,7 +43,6 @@ TONES: dict[str, str] = {
 
 
 STATE_LABELS = {
-    "asked": gettext_lazy("requested"),
     "deadline_passed": gettext_lazy("retention deadline passed"),
     "dropped": gettext_lazy("archived"),
     "demoted": gettext_lazy("leadership off"),

@@ -146,7 +146,7 @@ OTHER = (
 def texts() -> Iterator[tuple[str, str]]:
     """(text, its plural or "") of the domain and of LISTED."""
     for rule in health.RULES:
-        yield from ((t, "") for t in (rule.title, rule.why, rule.do))
+        yield from ((t, "") for t in (rule.title, rule.impact, rule.do))
     for action in healing.RULES.values():
         yield from ((action.text, ""), (action.when, ""))
     yield from ((threshold.text, "") for threshold in alert_thresholds.RULES.values())

@@ -364,10 +364,10 @@ class BatchReader(DataSourceReader):
         start, end = cluster.resolve(self._settings.starting), cluster.resolve(self._settings.ending)
         planned = self._bounds.cut(ranges(start, end, {}), {})
         if self._bounds.since_ms is not None and planned:
-            wanted: dict[str, list[int]] = {}
+            expected: dict[str, list[int]] = {}
             for r in planned:
-                wanted.setdefault(r.topic, []).append(r.partition)
-            planned = self._bounds.cut(planned, cluster.at_time(self._bounds.since_ms, wanted))
+                expected.setdefault(r.topic, []).append(r.partition)
+            planned = self._bounds.cut(planned, cluster.at_time(self._bounds.since_ms, expected))
         return [SourceSlice(r) for r in split(planned, self._settings.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

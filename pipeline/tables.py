@@ -128,8 +128,8 @@ class JobFolder:
                 missing = True
                 continue
             there = {(w.topic, w.partition, w.next_offset) for w in written}
-            wanted = {(r.topic, r.partition, r.next) for r in planned if r.topic == topic}
-            if there != wanted:
+            expected = {(r.topic, r.partition, r.next) for r in planned if r.topic == topic}
+            if there != expected:
                 raise Contradiction(
                     f"batch {batch} of {topic} is published with other offsets than the checkpoint plans: the checkpoint is older "
                     "than the lake; restore the one that belongs to it"
@@ -163,7 +163,7 @@ class JobFolder:
         shutil.rmtree(self.staged(batch), ignore_errors=True)
         return out
 
-    def say(self, status: dict[str, Any]) -> None:
+    def write_status(self, status: dict[str, Any]) -> None:
         """Replace status.json atomically."""
         replace_text(self.folder / "status.json", json.dumps(status))
 

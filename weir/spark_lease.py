@@ -34,7 +34,7 @@ class Lock(Protocol):
 
     def acquire(self) -> bool: ...
 
-    def held(self) -> bool: ...
+    def is_held(self) -> bool: ...
 
 
 class SparkLease:
@@ -84,7 +84,7 @@ class SparkLease:
     def ask(self) -> bool:
         """Whether the database has the lock for this process now. A lock that was lost with its connection is acquired again if nobody else has it."""
         sent_s = self._monotonic()
-        if not (self._lock.held() or self._lock.acquire()):
+        if not (self._lock.is_held() or self._lock.acquire()):
             return False
         self._valid_s = sent_s
         return True

@@ -14,7 +14,7 @@ HISTORY_MEMORY_MB = 256
 """Of DuckDB. Nothing is spilled to a disk."""
 
 HISTORY_FILES_MAX = 5_000
-"""Data files of one read: a year of 366 days and 13 files per day with the wanted subjects."""
+"""Data files of one read: a year of 366 days and 13 files per day with the requested subjects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,10 +96,10 @@ def has_schema_id(data: bytes) -> bool:
     return len(data) > HEADER_BYTES and data[0] == MAGIC
 
 
-def decode_with_schema(data: bytes, schemas: Schemas | None, wanted: SchemaType) -> tuple[Schema, Any]:
+def decode_with_schema(data: bytes, schemas: Schemas | None, requested: SchemaType) -> tuple[Schema, Any]:
     """The schema and the value. Raises DoesNotFit, also for a schema of another type, and SchemaUnavailable."""
     schema = _schema_of(data, schemas)
-    if schema.type is not wanted:
+    if schema.type is not requested:
         raise DoesNotFit(f"schema ID {schema.id} has the type {schema.type}.")
     return schema, _decode(schema, data)
 

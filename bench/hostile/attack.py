@@ -80,9 +80,9 @@ def main() -> int:
                 selector.unregister(c.sock)
                 c.sock.close()
                 continue
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if c.unsent else 0)
-            if wanted != key.events:
-                selector.modify(c.sock, wanted, c)
+            interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if c.unsent else 0)
+            if interest != key.events:
+                selector.modify(c.sock, interest, c)
     print(f"{sum(c.answers for c in connections)} {closed}", flush=True)
     return 0
 

@@ -44,14 +44,16 @@ def tiny_batch(count: int, timestamp_ms: int) -> bytes:
 
 def list_offsets(topic: str, timestamp_ms: int, partition: int = 0) -> bytes:
     r = ListOffsetsRequest
-    wanted = r.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=timestamp_ms)
-    body = r(replica_id=-1, isolation_level=0, topics=[r.ListOffsetsTopic(name=topic, partitions=[wanted])])
+    partition_request = r.ListOffsetsPartition(
+        partition_index=partition, current_leader_epoch=-1, timestamp=timestamp_ms
+    )
+    body = r(replica_id=-1, isolation_level=0, topics=[r.ListOffsetsTopic(name=topic, partitions=[partition_request])])
     return encode_request(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, 1, "hostile", body)
 
 
 def fetch_that_waits(topic: str, offset: int, *, min_bytes: int, wait_ms: int, partition: int = 0) -> bytes:
     r = FetchRequest
-    wanted = r.FetchPartition(
+    partition_request = r.FetchPartition(
         partition=partition,
         current_leader_epoch=-1,
         fetch_offset=offset,
@@ -66,7 +68,7 @@ def fetch_that_waits(topic: str, offset: int, *, min_bytes: int, wait_ms: int, p
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=[r.FetchTopic(topic=topic, partitions=[wanted])],
+        topics=[r.FetchTopic(topic=topic, partitions=[partition_request])],
         forgotten_topics_data=[],
         rack_id="",
     )

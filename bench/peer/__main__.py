@@ -57,7 +57,7 @@ def versions(systems: list[str], absent: dict[str, str], pairs: int) -> dict[str
         "machine": f"{model}, {os.cpu_count()} cores, {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB, Linux {platform.release()}",
         "load average at the start": " ".join(f"{x:.1f}" for x in os.getloadavg()),
         "compared": ", ".join(systems),
-        "absent": "; ".join(f"Kafka ({kind}): {why}" for kind, why in absent.items()) or "nothing",
+        "absent": "; ".join(f"Kafka ({kind}): {reason}" for kind, reason in absent.items()) or "nothing",
         "python": platform.python_version(),
         "java": java.splitlines()[0] if java else "?",
         "client": f"confluent-kafka {confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}",
@@ -184,7 +184,7 @@ def _house(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None
     """All parts that need all systems running, with three brokers each."""
     systems = run.systems
 
-    def wanted(row: Load | Rate, quick: bool) -> bool:
+    def is_selected(row: Load | Rate, quick: bool) -> bool:
         return (row.quick or not quick) and only in f"{row.name} {row.terms}"
 
     def pin_all(cores: set[int]) -> None:
@@ -216,11 +216,11 @@ def _house(run: Run, parts: list[str], quick: bool, only: str, say: Say) -> None
     pin_all({CORES.brokers})
     if "rate" in parts:
         for rate in RATES:
-            if wanted(rate, quick):
+            if is_selected(rate, quick):
                 run.row(partial(run.rates, replace(rate, seconds=rate.seconds / 2) if quick else rate))
     if "load" in parts:
         for load in LOADS:
-            if wanted(load, quick):
+            if is_selected(load, quick):
                 run.row(partial(run.loads, load))
     if "memory" in parts:
         _memory(systems, "peak after all loads", "VmHWM", say)

@@ -38,7 +38,7 @@ class Spent:
 
     seconds: float
     client_cpu: float
-    client_wanted: float
+    client_demand: float
     brokers_cpu: float
     all_cores: float
 
@@ -48,7 +48,7 @@ class Spent:
 
     @property
     def client_bound(self) -> bool:
-        return self.client_wanted >= CLIENT_FULL * self.seconds and self.brokers_cpu < BROKERS_IDLE * self.seconds
+        return self.client_demand >= CLIENT_FULL * self.seconds and self.brokers_cpu < BROKERS_IDLE * self.seconds
 
     @property
     def others(self) -> float:
@@ -71,14 +71,14 @@ def measured(act: Callable[[Done], float], pids: list[int]) -> Spent:
     end: list[float] = []
 
     def done() -> None:
-        wanted = max(demand - before.get(thread, 0.0) for thread, demand in thread_demand(me).items())
+        own_demand = max(demand - before.get(thread, 0.0) for thread, demand in thread_demand(me).items())
         busy = sum(busy_seconds(c) for c in cores) - total
-        end.extend((_own_cpu() - own, wanted, cpu_clock(pids) - brokers, busy, time.monotonic() - began))
+        end.extend((_own_cpu() - own, own_demand, cpu_clock(pids) - brokers, busy, time.monotonic() - began))
 
     seconds = act(done)
-    own_cpu, wanted, brokers_cpu, busy, whole = end
+    own_cpu, own_demand, brokers_cpu, busy, whole = end
     scale = seconds / whole  # figures of the whole act are scaled to its measured part
-    return Spent(seconds, own_cpu * scale, wanted * scale, brokers_cpu, busy * scale)
+    return Spent(seconds, own_cpu * scale, own_demand * scale, brokers_cpu, busy * scale)
 
 
 def make_topics(system: System, names: list[str], replicas: int) -> None:

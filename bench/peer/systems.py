@@ -212,7 +212,7 @@ class Weir(System):
 
     def prepare(self) -> None:
         self.layout = layouts.Layout(self.folder, self.base, self.count, 1)
-        provision.settle(self.layout)
+        provision.write_configuration(self.layout)
         keystore = self.make_certificate()
         for n in self.ports:
             path = self.folder / f"broker-{n}" / "broker.properties"

@@ -151,15 +151,15 @@ class AdminApi:
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DELETE, Resource.TOPIC, requested, name_of
         )
-        wanted = [
+        deletions = [
             TopicToDelete(t.name) if t.name is not None else TopicToDelete(name_of(t), t.topic_id) for t in authorized
         ]
-        states = [image.topic_named(w.name) if w.name else None for w in wanted]
+        states = [image.topic_named(w.name) if w.name else None for w in deletions]
         ids = {state.name: state.topic_id for state in states if state is not None}
 
         def answered(results: Results) -> None:
             shaped = []
-            for w, result in zip(wanted, results, strict=True):
+            for w, result in zip(deletions, results, strict=True):
                 shape = DeleteTopicsResponse.DeletableTopicResult(
                     name=result.name, error_code=result.error, error_message=result.message
                 )
@@ -170,7 +170,7 @@ class AdminApi:
             request.reply(DeleteTopicsResponse(responses=shaped))
 
         counts = [state.partition_count if state is not None else 0 for state in states]
-        payload = DeleteTopics(principal=request.principal, items=tuple(wanted))
+        payload = DeleteTopics(principal=request.principal, items=tuple(deletions))
         self._within_quota(request, payload, counts, answered)
 
     def _undeleted(

@@ -96,8 +96,8 @@ class Inspections:
         self.budget, self._wall_ms = UnpackBudget(), wall_ms
         self._found: dict[int, Inspected] = {}
 
-    def steps(self, wanted: Sequence[tuple[Data, TopicConfig]]) -> Steps[None]:
-        for data, config in wanted:
+    def steps(self, requested: Sequence[tuple[Data, TopicConfig]]) -> Steps[None]:
+        for data, config in requested:
             try:
                 headers = records.check(data)
             except (records.CorruptBatch, records.InvalidBatch):

@@ -315,8 +315,8 @@ class ConfigsApi:
             request.reply(r())
             return
         known = {RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP}
-        wanted = set(request.body.resource_types) or known
-        if not wanted <= known:
+        requested = set(request.body.resource_types) or known
+        if not requested <= known:
             request.reply(r(error_code=ErrorCode.UNSUPPORTED_VERSION))
             return
         image = self._image()
@@ -325,7 +325,7 @@ class ConfigsApi:
         found += [(kind, b) for kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER) for b in brokers]
         found += [(RESOURCE_GROUP, key) for key, (_, value) in image.access.get(GROUP, {}).items() if value]
         request.reply(
-            r(config_resources=[r.ConfigResource(resource_name=n, resource_type=k) for k, n in found if k in wanted])
+            r(config_resources=[r.ConfigResource(resource_name=n, resource_type=k) for k, n in found if k in requested])
         )
 
 

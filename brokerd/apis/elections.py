@@ -44,10 +44,10 @@ class ElectionsApi:
         if request.header.api_version >= 1 and body.election_type not in (PREFERRED, UNCLEAN):
             request.reply(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
-        wanted: dict[str, list[int]] = {}
+        requested: dict[str, list[int]] = {}
         for t in self._everywhere(unclean) if body.topic_partitions is None else body.topic_partitions:
-            wanted.setdefault(t.topic, []).extend(t.partitions)
-        items = tuple(PartitionsToElect(topic, tuple(sorted(set(indexes)))) for topic, indexes in wanted.items())
+            requested.setdefault(t.topic, []).extend(t.partitions)
+        items = tuple(PartitionsToElect(topic, tuple(sorted(set(indexes)))) for topic, indexes in requested.items())
 
         def answered(results: Results) -> None:
             request.reply(
@@ -61,7 +61,7 @@ class ElectionsApi:
                 )
             )
 
-        count = sum(len(indexes) for indexes in wanted.values())
+        count = sum(len(indexes) for indexes in requested.values())
         payload = ElectLeaders(principal=request.principal, items=items, unclean=unclean)
         self._forward(payload, body.timeout_ms, answered, count)
 

@@ -85,11 +85,13 @@ class GroupOffsetsApi:
             )
             answered = []
             for requested in {g.group_id: g for g in authorized}.values():
-                wanted = None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
-                found, error = self._found(
-                    requested.group_id, wanted, body.require_stable, requested.member_id, requested.member_epoch
+                named_topics = (
+                    None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
                 )
-                found = self._describable(request, found, named=wanted is not None)
+                found, error = self._found(
+                    requested.group_id, named_topics, body.require_stable, requested.member_id, requested.member_epoch
+                )
+                found = self._describable(request, found, named=named_topics is not None)
                 topics = [
                     r.OffsetFetchResponseTopics(
                         name=name,
@@ -117,10 +119,10 @@ class GroupOffsetsApi:
         if not self._auth.authorize(request, Operation.DESCRIBE, Resource.GROUP, body.group_id):
             request.reply(_unfetched(body))
             return
-        wanted = None if body.topics is None else {t.name: t.partition_indexes for t in body.topics}
-        found, error = self._found(body.group_id, wanted, body.require_stable)
+        named_topics = None if body.topics is None else {t.name: t.partition_indexes for t in body.topics}
+        found, error = self._found(body.group_id, named_topics, body.require_stable)
         found = {name: [(i, o, error or unstable) for i, o, unstable in parts] for name, parts in found.items()}
-        found = self._describable(request, found, named=wanted is not None)
+        found = self._describable(request, found, named=named_topics is not None)
         request.reply(
             r(
                 error_code=error,
@@ -157,21 +159,21 @@ class GroupOffsetsApi:
     def _found(
         self,
         group_id: str,
-        wanted: dict[str, list[int]] | None,
+        named_topics: dict[str, list[int]] | None,
         stable: bool,
         member_id: str | None = None,
         epoch: int = -1,
     ) -> tuple[Found, int]:
-        """(offsets, error of the group). `wanted` None: all committed offsets. Offset -1: nothing committed."""
+        """(offsets, error of the group). `named_topics` None: all committed offsets. Offset -1: nothing committed."""
         group, error = self._groups.existing(group_id)
         if isinstance(group, ConsumerGroupMachine) and (member_id is not None or epoch >= 0):
             error = group.epoch_error(member_id or "", epoch)
         offsets = group.commits.offsets if group is not None else {}
         unstable = group.commits.unstable() if stable and group is not None else frozenset()
-        if wanted is None:
-            wanted = {}
+        if named_topics is None:
+            named_topics = {}
             for name, index in sorted(offsets):
-                wanted.setdefault(name, []).append(index)
+                named_topics.setdefault(name, []).append(index)
         return {
             name: [
                 (i, NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -179,7 +181,7 @@ class GroupOffsetsApi:
                 else (i, offsets.get((name, i), NOTHING), 0)
                 for i in indexes
             ]
-            for name, indexes in wanted.items()
+            for name, indexes in named_topics.items()
         }, error
 
     def delete_offsets(self, request: Request) -> None:

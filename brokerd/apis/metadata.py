@@ -108,11 +108,11 @@ class MetadataApi:
             topics = [self._topic(image, t, version, listener) for t in seen]
         else:
             allow = body.allow_auto_topic_creation if version >= 4 else True
-            wanted, unauthorized = self._authorized(request, image, body.topics, allow)
+            requested, unauthorized = self._authorized(request, image, body.topics, allow)
             once = {
-                (w.topic_id, w.name): w for w in wanted
+                (w.topic_id, w.name): w for w in requested
             }  # each topic one time: a response may be 1,000 times as large as its request
-            topics = [self._wanted(image, w, version, allow, request) for w in once.values()]
+            topics = [self._response_topic(image, w, version, allow, request) for w in once.values()]
             topics += [_unauthorized(w, version) for w in unauthorized]
         if version >= 8 and body.include_topic_authorized_operations:
             for t in topics:
@@ -164,22 +164,24 @@ class MetadataApi:
             return 0
         return self._auth.authorized_operations(request, Resource.CLUSTER)
 
-    def _wanted(
+    def _response_topic(
         self,
         image: Image,
-        wanted: RequestTopic,
+        requested: RequestTopic,
         version: int,
         allow_create: bool,
         request: Request,
     ) -> MetadataResponse.MetadataResponseTopic:
-        if _by_id(wanted, version):
-            topic = image.topics.get(wanted.topic_id)
+        if _by_id(requested, version):
+            topic = image.topics.get(requested.topic_id)
             if topic is None or not topic.ready:
                 return MetadataResponse.MetadataResponseTopic(
-                    error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None if version >= 12 else "", topic_id=wanted.topic_id
+                    error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                    name=None if version >= 12 else "",
+                    topic_id=requested.topic_id,
                 )
             return self._topic(image, topic, version, request.listener)
-        name = wanted.name or ""
+        name = requested.name or ""
         topic = image.topic_named(name)
         if topic is not None and topic.ready:
             return self._topic(image, topic, version, request.listener)

@@ -71,14 +71,14 @@ class Lookup:
     def __init__(
         self,
         replica: Replica,
-        wanted: ListOffsetsRequest.ListOffsetsPartition,
+        requested: ListOffsetsRequest.ListOffsetsPartition,
         version: int,
         committed: bool,
         answer: ListOffsetsResponse.ListOffsetsPartitionResponse,
     ) -> None:
-        self.replica, self.wanted, self.version, self._committed, self.answer = (
+        self.replica, self.requested, self.version, self._committed, self.answer = (
             replica,
-            wanted,
+            requested,
             version,
             committed,
             answer,
@@ -90,7 +90,7 @@ class Lookup:
 
     def answer_edge(self) -> None:
         """Set the response for a request of the start or the end of the log, which needs no search."""
-        log, machine, answer, timestamp = self.replica.log, self.replica.core, self.answer, self.wanted.timestamp
+        log, machine, answer, timestamp = self.replica.log, self.replica.core, self.answer, self.requested.timestamp
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             answer.offset = log.start_offset
             answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
@@ -126,11 +126,11 @@ class Lookup:
             answer.error_code = _passing(self.version)
             return
         epoch, cuts, end = replica.core.leader_epoch, log.flushing.cuts, self.end()
-        if self.wanted.timestamp == MAX_TIMESTAMP:
+        if self.requested.timestamp == MAX_TIMESTAMP:
             newest = yield from log.max_timestamp(budget)
             found = (*newest, log.epochs.epoch_at(newest[0])) if newest is not None and newest[0] < end else None
         else:
-            found = yield from log.offset_for_timestamp(self.wanted.timestamp, end, budget)
+            found = yield from log.offset_for_timestamp(self.requested.timestamp, end, budget)
         if (replica.core.leader_epoch, log.flushing.cuts) != (epoch, cuts) or not replica.leads:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif found is not None:
@@ -172,29 +172,29 @@ class OffsetsApi:
         combined = CombinedResponse(lambda: request.reply(ListOffsetsResponse(topics=topics)))
         for topic in authorized:
             parts = []
-            for wanted in topic.partitions:
+            for requested in topic.partitions:
                 answer = ListOffsetsResponse.ListOffsetsPartitionResponse(
-                    partition_index=wanted.partition_index, timestamp=-1, offset=-1, leader_epoch=-1
+                    partition_index=requested.partition_index, timestamp=-1, offset=-1, leader_epoch=-1
                 )
                 parts.append(answer)
-                if (topic.name, wanted.partition_index) in seen:
+                if (topic.name, requested.partition_index) in seen:
                     answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; every one costs a search
                     continue
-                seen.add((topic.name, wanted.partition_index))
-                if wanted.timestamp < 0 and version < SINCE.get(wanted.timestamp, version + 1):
+                seen.add((topic.name, requested.partition_index))
+                if requested.timestamp < 0 and version < SINCE.get(requested.timestamp, version + 1):
                     answer.error_code = ErrorCode.UNSUPPORTED_VERSION
                     continue
-                replica, error = self._replica(topic.name, wanted.partition_index, wanted.current_leader_epoch)
+                replica, error = self._replica(topic.name, requested.partition_index, requested.current_leader_epoch)
                 if replica is None or error:
                     answer.error_code = error
                     continue
                 committed = body.isolation_level == READ_COMMITTED
-                lookup = Lookup(replica, wanted, version, committed, answer)
+                lookup = Lookup(replica, requested, version, committed, answer)
                 if replica.local_log_start_offset and (
-                    wanted.timestamp >= 0 or wanted.timestamp in (EARLIEST, MAX_TIMESTAMP)
+                    requested.timestamp >= 0 or requested.timestamp in (EARLIEST, MAX_TIMESTAMP)
                 ):
                     self._look_up_below(request, lookup, combined)
-                elif wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+                elif requested.timestamp >= 0 or requested.timestamp == MAX_TIMESTAMP:
                     lookups.append(lookup)
                 else:
                     lookup.answer_edge()
@@ -231,16 +231,16 @@ class OffsetsApi:
     def _look_up_below(self, request: Request, lookup: Lookup, combined: CombinedResponse) -> None:
         """Search the records on history replicas first. The first record at or after the timestamp, or the record with the maximum timestamp, may be
         below the local log start offset."""
-        replica, wanted, answer = lookup.replica, lookup.wanted, lookup.answer
+        replica, requested, answer = lookup.replica, lookup.requested, lookup.answer
 
         def answered(result: HistoryReadResult) -> None:
-            error = epoch_error(replica, wanted.current_leader_epoch)
+            error = epoch_error(replica, requested.current_leader_epoch)
             if error or result.error:
                 answer.error_code = error or _passing(lookup.version)
                 combined.part_done()
                 return
             found = result.found
-            if wanted.timestamp != EARLIEST and found is not None and found[0] >= lookup.end():
+            if requested.timestamp != EARLIEST and found is not None and found[0] >= lookup.end():
                 found = None
 
             def compared() -> None:
@@ -248,16 +248,16 @@ class OffsetsApi:
                     answer.offset, answer.timestamp, answer.leader_epoch = found
                 combined.part_done()
 
-            if found is not None and wanted.timestamp != MAX_TIMESTAMP:
+            if found is not None and requested.timestamp != MAX_TIMESTAMP:
                 compared()
-            elif wanted.timestamp == EARLIEST:
+            elif requested.timestamp == EARLIEST:
                 lookup.answer_edge()
                 compared()
             else:
                 self._look_up(request, [lookup], compared)
 
         combined.expect()
-        self._history_reads.look_up(replica, HistoryOperation.TIME, wanted.timestamp, answered)
+        self._history_reads.look_up(replica, HistoryOperation.TIME, requested.timestamp, answered)
 
     def offset_for_leader_epoch(self, request: Request) -> None:
         body: OffsetForLeaderEpochRequest = request.body
@@ -270,22 +270,22 @@ class OffsetsApi:
         combined = CombinedResponse(lambda: request.reply(OffsetForLeaderEpochResponse(topics=topics)))
         for topic in authorized:
             parts = []
-            for wanted in topic.partitions:
+            for requested in topic.partitions:
                 answer = OffsetForLeaderEpochResponse.EpochEndOffset(
-                    partition=wanted.partition, leader_epoch=-1, end_offset=-1
+                    partition=requested.partition, leader_epoch=-1, end_offset=-1
                 )
                 parts.append(answer)
-                replica, error = self._replica(topic.topic, wanted.partition, wanted.current_leader_epoch)
+                replica, error = self._replica(topic.topic, requested.partition, requested.current_leader_epoch)
                 if replica is None or error:
                     answer.error_code = error
                     continue
-                answer.leader_epoch, answer.end_offset = replica.log.epochs.end_offset_for(wanted.leader_epoch)
+                answer.leader_epoch, answer.end_offset = replica.log.epochs.end_offset_for(requested.leader_epoch)
                 if (
-                    wanted.leader_epoch >= 0
+                    requested.leader_epoch >= 0
                     and replica.local_log_start_offset
                     and answer.end_offset <= replica.local_log_start_offset
                 ):
-                    self._look_up_epoch(replica, wanted, answer, combined)
+                    self._look_up_epoch(replica, requested, answer, combined)
             topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=parts))
         topics += [_without_epochs(t) for t in unauthorized]
         combined.part_done()
@@ -293,21 +293,23 @@ class OffsetsApi:
     def _look_up_epoch(
         self,
         replica: Replica,
-        wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
+        requested: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
         answer: OffsetForLeaderEpochResponse.EpochEndOffset,
         combined: CombinedResponse,
     ) -> None:
         """Look up the end offset of an epoch on the history replicas, because the epoch ends at or below the local log start offset."""
 
         def answered(result: HistoryReadResult) -> None:
-            answer.error_code = epoch_error(replica, wanted.current_leader_epoch) or result.error
+            answer.error_code = epoch_error(replica, requested.current_leader_epoch) or result.error
             if answer.error_code or result.found is None:
                 answer.leader_epoch = answer.end_offset = -1
                 answer.error_code = answer.error_code or ErrorCode.OFFSET_NOT_AVAILABLE
             else:
                 answer.end_offset, _, answer.leader_epoch = result.found
 
-        self._history_reads.look_up(replica, HistoryOperation.EPOCH, wanted.leader_epoch, combined.deferred(answered))
+        self._history_reads.look_up(
+            replica, HistoryOperation.EPOCH, requested.leader_epoch, combined.deferred(answered)
+        )
 
     def delete_records(self, request: Request) -> None:
         """Raise the log start offset. The request is answered when every in-sync replica has raised and flushed its log start offset. So deleted
@@ -321,16 +323,16 @@ class OffsetsApi:
         waiting: list[tuple[Replica, int, DeleteRecordsResponse.DeleteRecordsPartitionResult]] = []
         for topic in authorized:
             parts = []
-            for wanted in topic.partitions:
+            for requested in topic.partitions:
                 answer = DeleteRecordsResponse.DeleteRecordsPartitionResult(
-                    partition_index=wanted.partition_index, low_watermark=-1
+                    partition_index=requested.partition_index, low_watermark=-1
                 )
                 parts.append(answer)
-                replica, error = self._replica(topic.name, wanted.partition_index, -1)
+                replica, error = self._replica(topic.name, requested.partition_index, -1)
                 if replica is None or error:
                     answer.error_code = error
                     continue
-                upto = replica.core.high_watermark if wanted.offset == -1 else wanted.offset
+                upto = replica.core.high_watermark if requested.offset == -1 else requested.offset
                 if not 0 <= upto <= replica.core.high_watermark:
                     answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 elif replica.config.compacts and not replica.config.deletes:

@@ -88,10 +88,10 @@ class ReassignmentsApi:
             return
         image = self._image()
         if body.topics is None:
-            wanted: dict[str, list[int]] = {t.name: list(t.partitions) for t in image.topics.values() if t.ready}
+            requested: dict[str, list[int]] = {t.name: list(t.partitions) for t in image.topics.values() if t.ready}
         else:
-            wanted = {t.name: list(t.partition_indexes) for t in body.topics}
-        found = [(name, _in_progress(image.topic_named(name), indexes)) for name, indexes in sorted(wanted.items())]
+            requested = {t.name: list(t.partition_indexes) for t in body.topics}
+        found = [(name, _in_progress(image.topic_named(name), indexes)) for name, indexes in sorted(requested.items())]
         r = ListPartitionReassignmentsResponse
         request.reply(r(topics=[r.OngoingTopicReassignment(name=n, partitions=parts) for n, parts in found if parts]))
 

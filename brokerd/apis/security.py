@@ -66,7 +66,7 @@ class SecurityApi:
         if not self._may(request, Operation.DESCRIBE):
             request.reply(m.DescribeAclsResponse(error_code=DENIED))
             return
-        wanted = Filter(
+        requested = Filter(
             b.resource_type_filter,
             b.pattern_type_filter,
             b.resource_name_filter,
@@ -75,7 +75,7 @@ class SecurityApi:
             b.operation,
             b.permission_type,
         )
-        problem = wanted.problem()
+        problem = requested.problem()
         if not self._authorizer.enabled:
             request.reply(m.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER))
             return
@@ -85,7 +85,7 @@ class SecurityApi:
         r = m.DescribeAclsResponse
         by_resource: dict[tuple[int, str, int], list[Any]] = {}
         for a in self._authorizer.acls().all:
-            if wanted.fits(a):
+            if requested.fits(a):
                 shown = r.AclDescription(
                     principal=a.principal, host=a.host, operation=a.operation, permission_type=a.permission
                 )
@@ -140,7 +140,7 @@ class SecurityApi:
             return
         matches: list[list[AclEntry] | str] = []
         for f in body.filters:
-            wanted = Filter(
+            requested = Filter(
                 f.resource_type_filter,
                 f.pattern_type_filter,
                 f.resource_name_filter,
@@ -149,9 +149,9 @@ class SecurityApi:
                 f.operation,
                 f.permission_type,
             )
-            problem = NO_AUTHORIZER if not self._authorizer.enabled else wanted.problem()
+            problem = NO_AUTHORIZER if not self._authorizer.enabled else requested.problem()
             matches.append(
-                problem if problem is not None else [a for a in self._authorizer.acls().all if wanted.fits(a)]
+                problem if problem is not None else [a for a in self._authorizer.acls().all if requested.fits(a)]
             )
         gone = list(dict.fromkeys(a for found in matches if not isinstance(found, str) for a in found))
         items = tuple(AccessUpdate(a.key, AccessKind.ACL, None) for a in gone)

@@ -215,7 +215,7 @@ class ShareDeadLetters:
         letters.retry_ms = now.mono_ms + min(RETRY_MS << min(letters.failures, 10), RETRY_MS_MAX)
         letters.failures += 1
 
-    def _counted(self, shared: Shared, written: int = 0, unwritten: int = 0, why: Unwritable | None = None) -> None:
+    def _counted(self, shared: Shared, written: int = 0, unwritten: int = 0, cause: Unwritable | None = None) -> None:
         self.written += written
         self.unwritten += unwritten
         key = shared.place.group_id, shared.replica.topic
@@ -226,15 +226,15 @@ class ShareDeadLetters:
             counts = self.counts[key] = LetterCounts()
         counts.written += written
         counts.unwritten += unwritten
-        counts.reason = why or counts.reason
+        counts.reason = cause or counts.reason
 
-    def _give_up(self, shared: Shared, run: FailedRun, why: Unwritable) -> None:
+    def _give_up(self, shared: Shared, run: FailedRun, cause: Unwritable) -> None:
         assert shared.core is not None
         letters = shared.letters
-        if letters.problem is not why:
+        if letters.problem is not cause:
             log.error(
-                "records archived without dead letters: place=%s reason=%s first=%d", shared.place, why, run.first
+                "records archived without dead letters: place=%s reason=%s first=%d", shared.place, cause, run.first
             )
-        letters.problem, letters.sending = why, None
-        self._counted(shared, unwritten=run.last - run.first + 1, why=why)
+        letters.problem, letters.sending = cause, None
+        self._counted(shared, unwritten=run.last - run.first + 1, cause=cause)
         shared.core.archive(run.first, run.last)

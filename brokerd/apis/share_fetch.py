@@ -91,7 +91,7 @@ class ShareFetchApi:
             self._refuse(request, *refused)
             return
         group_id, member_id = body.group_id or "", body.member_id or ""
-        wanted = {TopicPartition(t.topic_id, p.partition_index): p for t in body.topics for p in t.partitions}
+        requested = {TopicPartition(t.topic_id, p.partition_index): p for t in body.topics for p in t.partitions}
         if body.share_session_epoch == INITIAL_EPOCH:
             self._end_session(self._sessions.of(group_id, member_id))
             session = self._sessions.begin(group_id, member_id, request.connection)
@@ -102,13 +102,13 @@ class ShareFetchApi:
             return
         self._watch(request, session)
         work = ShareWork(request)
-        acknowledged = {tp: p.acknowledgement_batches for tp, p in wanted.items() if p.acknowledgement_batches}
+        acknowledged = {tp: p.acknowledgement_batches for tp, p in requested.items() if p.acknowledgement_batches}
         if body.share_session_epoch == FINAL_EPOCH:
             self._acknowledge(work, session, acknowledged, body.is_renew_ack)
             self._end_session(session)
             self._fetched(work)
             return
-        for tp in wanted:
+        for tp in requested:
             session.partitions.setdefault(tp)
         for t in body.forgotten_topics_data:
             for p in t.partitions:

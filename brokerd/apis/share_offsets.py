@@ -80,15 +80,17 @@ class ShareOffsetsApi:
 
         if not left:
             request.reply(Described(groups=out))
-        for wanted in authorized:
-            group, error = self._group(wanted.group_id)
+        for requested in authorized:
+            group, error = self._group(requested.group_id)
             if group is None:
                 text = (
-                    f"share group {wanted.group_id!r} does not exist" if error == ErrorCode.GROUP_ID_NOT_FOUND else None
+                    f"share group {requested.group_id!r} does not exist"
+                    if error == ErrorCode.GROUP_ID_NOT_FOUND
+                    else None
                 )
-                one(shape(group_id=wanted.group_id, error_code=error, error_message=text))
+                one(shape(group_id=requested.group_id, error_code=error, error_message=text))
             else:
-                self._describe(request, group, wanted.topics, one)
+                self._describe(request, group, requested.topics, one)
 
     def _describe(
         self, request: Request, group: ShareGroup, topics: list[Any] | None, done: Callable[[Any], None]
@@ -184,7 +186,7 @@ class ShareOffsetsApi:
         r = m.AlterShareGroupOffsetsResponse
         group, error = self._changeable(request, Operation.READ)
         if group is None:
-            request.reply(r(error_code=error, error_message=_why(error, body.group_id)))
+            request.reply(r(error_code=error, error_message=_error_message(error, body.group_id)))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.topic_name
@@ -235,7 +237,7 @@ class ShareOffsetsApi:
         r = m.DeleteShareGroupOffsetsResponse
         group, error = self._changeable(request, Operation.DELETE)
         if group is None:
-            request.reply(r(error_code=error, error_message=_why(error, body.group_id)))
+            request.reply(r(error_code=error, error_message=_error_message(error, body.group_id)))
             return
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.topic_name
@@ -287,7 +289,7 @@ class ShareOffsetsApi:
         return group, error
 
 
-def _why(error: int, group_id: str) -> str | None:
+def _error_message(error: int, group_id: str) -> str | None:
     if error == ErrorCode.NON_EMPTY_GROUP:
         return f"share group {group_id!r} has members: stop them first"
     return f"share group {group_id!r} does not exist" if error == ErrorCode.GROUP_ID_NOT_FOUND else None

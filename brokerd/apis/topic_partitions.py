@@ -34,9 +34,9 @@ class TopicPartitionsApi:
         body: DescribeTopicPartitionsRequest = request.body
         image, after = self._image(), body.cursor
         named = [t.name for t in body.topics]
-        wanted = named or [t.name for t in image.topics.values() if t.ready]
+        requested = named or [t.name for t in image.topics.values() if t.ready]
         authorized, unauthorized = self._auth.partition_by_authorized(
-            request, Operation.DESCRIBE, Resource.TOPIC, wanted, lambda name: name
+            request, Operation.DESCRIBE, Resource.TOPIC, requested, lambda name: name
         )
         names = sorted(set(authorized))
         if after is not None:

@@ -322,7 +322,7 @@ class TransactionsApi:
         states = {LISTED[s] for s in body.state_filters if s in LISTED}
         now = self._clock().wall_ms
 
-        def wanted(t: Transaction) -> bool:
+        def matches(t: Transaction) -> bool:
             r = t.record
             return (
                 (not body.state_filters or r.state in states)
@@ -352,7 +352,7 @@ class TransactionsApi:
                         self._transactions.each(),
                         lambda t: t.transactional_id,
                     )
-                    if wanted(t)
+                    if matches(t)
                 ],
             )
         )

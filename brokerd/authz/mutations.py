@@ -43,12 +43,12 @@ class Mutations:
         self._quotas = quotas
         self._buckets: OrderedDict[str, MutationTokens] = OrderedDict()
 
-    def take(self, request: Request, wanted: Sequence[int], now_ms: int, *, strict: bool) -> list[bool]:
-        """Whether each change in `wanted` (a number of partitions) is within the quota. `strict`: the client knows THROTTLING_QUOTA_EXCEEDED. The
+    def take(self, request: Request, requested: Sequence[int], now_ms: int, *, strict: bool) -> list[bool]:
+        """Whether each change in `requested` (a number of partitions) is within the quota. `strict`: the client knows THROTTLING_QUOTA_EXCEEDED. The
         response contains the throttle time. The connection is not read during this time."""
         found = self._quotas.limit(MUTATIONS, request.principal.partition(":")[2], request.client_id)
         if found is None:
-            return [True] * len(wanted)
+            return [True] * len(requested)
         name, rate = found
         bucket = self._buckets.pop(name, None) or MutationTokens(rate, now_ms)
         self._buckets[name] = bucket
@@ -56,7 +56,7 @@ class Mutations:
             self._buckets.popitem(last=False)
         bucket.fill(rate, now_ms)
         taken = []
-        for count in wanted:
+        for count in requested:
             may = bucket.left >= 0 or not strict
             taken.append(may)
             if may:

@@ -47,13 +47,13 @@ Know = Callable[[str, str], scram.Credential | None]
 class SaslOutcome:
     """The result of one token: the bytes to send; `user` as soon as the authentication is complete."""
 
-    say: bytes
+    auth_bytes: bytes
     user: str | None = None
     ends_wall_ms: int | None = None
 
 
 class SaslRefused(Exception):
-    """The authentication failed. `say`: the bytes of the mechanism that are sent to the client before the error."""
+    """The authentication failed. `auth_bytes`: the bytes of the mechanism that are sent to the client before the error."""
 
 
 class Authenticator:
@@ -163,7 +163,7 @@ class SaslServerExchange:
             lifetime = 0
             if self.over and self.ends_mono_ms is not None:
                 lifetime = max(1, self.ends_mono_ms - self._auth.clock().mono_ms)
-            request.reply(SaslAuthenticateResponse(auth_bytes=outcome.say, session_lifetime_ms=lifetime))
+            request.reply(SaslAuthenticateResponse(auth_bytes=outcome.auth_bytes, session_lifetime_ms=lifetime))
 
         self._on_token(bytes(body.auth_bytes), done)
 
@@ -181,7 +181,7 @@ class SaslServerExchange:
                 return
             if self.over:
                 self.raw_tokens = False
-            connection.answer(slot, [len(outcome.say).to_bytes(4, "big") + outcome.say])
+            connection.answer(slot, [len(outcome.auth_bytes).to_bytes(4, "big") + outcome.auth_bytes])
 
         self._on_token(bytes(frame), done)
 
@@ -219,14 +219,14 @@ class SaslServerExchange:
         auth.succeeded += 1
         self._connection.proved()
 
-    def _refuse(self, why: str, done: Callable[[SaslOutcome | None], None]) -> None:
+    def _refuse(self, reason: str, done: Callable[[SaslOutcome | None], None]) -> None:
         self._auth.failed += 1
         self._busy = True
         log.info(
             "authentication failed address=%s mechanism=%s reason=%s",
             self._connection.peer,
             self._mechanism,
-            why or "refused",
+            reason or "refused",
         )
         self._auth.later(FAILED_DELAY_MS, lambda now: None if self._connection.closed else done(None))
 

@@ -91,7 +91,7 @@ class Appender:
         """The store is connected again: determine the outcome of the last write if it is unknown."""
         if self._unknown and not self._stopped:
             self._attempt += 1
-            self._store.sync("/", self._now(lambda r: self._settle() if r.ok else None))
+            self._store.sync("/", self._now(lambda r: self._read_entry() if r.ok else None))
 
     def tick(self) -> None:
         """Called periodically, because a connection loss can be reported after the connection is restored. In this case no `reconnected` call
@@ -166,16 +166,16 @@ class Appender:
             self._entry = (entry, data, tuple(d for i, d in enumerate(deletes) if i not in gone))
             self._send()
         elif result.codes and result.codes[0] in (Code.OK, Code.ROLLED_BACK):
-            self._settle()  # the entry or the head exists already: read which controller wrote it
+            self._read_entry()  # the entry or the head exists already: read which controller wrote it
         else:
             self._step_down(f"the controller epoch has changed ({result.code.value})")
 
-    def _settle(self) -> None:
+    def _read_entry(self) -> None:
         if self._entry is not None and not self._stopped:
             self._unknown = True
-            self._store.get(znodes.entry(self._entry[0].seq), self._now(self._settled))
+            self._store.get(znodes.entry(self._entry[0].seq), self._now(self._on_entry_read))
 
-    def _settled(self, result: Result) -> None:
+    def _on_entry_read(self, result: Result) -> None:
         if self._stopped or self._entry is None:
             return
         entry, data, _ = self._entry

@@ -35,10 +35,10 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
     total = sum(counts)
     if total <= 0:
         return None
-    wanted, seen = share * total, 0
+    rank, seen = share * total, 0
     for i, count in enumerate(counts):
         seen += count
-        if count and seen >= wanted:
+        if count and seen >= rank:
             return BOUNDS_S[min(i, len(BOUNDS_S) - 1)]
     return BOUNDS_S[-1]
 

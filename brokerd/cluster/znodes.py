@@ -181,22 +181,22 @@ class Proposals:
     resets: Sequence[ResetProposal] = ()
 
 
-def encode_proposals(broker_epoch: int, wanted: Proposals) -> bytes:
+def encode_proposals(broker_epoch: int, desired: Proposals) -> bytes:
     """Older controllers ignore `seeds`, `starts` and `resets`. The first two exist only at metadata levels that such a controller cannot read;
     without `resets` a replica stays out of sync."""
     body: dict[str, Any] = {
         "incarnation": broker_epoch,
         "proposals": [
             [str(p.topic_id), p.partition, p.leader_epoch, p.partition_epoch, [list(s) for s in p.isr]]
-            for p in wanted.isrs[:PROPOSALS_MAX]
+            for p in desired.isrs[:PROPOSALS_MAX]
         ],
     }
-    for key, offsets in (("seeds", wanted.seeds), ("starts", wanted.starts)):
+    for key, offsets in (("seeds", desired.seeds), ("starts", desired.starts)):
         if offsets:
             body[key] = [[str(s.topic_id), s.partition, s.leader_epoch, s.offset] for s in offsets[:PROPOSALS_MAX]]
-    if wanted.resets:
+    if desired.resets:
         body["resets"] = [
-            [str(r.topic_id), r.partition, r.leader_epoch, list(r.isr_member)] for r in wanted.resets[:PROPOSALS_MAX]
+            [str(r.topic_id), r.partition, r.leader_epoch, list(r.isr_member)] for r in desired.resets[:PROPOSALS_MAX]
         ]
     return to_json(body)
 

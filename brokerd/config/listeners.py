@@ -93,8 +93,8 @@ def listener_configs(values: Mapping[str, Any]) -> tuple[ListenerConfig, ...]:
 
 def inter_broker_listener(values: Mapping[str, Any], listeners: tuple[ListenerConfig, ...]) -> ListenerConfig:
     """The listener for traffic between brokers. Raises ValueError if it is not one of `listeners`."""
-    wanted = values["inter.broker.listener.name"]
-    if wanted is None:
+    requested = values["inter.broker.listener.name"]
+    if requested is None:
         # Kafka's default is a listener with the protocol PLAINTEXT. A broker with one listener needs no setting.
         fitting = [d for d in listeners if d.protocol == "PLAINTEXT"] if len(listeners) > 1 else list(listeners)
         if not fitting:
@@ -103,6 +103,6 @@ def inter_broker_listener(values: Mapping[str, Any], listeners: tuple[ListenerCo
             )
         return fitting[0]
     for listener in listeners:
-        if listener.name == wanted.upper():
+        if listener.name == requested.upper():
             return listener
-    raise ValueError(f"inter.broker.listener.name={wanted} is missing in listeners")
+    raise ValueError(f"inter.broker.listener.name={requested} is missing in listeners")

@@ -240,17 +240,17 @@ class HalfMessages:
                 place = self._pending_halves if event.decision is None else self._pending_decisions
                 place[event.half_id] = event
             case HalfAppended():
-                self._settle(event.half_id, event.offset)
+                self._remove_pending(event.half_id, event.offset)
                 self._add(event, now_ms)
             case DecisionAppended():
-                self._settle(event.half_id, event.offset)
+                self._remove_pending(event.half_id, event.offset)
                 return self._decide(event)
             case ExpiryAppended():
                 half_id = self._ids.get(event.half_offset)
                 if half_id is not None:
                     self._close(half_id, HalfDecision.EXPIRED)
             case HalfAborted():
-                self._settle(event.half_id, event.offset)
+                self._remove_pending(event.half_id, event.offset)
             case HalfDeleted():
                 for place in (self._pending_halves, self._pending_decisions):
                     for pending in [p for p in place.values() if p.offset < event.offset]:
@@ -259,7 +259,7 @@ class HalfMessages:
                 return self._tick(event, now_ms)
         return []
 
-    def _settle(self, half_id: bytes, offset: int) -> None:
+    def _remove_pending(self, half_id: bytes, offset: int) -> None:
         for place in (self._pending_halves, self._pending_decisions):
             pending = place.get(half_id)
             if pending is not None and pending.offset == offset:

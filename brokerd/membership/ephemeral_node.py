@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class EphemeralNodePublisher(Generic[T]):
-    """`wanted` is the desired value. There is no znode while it equals `nothing`."""
+    """`desired` is the desired value. There is no znode while it equals `nothing`."""
 
     def __init__(self, store: Store, path: str, encode: Callable[[int, T], bytes], nothing: T) -> None:
         self._store, self._path, self._encode, self._nothing = store, path, encode, nothing
-        self.wanted = self._written = nothing
+        self.desired = self._written = nothing
         self.busy = False
 
     def forget(self) -> None:
@@ -24,10 +24,10 @@ class EphemeralNodePublisher(Generic[T]):
         self._written = self._nothing
 
     def send(self, broker_epoch: int) -> None:
-        if self.busy or self.wanted == self._written:
+        if self.busy or self.desired == self._written:
             return
         self.busy = True
-        value = self.wanted
+        value = self.desired
         data = self._encode(broker_epoch, value)
 
         def removed(result: Result) -> None:

@@ -186,9 +186,9 @@ class Identity:
         log.error("%s%s", what, f": {CONSEQUENCE}" if self.tail_intact else "")
         self._distrust(DirectoryDoubt.NOTED)
 
-    def _distrust(self, why: DirectoryDoubt) -> None:
+    def _distrust(self, reason: DirectoryDoubt) -> None:
         if self.tail_intact:
-            self.tail_intact, self.doubt = False, why
+            self.tail_intact, self.doubt = False, reason
             self._save_and_wait()
 
     def _report(self) -> None:

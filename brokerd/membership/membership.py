@@ -77,7 +77,7 @@ class Membership:
         self._resubmit_at_ms: int | None = None
         self._loaded = False
         self._closing = False
-        self._wanted = znodes.Proposals()
+        self._proposals = znodes.Proposals()
         self._proposals_busy = False
         self._proposals_dirty = False
         self._proposals_mine = False
@@ -266,9 +266,9 @@ class Membership:
         self._retry_at_ms = self._clock().mono_ms + RETRY_MS
 
     # -- requests to the controller -------------------------------------------------------------------------------------------
-    def propose(self, wanted: znodes.Proposals) -> None:
+    def propose(self, proposals: znodes.Proposals) -> None:
         """Replace all proposals of this broker."""
-        self._wanted = wanted
+        self._proposals = proposals
         self._proposals_dirty = True
         self._send_proposals()
 
@@ -276,7 +276,7 @@ class Membership:
         if self._proposals_busy or self.broker_epoch is None or not self._store.zk_session:
             return
         self._proposals_busy, self._proposals_dirty = True, False
-        data = znodes.encode_proposals(self.broker_epoch, self._wanted)
+        data = znodes.encode_proposals(self.broker_epoch, self._proposals)
         path = znodes.proposals(self.broker_id)
 
         def gone(result: Result) -> None:
@@ -300,12 +300,12 @@ class Membership:
 
     def publish_offline_replicas(self, offline: frozenset[TopicPartition]) -> None:
         """Publish the offline replicas of this broker. The controller removes them from the ISR and elects other leaders."""
-        self._offline.wanted = offline
+        self._offline.desired = offline
         self._say()
 
     def publish_damage_reports(self, found: tuple[DamageReport, ...]) -> None:
         """Publish damage of replicas that are still online, for operators."""
-        self._damage_reports.wanted = found
+        self._damage_reports.desired = found
         self._say()
 
     def _say(self) -> None:

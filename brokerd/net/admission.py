@@ -23,7 +23,7 @@ WAIT_MS_MAX = 10_000
 class AdmissionRefusal(NamedTuple):
     """Why a connection is rejected, and the delay in ms before it is closed. The delay prevents immediate reconnects."""
 
-    why: str
+    reason: str
     wait_ms: int = 0
 
 

@@ -86,7 +86,7 @@ class Connection:
         self._on_frame, self._on_close = on_frame, on_close
         self.frame_bytes_max = frame_bytes_max
         self._partial: bytearray | None = None  # an incomplete frame with its length prefix
-        self._filled = self._wanted = 0  # received bytes and total bytes of the frame, with its length prefix
+        self._filled = self._needed = 0  # received bytes and total bytes of the frame, with its length prefix
         self._corked = False
         self._slots: deque[Slot] = deque()
         self._output: deque[Part] = deque()
@@ -167,7 +167,7 @@ class Connection:
         partial = self._partial
         try:
             if partial is not None:
-                n = self.sock.recv_into(memoryview(partial)[self._filled : self._wanted])
+                n = self.sock.recv_into(memoryview(partial)[self._filled : self._needed])
             else:
                 n = self.sock.recv_into(_shared_view)
         except BlockingIOError:
@@ -183,16 +183,16 @@ class Connection:
             self._split(_shared_view[:n], until)
         else:
             self._filled += n
-            if self._filled == self._wanted:
+            if self._filled == self._needed:
                 self._partial = None
-                whole = memoryview(partial)[: self._wanted]
-                if self._wanted == LENGTH:
+                whole = memoryview(partial)[: self._needed]
+                if self._needed == LENGTH:
                     self._split(whole, until)  # only the length prefix was incomplete
                 else:
                     self._on_frame(self, whole[LENGTH:])
                 spares.give(partial)
             elif self._filled == len(partial):
-                self._partial = spares.take(min(2 * len(partial), self._wanted))
+                self._partial = spares.take(min(2 * len(partial), self._needed))
                 self._partial[: self._filled] = partial
                 spares.give(partial)
         self._corked = False
@@ -253,9 +253,9 @@ class Connection:
         else:
             self._update_events()
 
-    def _keep(self, beginning: memoryview, wanted: int) -> None:
+    def _keep(self, beginning: memoryview, needed: int) -> None:
         have = len(beginning)
-        self._partial, self._filled, self._wanted = spares.take(min(4 * have, wanted)), have, wanted
+        self._partial, self._filled, self._needed = spares.take(min(4 * have, needed)), have, needed
         self._partial[:have] = beginning
 
     # -- answering -------------------------------------------------------------------------------------------------

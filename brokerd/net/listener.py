@@ -115,7 +115,7 @@ class Listener:
                 return
             problem = self._admission.problem(address[0], self.loop.now.mono_ms)
             if problem is not None:
-                log.warning("connection rejected address=%s reason=%s", address[0], problem.why)
+                log.warning("connection rejected address=%s reason=%s", address[0], problem.reason)
                 self._delay(sock, problem.wait_ms)
                 continue
             sock.setblocking(False)

@@ -207,22 +207,22 @@ class Peer:
     def _split(self, sock: socket.socket | TlsSocket) -> None:
         """Deliver the complete frames. An incomplete frame moves to the start of the buffer."""
         data, filled = self._input, self._filled
-        pos, wanted = 0, LENGTH
+        pos, needed = 0, LENGTH
         while filled - pos >= LENGTH:
             length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
             if not 0 < length <= self._frame_bytes_max or not (self._waiting or self._sasl_exchange):
                 self.close()
                 return
-            wanted = LENGTH + length
-            if filled - pos < wanted:
+            needed = LENGTH + length
+            if filled - pos < needed:
                 break
-            self._hand_over(memoryview(data)[pos + LENGTH : pos + wanted])
+            self._hand_over(memoryview(data)[pos + LENGTH : pos + needed])
             if self._sock is not sock:
                 return  # closed meanwhile, perhaps connected again
-            pos, wanted = pos + wanted, LENGTH
+            pos, needed = pos + needed, LENGTH
         left = filled - pos
-        if wanted > len(data) or (not left and len(data) > SPARE_BYTES_MAX):
-            self._input = spares.take(wanted)
+        if needed > len(data) or (not left and len(data) > SPARE_BYTES_MAX):
+            self._input = spares.take(needed)
             self._input[:left] = memoryview(data)[pos:filled]
             spares.give(data)
         elif pos and left:

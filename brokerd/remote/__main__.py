@@ -7,4 +7,4 @@ import os
 from brokerd.remote.helper import main
 
 if __name__ == "__main__":
-    os._exit(main())  # running copies are not awaited: the broker that wanted them is gone
+    os._exit(main())  # running copies are not awaited: the broker that requested them has ended

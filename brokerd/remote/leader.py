@@ -280,9 +280,9 @@ class RemoteLeader:
             changes.append(LogStart(self.tp, self.leader_epoch, start))
         if remote.log_start > local.start_offset:
             effects.append(RaiseLocalStart(remote.log_start))
-        wanted = local_start_for(local.replica_starts, self.view.copied_end(local.start_offset))
-        if wanted > max(local.start_offset, remote.log_start):
-            effects.append(RaiseLocalStart(wanted))
+        local_start = local_start_for(local.replica_starts, self.view.copied_end(local.start_offset))
+        if local_start > max(local.start_offset, remote.log_start):
+            effects.append(RaiseLocalStart(local_start))
 
     def _delete(
         self, local: LocalLog, chain: Chain, now: Now, changes: list[MetadataChange], effects: list[Effect]

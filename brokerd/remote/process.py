@@ -88,17 +88,17 @@ class HelperProcess:
         )
         self._loop.register(ours.fileno(), READ | WRITE, self._on_events)
 
-    def _ended(self, why: str) -> None:
+    def _ended(self, reason: str) -> None:
         if self._socket is None:
             return
         self._loop.unregister(self._socket.fileno())
         self._socket.close()
         self._socket = None
-        log.warning("helper of the remote store ended: reason=%s", why)
+        log.warning("helper of the remote store ended: reason=%s", reason)
         self._reap()
         waiting, self._waiting = self._waiting, {}
         for w in waiting.values():
-            w.done(HelperError.NO_ANSWER, why)
+            w.done(HelperError.NO_ANSWER, reason)
         self._schedule_start(RESTART_MS)
 
     def _reap(self) -> None:

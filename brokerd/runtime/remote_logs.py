@@ -118,8 +118,8 @@ class RemoteLogs:
         if known is not None and known.replica is not replica:
             del self.led[replica.tp]
             known = None
-        wanted = replica.config.remote_storage or (known is not None and replica.config.remote_delete_on_disable)
-        if not wanted:
+        is_tiered = replica.config.remote_storage or (known is not None and replica.config.remote_delete_on_disable)
+        if not is_tiered:
             if replica.remote is not None:
                 self._drop(replica)
             return

@@ -152,12 +152,12 @@ class RemoteMetadata:
     # -- reads ---------------------------------------------------------------------------------------------------------------
     def need(self, indexes: Iterable[int]) -> None:
         """Read these partitions and no others."""
-        wanted = set(indexes)
-        for index in [i for i in self.positions if i not in wanted]:
+        expected = set(indexes)
+        for index in [i for i in self.positions if i not in expected]:
             del self.positions[index]
             self.ends.pop(index, None)
             self._restart(index)
-        for index in sorted(wanted - self.positions.keys()):
+        for index in sorted(expected - self.positions.keys()):
             self.positions[index] = 0
 
     def poll(self) -> None:

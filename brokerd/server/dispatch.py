@@ -161,7 +161,7 @@ class Dispatch:
             log.exception("loopback request failed: api_key=%d", key)
             request.close()
 
-    def _refuse(self, connection: Connection, why: str) -> None:
+    def _refuse(self, connection: Connection, reason: str) -> None:
         self.malformed += 1
-        log.info("closed %s: %s", connection.peer, why)
+        log.info("closed %s: %s", connection.peer, reason)
         connection.close()

@@ -89,7 +89,7 @@ class SharePartition:
             rejected = batch.state == RecordState.ARCHIVING and batch.deliveries < deliveries_max
             state_ = RecordState(batch.state)
             new._append(OffsetRun(first, batch.last, state_, batch.deliveries, rejected=rejected))
-        new._settle()
+        new._advance_start()
         return new
 
     # -- acquiring -----------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class SharePartition:
                     break
         if out:
             self.next_expiry_ms = until_ms if self.next_expiry_ms is None else min(self.next_expiry_ms, until_ms)
-        self._settle()
+        self._advance_start()
         return out
 
     def _takeable(self, first: int, last: int) -> Iterator[OffsetRun]:
@@ -219,28 +219,28 @@ class SharePartition:
                     run.until_ms = now_ms + self.lock_ms
                 else:
                     self._end_lock(run, RESULT[kind], rejected=kind is AcknowledgeType.REJECT)
-        self._settle()
+        self._advance_start()
         return ErrorCode.NONE
 
     def release(self, member: str) -> bool:
         """The share session of a member has ended: its records were not delivered. Returns whether there were any."""
-        held = [r for r in self.runs if r.state is RecordState.ACQUIRED and r.member == member]
-        for run in held:
+        acquired = [r for r in self.runs if r.state is RecordState.ACQUIRED and r.member == member]
+        for run in acquired:
             run.count -= 1
             self._change(run, RecordState.AVAILABLE)
-        self._settle()
-        return bool(held)
+        self._advance_start()
+        return bool(acquired)
 
     def expire(self, now_ms: int) -> bool:
         """End the locks whose time has passed. Returns whether there were any."""
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return False
-        held = [r for r in self.runs if r.state is RecordState.ACQUIRED]
-        late = [r for r in held if r.until_ms <= now_ms]
+        acquired = [r for r in self.runs if r.state is RecordState.ACQUIRED]
+        late = [r for r in acquired if r.until_ms <= now_ms]
         for run in late:
             self._end_lock(run, RecordState.AVAILABLE)
-        self.next_expiry_ms = min((r.until_ms for r in held if r.state is RecordState.ACQUIRED), default=None)
-        self._settle()
+        self.next_expiry_ms = min((r.until_ms for r in acquired if r.state is RecordState.ACQUIRED), default=None)
+        self._advance_start()
         return bool(late)
 
     def raise_start(self, log_start: int) -> None:
@@ -251,7 +251,7 @@ class SharePartition:
             for run in list(self._cut(self.start, min(log_start, self.end) - 1)):
                 if run.state is RecordState.AVAILABLE:
                     self._change(run, RecordState.ARCHIVED)
-            self._settle()
+            self._advance_start()
 
     def _end_lock(self, run: OffsetRun, state: RecordState, *, rejected: bool = False) -> None:
         used_up = state is RecordState.AVAILABLE and run.count >= self.deliveries_max
@@ -275,7 +275,7 @@ class SharePartition:
         for run in self._cut(first, last):
             if run.state is RecordState.ARCHIVING:
                 self._change(run, RecordState.ARCHIVED)
-        self._settle()
+        self._advance_start()
 
     # -- writes ------------------------------------------------------------------------------------------------------------
     @property
@@ -356,7 +356,7 @@ class SharePartition:
         self._count(run, 1)
         run.dirty = self._dirty = True
 
-    def _settle(self) -> None:
+    def _advance_start(self) -> None:
         """Move the start offset above final records, and join runs."""
         n = 0
         while n < len(self.runs) and self.runs[n].state.final:

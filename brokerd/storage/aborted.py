@@ -80,7 +80,7 @@ class AbortedIndex:
         try:
             return self._between(offset, upto)
         except InvalidIndex as e:
-            self.rebuild(why=str(e))
+            self.rebuild(reason=str(e))
             return self._between(offset, upto)
 
     def _between(self, offset: int, upto: int) -> list[Aborted]:
@@ -116,7 +116,7 @@ class AbortedIndex:
         try:
             self._of(segment)
         except InvalidIndex as e:
-            self.rebuild(why=str(e))  # includes this entry
+            self.rebuild(reason=str(e))  # includes this entry
             return
         entries_in_memory = self._loaded.setdefault(segment.base_offset, [])
         entries_in_memory.append(entry)
@@ -156,7 +156,7 @@ class AbortedIndex:
                     self.disk.unlink(self.path(segment.base_offset))
                     self.put(segment.base_offset, kept)
         except InvalidIndex as e:
-            self.rebuild(why=str(e))
+            self.rebuild(reason=str(e))
             self.cut(offset)
 
     def drop(self, bases: Iterable[int]) -> None:
@@ -184,11 +184,11 @@ class AbortedIndex:
                 self.disk.unlink(self.path(base))
         if snapshot is None:
             return True
-        wanted = {b: (n, crc) for b, n, crc in snapshot.aborted if bases and b >= bases[0]}
+        expected = {b: (n, crc) for b, n, crc in snapshot.aborted if bases and b >= bases[0]}
         for base in sorted(files & set(bases)):
             if base > last:
                 continue
-            count, crc = wanted.pop(base, (0, 0))
+            count, crc = expected.pop(base, (0, 0))
             size = self.disk.size(self.path(base))
             if base == last:
                 # Entries may have been appended after the snapshot. Recovery finds them again.
@@ -200,7 +200,7 @@ class AbortedIndex:
                 return False
             else:
                 self.counts[base], self._checksums[base] = count, crc
-        return not wanted
+        return not expected
 
     def _known_at_start(self) -> Producers:
         """The producer state at the log start. A log that starts at a later offset than its leader knows the ongoing transactions of that offset."""
@@ -208,9 +208,9 @@ class AbortedIndex:
         known = self.snapshots.read(base) if base in self.snapshots.offsets else None
         return Producers() if known is None else Producers.from_json(known.producers, known.closing)
 
-    def rebuild(self, below: int = 1 << 62, why: str = "the snapshot does not match") -> None:
+    def rebuild(self, below: int = 1 << 62, reason: str = "the snapshot does not match") -> None:
         """Rebuild the entries with markers below `below` by reading the log from its start."""
-        log.warning("transaction index rebuilt path=%s file=%s reason=%s", self.folder, SUFFIX, why)
+        log.warning("transaction index rebuilt path=%s file=%s reason=%s", self.folder, SUFFIX, reason)
         with cold.waiting():  # reads the complete log, once
             entries = aborted_in(walk(self.segments, 0, below), self._known_at_start())
         newer = {

@@ -138,7 +138,7 @@ def _refused(progress: Progress, count: int) -> Refusal:
     named = [RecordError(i, NO_KEY) for i in unkeyed] + [RecordError(i, OUT_OF_RANGE) for i in untimely]
     # As in Kafka: one record with an invalid timestamp determines the error code of the batch.
     error = ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD
-    why = OUT_OF_RANGE if untimely else NO_KEY
+    reason = OUT_OF_RANGE if untimely else NO_KEY
     return Refusal(
-        error, f"{len(named)} of {count} records were rejected: {why}", tuple(sorted(named)[:RECORD_ERRORS_MAX])
+        error, f"{len(named)} of {count} records were rejected: {reason}", tuple(sorted(named)[:RECORD_ERRORS_MAX])
     )

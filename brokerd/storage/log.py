@@ -45,7 +45,7 @@ class Log(LogState):
         now: Now,
         *,
         deep: bool = False,
-        damaged: Callable[[str], None] = lambda why: None,
+        damaged: Callable[[str], None] = lambda reason: None,
     ) -> Log:
         """Open and recover: truncate a torn tail, rebuild missing files. `deep` (after a power failure) trusts only flushed data.
 

@@ -150,16 +150,16 @@ class LogDirs:
             raise DiskFailed("all log directories are offline")
         return min(self.online, key=lambda d: d.replica_count)
 
-    def fail(self, failed: LogDir, why: str) -> None:
+    def fail(self, failed: LogDir, reason: str) -> None:
         if failed.failed is None:
-            failed.failed = why
+            failed.failed = reason
             left = len(self.online)
             log.error(
                 "log directory offline path=%s online=%d total=%d reason=%s",
                 failed.path,
                 left,
                 len(self.all),
-                why,
+                reason,
             )
             for listener in self._listeners:
                 listener.directory_failed(failed)
@@ -261,8 +261,8 @@ class LogDirs:
         self._forget_high_watermarks([*(folder.name for folder in deleted), *(folder.name for folder, _ in stray)])
         for folder in deleted:
             self.remove_folder(folder)
-        for folder, why in stray:
-            self.set_aside(folder, why)
+        for folder, reason in stray:
+            self.set_aside(folder, reason)
 
     def _forget_high_watermarks(self, folders: Sequence[str]) -> None:
         """Called before the directories are deleted or renamed. A recreated topic of the same name must not get the old high watermark, and the
@@ -276,8 +276,8 @@ class LogDirs:
     def sorted_out(self) -> None:
         self._owners.clear()
 
-    def set_aside(self, folder: Path, why: str) -> None:
-        log.warning("partition directory renamed to -stray partition=%s reason=%s", folder.name, why)
+    def set_aside(self, folder: Path, reason: str) -> None:
+        log.warning("partition directory renamed to -stray partition=%s reason=%s", folder.name, reason)
         self.disk.rename(folder, self.aside(folder, "-stray"))
 
     # -- high watermarks -------------------------------------------------------------------------------------------------

@@ -55,7 +55,13 @@ def numbered(names: Sequence[str], suffix: str) -> list[int]:
 
 
 def recover(
-    folder: Path, disk: Disk, now: Now, interval: int, *, deep: bool, damaged: Callable[[str], None] = lambda why: None
+    folder: Path,
+    disk: Disk,
+    now: Now,
+    interval: int,
+    *,
+    deep: bool,
+    damaged: Callable[[str], None] = lambda reason: None,
 ) -> Recovered:
     """Repair the directory and read the log. Without segments the log starts at `start_offset`.
 

@@ -70,15 +70,15 @@ def newest_below(segments: Sequence[Segment], upto_offset: int, budget: UnpackBu
 def newest(segments: Sequence[Segment], budget: UnpackBudget) -> Steps[tuple[int, int] | None]:
     """(offset, timestamp) of the first record with the maximum timestamp. None for an empty log. The first offset of a batch that cannot be decompressed."""
     best = max(segments, key=Segment.sure_newest)
-    wanted = best.max_timestamp
-    if wanted < 0:
+    needed = best.max_timestamp
+    if needed < 0:
         return None
     for position, header in best.headers(best.position_of(best.max_timestamp_base)):
-        if header.max_timestamp == wanted:
+        if header.max_timestamp == needed:
             data = best.file.pread(header.size, position)
             try:
-                record = yield from first_since(data, 0, header, wanted, header.base_offset, budget)
+                record = yield from first_since(data, 0, header, needed, header.base_offset, budget)
             except records.CorruptBatch:
-                return header.base_offset, wanted
-            return record if record is not None else (header.base_offset, wanted)
+                return header.base_offset, needed
+            return record if record is not None else (header.base_offset, needed)
     return None

@@ -41,7 +41,7 @@ def alert_list(request: HttpRequest) -> HttpResponse:
     ended = request.GET.get("state", "") == alerts.RESOLVED
     state = alerts.RESOLVED if ended else alerts.OPEN
     read, options = partial(alerts.alert_list, state=state), list_options(request, "-ended_at" if ended else "severity")
-    if exports.wanted(request):
+    if exports.is_requested(request):
         return exports.response("alerts", read, options["sort"])
     found = read(**options)
     context = {

@@ -60,7 +60,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     read = partial(changes.change_list, query=query, outcome=outcome, actor=by, since=since)
     read = partial(read, reads=False) if kind == CLUSTER_CHANGES else partial(read, object_kind=kind)
     options = list_options(request, "-id")
-    if exports.wanted(request):
+    if exports.is_requested(request):
         return exports.response("audit", read, options["sort"])
     found = read(**options)
     context = {

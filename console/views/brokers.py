@@ -75,7 +75,7 @@ IMMEDIATE: dict[str, ImmediateAction] = {
 @viewer_required
 def broker_list(request: HttpRequest) -> HttpResponse:
     found = brokers.broker_page(**list_options(request, "broker_id"))
-    if exports.wanted(request):
+    if exports.is_requested(request):
         return exports.response("brokers", brokers.broker_page, found.sort)
     context = {"page": found, "csv": True, "restart": lazy(restarts.working_restart)}
     return render_page(request, "console/brokers.html", context, nav="brokers")

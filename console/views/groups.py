@@ -31,7 +31,7 @@ from controlplane.services import groups as services
 def group_list(request: HttpRequest) -> HttpResponse:
     query, topic = request.GET.get("q", "").strip(), request.GET.get("topic", "").strip()
     read, options = partial(groups.group_list, query=query, topic=topic), list_options(request, "group_id")
-    if exports.wanted(request):
+    if exports.is_requested(request):
         return exports.response("groups", read, options["sort"])
     found = read(**options)
     return render_page(

@@ -51,7 +51,7 @@ def topic_list(request: HttpRequest) -> HttpResponse:
     internal = request.GET.get("internal") == "1"
     read = partial(topics.topic_list, query=query, state=state, internal=internal)
     options = list_options(request, "name")
-    if exports.wanted(request):
+    if exports.is_requested(request):
         return exports.response("topics", read, options["sort"])
     found = read(**options)
     drift = topics.drift_list() if state == "drift" else []

@@ -35,7 +35,7 @@ def user_list(request: HttpRequest) -> HttpResponse:
     query, mechanism = request.GET.get("q", "").strip(), request.GET.get("mechanism", "")
     mechanism = mechanism if mechanism in MECHANISMS else ""
     read, options = partial(users.user_list, query=query, mechanism=mechanism), list_options(request, "name")
-    if exports.wanted(request):
+    if exports.is_requested(request):
         return exports.response("users", read, options["sort"])
     found = read(**options)
     context = {"page": found, "csv": True, "q": query, "mechanism": mechanism, "mechanisms": MECHANISMS}

@@ -172,7 +172,7 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True)
     def plan(self, request: Request, move_id: int) -> Response:
-        """The move as Kafka's reassignment files: {"wanted": .., "previous": ..}. Each is a valid scope of a new move."""
+        """The move as Kafka's reassignment files: {"proposed": .., "previous": ..}. Each is a valid scope of a new move."""
         self.get_object()
         return Response(selectors.kafka_plans(move_id))
 

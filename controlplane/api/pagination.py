@@ -59,14 +59,14 @@ class PageFields(serializers.Serializer[Any]):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        cursor, limit, wanted = attrs.pop(CURSOR), attrs.pop(LIMIT_NAME), attrs.pop(SORT, "")
-        sort, page = wanted, After()
+        cursor, limit, requested = attrs.pop(CURSOR), attrs.pop(LIMIT_NAME), attrs.pop(SORT, "")
+        sort, page = requested, After()
         if cursor:
             try:
                 sort, page = place_of(self.context["path"], cursor)
             except signing.BadSignature as e:
                 raise serializers.ValidationError({CURSOR: NOT_A_CURSOR}) from e
-        if wanted not in ("", sort):
+        if requested not in ("", sort):
             raise serializers.ValidationError(
                 {CURSOR: f"The cursor belongs to the order {sort!r}. Leave `sort` out, or begin without a cursor."}
             )

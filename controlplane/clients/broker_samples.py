@@ -110,11 +110,11 @@ def sample_broker(
     starts: dict[Key, int],
     *,
     with_sizes: bool,
-    stuck: Sequence[Key] = (),
+    stalled: Sequence[Key] = (),
 ) -> BrokerSample:
     """Sample one broker. Raises NoAnswer.
 
-    `starts`: start offsets of earlier samples, updated here. They change rarely and are requested with the sizes. `stuck`: partitions
+    `starts`: start offsets of earlier samples, updated here. They change rarely and are requested with the sizes. `stalled`: partitions
     that the broker leads and whose last stable offset is requested.
     """
     offsets: dict[Key, tuple[int, int]] = {}
@@ -125,7 +125,7 @@ def sample_broker(
             starts.update(list_offsets(connection, leads, EARLIEST))
         offsets = {key: (min(starts[key], end), end) for key, end in ends.items() if key in starts}
     waiting: dict[str, list[int]] = {}
-    for topic, index in stuck:
+    for topic, index in stalled:
         waiting.setdefault(topic, []).append(index)
     directories = _log_dirs(connection) if with_sizes else _Directories()
     led = _of_leader(connection) if with_sizes and leads else _Led()
@@ -186,11 +186,11 @@ def list_offsets(
 ) -> dict[Key, int]:
     """{partition: offset} of the partitions for which the broker returns an offset. `leads`: partition indexes by topic. `timestamp`: LATEST, EARLIEST,
     EARLIEST_LOCAL (the local log start offset, KIP-405) or Unix ms."""
-    wanted = [(topic, i) for topic, indexes in leads.items() for i in indexes]
+    requested = [(topic, i) for topic, indexes in leads.items() for i in indexes]
     offsets: dict[Key, int] = {}
-    for at in range(0, len(wanted), PARTITIONS_PER_REQUEST):
+    for at in range(0, len(requested), PARTITIONS_PER_REQUEST):
         topics: dict[str, m.ListOffsetsRequest.ListOffsetsTopic] = {}
-        for name, i in wanted[at : at + PARTITIONS_PER_REQUEST]:
+        for name, i in requested[at : at + PARTITIONS_PER_REQUEST]:
             topic = topics.setdefault(name, m.ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[]))
             topic.partitions.append(m.ListOffsetsRequest.ListOffsetsPartition(partition_index=i, timestamp=timestamp))
         answer = connection.call(

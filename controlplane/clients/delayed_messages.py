@@ -24,7 +24,7 @@ def pending(
     broker: KafkaConnection, front_topic: str, partition: int, question: DelayedMessagesQuestion
 ) -> DelayedMessagesAnswer:
     """Raises NoAnswer, or Declined with the name of the error or when the broker does not know such questions."""
-    wanted = m.FetchRequest.FetchPartition(
+    requested = m.FetchRequest.FetchPartition(
         partition=partition,
         fetch_offset=0,
         partition_max_bytes=0,
@@ -34,7 +34,7 @@ def pending(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=0,
-        topics=[m.FetchRequest.FetchTopic(topic=front_topic, partitions=[wanted])],
+        topics=[m.FetchRequest.FetchTopic(topic=front_topic, partitions=[requested])],
     )
     answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, question.duration_ms_max / 1000 + READ_SECONDS)
     parts = [p for t in answer.responses for p in t.partitions]

@@ -55,8 +55,8 @@ def delete_group(group_id: str, timeout_s: float = 10.0) -> None:
 
 def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool:
     """Request an unclean leader election. False: the partition has a leader. Raises Declined or NoAnswer."""
-    wanted = m.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])
-    body = m.ElectLeadersRequest(election_type=1, topic_partitions=[wanted], timeout_ms=int(timeout_s * 1000))
+    requested = m.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])
+    body = m.ElectLeadersRequest(election_type=1, topic_partitions=[requested], timeout_ms=int(timeout_s * 1000))
     problem = "no broker answered"
     for address in settings.WEIR.bootstrap.split(","):
         host, _, port = address.rpartition(":")
@@ -99,13 +99,13 @@ def bounds(host: str, port: int, topic: str, partition: int) -> tuple[int, int]:
 
 def read_replica(host: str, port: int, topic: str, partition: int, offset: int, bytes_max: int) -> ComparedReplica:
     """The records of this broker's replica from `offset` on, leader or not. Raises NoAnswer, or Declined with the error's name."""
-    wanted = m.FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
+    requested = m.FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
     body = m.FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=bytes_max,
         rack_id=ANY_RACK,
-        topics=[m.FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+        topics=[m.FetchRequest.FetchTopic(topic=topic, partitions=[requested])],
     )
     broker = KafkaConnection(host, port)
     try:

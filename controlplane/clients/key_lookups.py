@@ -21,7 +21,7 @@ ANSWER_SECONDS = 2.0
 
 def look_up(broker: KafkaConnection, topic: str, partition: int, question: KeyLookupQuestion) -> KeyLookupAnswer:
     """Raises NoAnswer, or Declined with the name of the error or when the broker does not know look-ups."""
-    wanted = m.FetchRequest.FetchPartition(
+    requested = m.FetchRequest.FetchPartition(
         partition=partition,
         fetch_offset=0,
         partition_max_bytes=0,
@@ -32,7 +32,7 @@ def look_up(broker: KafkaConnection, topic: str, partition: int, question: KeyLo
         min_bytes=0,
         max_bytes=0,
         isolation_level=READ_COMMITTED,
-        topics=[m.FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+        topics=[m.FetchRequest.FetchTopic(topic=topic, partitions=[requested])],
     )
     answer = broker.call(ApiKey.FETCH, FETCH_VERSION, body, question.duration_ms_max / 1000 + ANSWER_SECONDS)
     parts = [p for t in answer.responses for p in t.partitions]

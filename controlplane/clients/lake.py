@@ -172,7 +172,7 @@ def query(sql: str) -> QueryResult:
     try:
         return QueryResult.parse(_output("pipeline.lake.query", asked.text(), SECONDS_MAX))
     except NoOutput as e:
-        return QueryResult(error=ERRORS[e.why], detail=f"The query {e}")
+        return QueryResult(error=ERRORS[e.reason], detail=f"The query {e}")
 
 
 def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s: int) -> HistoryAnswer:
@@ -183,7 +183,7 @@ def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s:
     try:
         return HistoryAnswer.parse(_output("pipeline.lake.history_query", asked.text(), HISTORY_SECONDS_MAX))
     except NoOutput as e:
-        return HistoryAnswer(error=ERRORS[e.why], detail=f"The read of the lake {e}")
+        return HistoryAnswer(error=ERRORS[e.reason], detail=f"The read of the lake {e}")
 
 
 def _output(module: str, request: str, seconds: float) -> str:

@@ -86,7 +86,7 @@ def read_back(brokers: Sequence[BrokerAddress], expected: Mapping[Spot, int]) ->
         connection = KafkaConnection(broker.host, broker.port)
         try:
             while True:
-                found = _wanted(leaders(connection, _by_topic(expected)), expected)
+                found = _of_expected(leaders(connection, _by_topic(expected)), expected)
                 if found == expected or time.monotonic() >= deadline:
                     return found
                 time.sleep(RETRY_SECONDS)
@@ -99,7 +99,7 @@ def read_back(brokers: Sequence[BrokerAddress], expected: Mapping[Spot, int]) ->
     raise NoAnswer(f"{problem}.")
 
 
-def _wanted(found: Mapping[Spot, int | None], expected: Collection[Spot]) -> dict[Spot, int | None]:
+def _of_expected(found: Mapping[Spot, int | None], expected: Collection[Spot]) -> dict[Spot, int | None]:
     return {spot: found.get(spot) for spot in expected}
 
 

@@ -32,9 +32,9 @@ class Overrun(StrEnum):
 class NoOutput(Exception):
     """The process was killed above a limit, or ended with an error. The text says which."""
 
-    def __init__(self, why: Overrun, detail: str) -> None:
+    def __init__(self, reason: Overrun, detail: str) -> None:
         super().__init__(detail)
-        self.why = why
+        self.reason = reason
 
 
 def output(command: Sequence[str], request: str, *, seconds: float, memory_bytes: int, folder: Path) -> str:

@@ -165,7 +165,7 @@ class RecordReaderClient:
     def _fetch(self, leader: int, ranges: Mapping[int, FetchRange], bytes_max: int) -> dict[int, Chunk | None]:
         """None: the broker does not lead the partition."""
         request = m.FetchRequest
-        wanted = [
+        requested = [
             request.FetchPartition(partition=p, fetch_offset=r.offset, partition_max_bytes=bytes_max)
             for p, r in ranges.items()
         ]
@@ -174,7 +174,7 @@ class RecordReaderClient:
             min_bytes=0,
             max_bytes=max(bytes_max * len(ranges), FETCH_BYTES_MAX),
             isolation_level=READ_COMMITTED,
-            topics=[request.FetchTopic(topic=self.topic, partitions=wanted)],
+            topics=[request.FetchTopic(topic=self.topic, partitions=requested)],
         )
         answer = self._of_leader(leader, ApiKey.FETCH, 12, body)
         if answer is None:
@@ -224,26 +224,26 @@ class RecordReaderClient:
         return connection.call(api, version, body, min(CALL_SECONDS, left))
 
 
-def _is_stuck(chunk: Chunk, wanted: FetchRange) -> bool:
-    behind = chunk.end is not None and wanted.offset < min(chunk.end, wanted.upto)
-    return chunk.problem is None and behind and chunk.next_offset <= wanted.offset
+def _is_stuck(chunk: Chunk, requested: FetchRange) -> bool:
+    behind = chunk.end is not None and requested.offset < min(chunk.end, requested.upto)
+    return chunk.problem is None and behind and chunk.next_offset <= requested.offset
 
 
-def _chunk(reported: m.FetchResponse.PartitionData, wanted: FetchRange) -> Chunk | None:
+def _chunk(reported: m.FetchResponse.PartitionData, requested: FetchRange) -> Chunk | None:
     code = ErrorCode(reported.error_code)
     if code in _MOVED:
         return None
     if code is ErrorCode.OFFSET_OUT_OF_RANGE:
         # Retention deleted the records, or they were lost with a leader: a gap.
         log_start = reported.log_start_offset
-        return Chunk(log_start if log_start > wanted.offset else wanted.upto, log_start=max(0, log_start))
+        return Chunk(log_start if log_start > requested.offset else requested.upto, log_start=max(0, log_start))
     if code is not ErrorCode.NONE:
-        return Chunk(wanted.offset, problem=problem_of(code))
+        return Chunk(requested.offset, problem=problem_of(code))
     data = bytes(reported.records or b"")
     try:
-        records, next_offset = committed_records(data, wanted, reported.aborted_transactions or ())
+        records, next_offset = committed_records(data, requested, reported.aborted_transactions or ())
     except (CorruptBatch, InvalidBatch):
-        return Chunk(wanted.offset, size=len(data), problem=PartitionProblem.UNREADABLE)
+        return Chunk(requested.offset, size=len(data), problem=PartitionProblem.UNREADABLE)
     return Chunk(
         next_offset,
         records,
@@ -254,17 +254,17 @@ def _chunk(reported: m.FetchResponse.PartitionData, wanted: FetchRange) -> Chunk
 
 
 def committed_records(
-    data: bytes, wanted: FetchRange, aborted: Sequence[m.FetchResponse.AbortedTransaction]
+    data: bytes, requested: FetchRange, aborted: Sequence[m.FetchResponse.AbortedTransaction]
 ) -> tuple[list[Record], int]:
-    """(records of `wanted` in the complete batches of `data`, the offset after the last batch). The batches before one that cannot be read are
+    """(records of `requested` in the complete batches of `data`, the offset after the last batch). The batches before one that cannot be read are
     returned. Raises CorruptBatch and InvalidBatch if that is the first one."""
     room = UnpackBudget(UNPACKED_BYTES_MAX, UNPACKED_RECORDS_MAX, UNPACKED_BATCH_BYTES_MAX)
     pending = sorted(aborted, key=lambda a: a.first_offset, reverse=True)
     aborting: set[int] = set()
     records: list[Record] = []
-    next_offset = wanted.offset
+    next_offset = requested.offset
     for position, header in batches(data):
-        if header.base_offset >= wanted.upto:
+        if header.base_offset >= requested.upto:
             break
         while pending and pending[-1].first_offset <= header.last_offset:
             aborting.add(pending.pop().producer_id)
@@ -274,11 +274,11 @@ def committed_records(
                     aborting.discard(header.producer_id)
             elif not (header.is_transactional and header.producer_id in aborting):
                 found = list(records_of(data, position, header, room))
-                if header.base_offset < wanted.offset or header.next_offset > wanted.upto:
-                    found = [r for r in found if wanted.offset <= r.offset < wanted.upto]
+                if header.base_offset < requested.offset or header.next_offset > requested.upto:
+                    found = [r for r in found if requested.offset <= r.offset < requested.upto]
                 records += found
         except (CorruptBatch, InvalidBatch):
-            if next_offset == wanted.offset:
+            if next_offset == requested.offset:
                 raise
             break
         next_offset = max(next_offset, header.next_offset)

@@ -32,16 +32,16 @@ class RecordsAt:
 
 def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_SECONDS) -> RecordsAt:
     """At most REQUEST_BYTES_MAX bytes of records; further ones are unread."""
-    wanted = sorted(set(places))
+    requested = sorted(set(places))
     found = RecordsAt()
     until, size = time.monotonic() + seconds, 0
     with RecordReaderClient(topic, seconds, CHUNK_BYTES_MIN) as reader:
         try:
             reader.load_leaders()
         except NoAnswer:
-            found.unread.update(wanted)
+            found.unread.update(requested)
             return found
-        for partition, offset in wanted:
+        for partition, offset in requested:
             chunk = _read(reader, partition, offset, until) if size < REQUEST_BYTES_MAX else None
             if chunk is None:
                 found.unread.add((partition, offset))

@@ -31,9 +31,9 @@ def librdkafka() -> dict[str, Any]:
 
 def address_of(broker: BrokerState) -> tuple[str, int]:
     """Address of a broker: of the configured listener (`WEIR_KAFKA_LISTENER`), otherwise of the first listener with the configured protocol."""
-    wanted, protocol = settings.WEIR.kafka_listener, client_settings().protocol
+    requested, protocol = settings.WEIR.kafka_listener, client_settings().protocol
     for e in broker.endpoints:
-        if (e.listener == wanted) if wanted else (e.protocol == protocol):
+        if (e.listener == requested) if requested else (e.protocol == protocol):
             return e.host, e.port
     return broker.host, broker.port
 

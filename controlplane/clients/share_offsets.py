@@ -56,12 +56,12 @@ class ShareOffsetsClient(GroupOffsetsClient):
         answer = self._coordinated(
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, OFFSETS_VERSION, body, lambda a: a.groups[0].error_code
         )
-        wanted = None if keys is None else set(keys)
+        requested = None if keys is None else set(keys)
         found = {(x.topic, x.index): x for x in offsets_of(answer.groups[0])}
         return {
             key: CommittedOffset(x.start)
             for key, x in found.items()
-            if x.start is not None and (wanted is None or key in wanted)
+            if x.start is not None and (requested is None or key in requested)
         }, set()
 
     def commit(self, offsets: Mapping[Key, CommittedOffset]) -> dict[Key, ErrorCode]:
@@ -100,15 +100,15 @@ class ShareOffsetsClient(GroupOffsetsClient):
 
     def delete(self, keys: Iterable[Key]) -> dict[Key, ErrorCode]:
         """A share group's offsets are deleted for whole topics: partitions of a topic of which others stay get INVALID_REQUEST."""
-        wanted = by_topic(keys)
+        requested = by_topic(keys)
         known = by_topic(self.committed()[0])
         errors = {
             (name, i): ErrorCode.INVALID_REQUEST
-            for name, indexes in wanted.items()
+            for name, indexes in requested.items()
             if set(known.get(name, ())) - set(indexes)
             for i in indexes
         }
-        names = sorted({name for name, indexes in wanted.items() if (name, indexes[0]) not in errors})
+        names = sorted({name for name, indexes in requested.items() if (name, indexes[0]) not in errors})
         if not names:
             return errors
         request = m.DeleteShareGroupOffsetsRequest
@@ -126,7 +126,7 @@ class ShareOffsetsClient(GroupOffsetsClient):
         for name in names:
             code = ErrorCode(answer.error_code or codes.get(name, ErrorCode.NONE))
             if code:
-                errors |= {(name, i): code for i in wanted[name]}
+                errors |= {(name, i): code for i in requested[name]}
         return errors
 
 

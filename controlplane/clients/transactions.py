@@ -116,15 +116,15 @@ def scan_partitions(
     connection: KafkaConnection, broker_id: int, partitions: Mapping[str, Sequence[int]], seconds: float = READ_SECONDS
 ) -> ScannedPartitions:
     """The open transactions in these partitions, which this broker leads. Raises NoAnswer if not even the first request was answered."""
-    wanted = [(topic, i) for topic, indexes in partitions.items() for i in indexes]
+    requested = [(topic, i) for topic, indexes in partitions.items() for i in indexes]
     found: list[PartitionTransaction] = []
     described, deadline = 0, time.monotonic() + seconds
-    for at in range(0, len(wanted), PARTITIONS_PER_REQUEST):
+    for at in range(0, len(requested), PARTITIONS_PER_REQUEST):
         left = deadline - time.monotonic()
         if at and left <= 0:
             break
         topics: dict[str, m.DescribeProducersRequest.TopicRequest] = {}
-        for name, i in wanted[at : at + PARTITIONS_PER_REQUEST]:
+        for name, i in requested[at : at + PARTITIONS_PER_REQUEST]:
             topic = topics.setdefault(name, m.DescribeProducersRequest.TopicRequest(name=name, partition_indexes=[]))
             topic.partition_indexes.append(i)
         try:

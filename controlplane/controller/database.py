@@ -317,7 +317,7 @@ class DatabaseThread:
 
     def _access(self, epoch: int, everything: bool = False) -> tuple[DesiredAccess, ...]:
         """Rows that the log lacks. A row older than the log's entry is drift: the core reports it and does not act on it."""
-        wanted = []
+        desired = []
         # At the start of a term all rows are compared with the log: it may be a new log after a loss.
         for row in access_services.everything() if everything else access_services.waiting():
             in_log, _ = self.image.access_to(row.kind, row.key) if self.image is not None else (0, None)
@@ -325,8 +325,8 @@ class DatabaseThread:
                 if row.waiting:
                     access_services.mark_applied(row, epoch)
             elif in_log < row.generation:
-                wanted.append(request_persistence.desired_access(row))
-        return tuple(wanted)
+                desired.append(request_persistence.desired_access(row))
+        return tuple(desired)
 
     def _deleted(self, topic_id: UUID) -> bool:
         return self.image is not None and topic_id in self.image.deleted

@@ -107,53 +107,53 @@ class DesiredState:
     def write_topics(self, plan: ReconcilePass, requests: PendingRequests) -> None:
         places = _Places(plan)
         # Deletions first: a name that this pass frees must not look taken to the next row.
-        for topic_id, wanted in sorted(self.topics.items(), key=lambda kv: (kv[1].name, not kv[1].deleted)):
-            if _topic_step(plan, places, wanted):
+        for topic_id, desired in sorted(self.topics.items(), key=lambda kv: (kv[1].name, not kv[1].deleted)):
+            if _topic_step(plan, places, desired):
                 del self.topics[topic_id]
-                for request_id in self._requests_of(topic_id, wanted.request_id):
-                    requests.fulfilled(request_id, wanted.name)
+                for request_id in self._requests_of(topic_id, desired.request_id):
+                    requests.fulfilled(request_id, desired.name)
 
     # -- access, brokers' settings ---------------------------------------------------------------------------------------
     def write_access(self, plan: ReconcilePass, requests: PendingRequests) -> None:
         if self.access and plan.level() < ACCESS_LEVEL:
             plan.report(ReportKind.REFUSED, Subject(SubjectKind.ACCESS), request_validation.ACCESS_NEEDS_LEVEL)
             return
-        wanted_now, self.access = self.access, []
+        desired_access, self.access = self.access, []
         written: dict[tuple[str, str], int] = {}
-        for wanted in wanted_now:
-            if wanted.kind == AccessKind.ROUTE and plan.level() < ROUTE_LEVEL:
+        for desired in desired_access:
+            if desired.kind == AccessKind.ROUTE and plan.level() < ROUTE_LEVEL:
                 text = f"the metadata log is at level {plan.level()}; routes need {ROUTE_LEVEL} (manage.py upgrade_metadata)"
-                plan.report(ReportKind.REFUSED, Subject(SubjectKind.ACCESS, f"{wanted.kind} {wanted.key}"), text)
+                plan.report(ReportKind.REFUSED, Subject(SubjectKind.ACCESS, f"{desired.kind} {desired.key}"), text)
                 continue  # the row stays in the database, and is read again
-            known, _ = plan.image.access_to(wanted.kind, wanted.key)
-            known = max(known, written.get((wanted.kind, wanted.key), 0))
-            if wanted.generation > known:
-                written[wanted.kind, wanted.key] = wanted.generation
-                plan.add(_access_record(wanted))
-                if (wanted.kind, wanted.key) == (BROKER, str(ALL_BROKERS)):
-                    plan.cluster_configs = dict(wanted.value or {})
+            known, _ = plan.image.access_to(desired.kind, desired.key)
+            known = max(known, written.get((desired.kind, desired.key), 0))
+            if desired.generation > known:
+                written[desired.kind, desired.key] = desired.generation
+                plan.add(_access_record(desired))
+                if (desired.kind, desired.key) == (BROKER, str(ALL_BROKERS)):
+                    plan.cluster_configs = dict(desired.value or {})
                     for topic in plan.image.topics.values():
                         _drop_needless_elr(plan, topic)
-            elif wanted.generation < known:
-                text = f"the row has generation {wanted.generation}, the log {known}: an older database?"
-                plan.report(ReportKind.DRIFT, Subject(SubjectKind.ACCESS, f"{wanted.kind} {wanted.key}"), text)
+            elif desired.generation < known:
+                text = f"the row has generation {desired.generation}, the log {known}: an older database?"
+                plan.report(ReportKind.DRIFT, Subject(SubjectKind.ACCESS, f"{desired.kind} {desired.key}"), text)
             requests.fulfilled(
-                wanted.request_id, "" if (wanted.kind, wanted.key) == (BROKER, str(ALL_BROKERS)) else wanted.key
+                desired.request_id, "" if (desired.kind, desired.key) == (BROKER, str(ALL_BROKERS)) else desired.key
             )
 
     # -- moves and recovery ----------------------------------------------------------------------------------------------
     def write_assignments(self, plan: ReconcilePass, requests: PendingRequests) -> None:
-        for tp, wanted in list(self.assignments.items()):
+        for tp, desired in list(self.assignments.items()):
             del self.assignments[tp]
             state, topic = plan.state(tp), plan.image.topics.get(tp.topic_id)
-            asking = self._requests_of(tp, wanted.request_id)
+            asking = self._requests_of(tp, desired.request_id)
             if state is None or topic is None:
                 continue  # the topic is deleted: `PendingRequests.answer_due` answers
             name = f"{topic.name}-{tp.partition}"
-            if not partition_changes.is_applied(state, wanted):
-                after = _placed(plan, topic, state, wanted)
+            if not partition_changes.is_applied(state, desired):
+                after = _placed(plan, topic, state, desired)
                 if isinstance(after, str):
-                    subject = Subject(SubjectKind.MOVE, str(wanted.move_id), topic.name, tp.partition)
+                    subject = Subject(SubjectKind.MOVE, str(desired.move_id), topic.name, tp.partition)
                     plan.report(ReportKind.REFUSED, subject, after)
                     for request_id in asking:
                         requests.refused(request_id, name, after)
@@ -178,41 +178,41 @@ class DesiredState:
             plan.add(ReplicaReset(reset.topic_id, reset.partition, reset.broker_id, reset_id))
 
 
-def _access_record(wanted: DesiredAccess) -> MetadataRecord:
-    if wanted.kind == BROKER:
-        return BrokerConfigChanged(int(wanted.key), wanted.generation, dict(wanted.value or {}))
-    return AccessChanged(wanted.kind, wanted.key, wanted.generation, wanted.value)
+def _access_record(desired: DesiredAccess) -> MetadataRecord:
+    if desired.kind == BROKER:
+        return BrokerConfigChanged(int(desired.key), desired.generation, dict(desired.value or {}))
+    return AccessChanged(desired.kind, desired.key, desired.generation, desired.value)
 
 
-def _topic(wanted: DesiredTopic) -> Subject:
-    return Subject(SubjectKind.TOPIC, topic=wanted.name)
+def _topic(desired: DesiredTopic) -> Subject:
+    return Subject(SubjectKind.TOPIC, topic=desired.name)
 
 
 # -- one topic -----------------------------------------------------------------------------------------------------------
-def _topic_step(plan: ReconcilePass, places: _Places, wanted: DesiredTopic) -> bool:
+def _topic_step(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -> bool:
     """Write the records that the row needs and the log lacks. True when nothing is left to do."""
-    topic = plan.image.topics.get(wanted.topic_id)
+    topic = plan.image.topics.get(desired.topic_id)
     if topic is None:
-        return _topic_absent(plan, places, wanted)
-    if wanted.generation <= topic.generation:
-        if wanted.generation < topic.generation:
-            text = f"the row has generation {wanted.generation}, the log {topic.generation}: an older database?"
-            plan.report(ReportKind.DRIFT, _topic(wanted), text)
+        return _topic_absent(plan, places, desired)
+    if desired.generation <= topic.generation:
+        if desired.generation < topic.generation:
+            text = f"the row has generation {desired.generation}, the log {topic.generation}: an older database?"
+            plan.report(ReportKind.DRIFT, _topic(desired), text)
         return True
-    if wanted.deleted:
-        plan.delete(topic, wanted.generation)
+    if desired.deleted:
+        plan.delete(topic, desired.generation)
         return True
     grown: list[MetadataRecord] = []
-    if wanted.partitions > topic.partition_count:
+    if desired.partitions > topic.partition_count:
         try:
-            found = places.find(wanted, topic.partition_count)
+            found = places.find(desired, topic.partition_count)
         except PlacementError as e:
-            plan.report(ReportKind.REFUSED, _topic(wanted), f"cannot grow: {e}")
+            plan.report(ReportKind.REFUSED, _topic(desired), f"cannot grow: {e}")
             return False
-        grown.append(PartitionsGrown(topic.topic_id, wanted.generation, wanted.partitions))
+        grown.append(PartitionsGrown(topic.topic_id, desired.generation, desired.partitions))
         grown += [PartitionChanged(topic.topic_id, i, s) for i, s in found.items()]
-    plan.add(TopicConfigChanged(topic.topic_id, wanted.generation, dict(wanted.configs)), *grown)
-    plan.topic_configs[topic.topic_id] = wanted.configs
+    plan.add(TopicConfigChanged(topic.topic_id, desired.generation, dict(desired.configs)), *grown)
+    plan.topic_configs[topic.topic_id] = desired.configs
     _drop_needless_elr(plan, topic)
     return True
 
@@ -227,31 +227,31 @@ def _drop_needless_elr(plan: ReconcilePass, topic: TopicState) -> None:
             plan.put(tp, after)
 
 
-def _topic_absent(plan: ReconcilePass, places: _Places, wanted: DesiredTopic) -> bool:
-    if wanted.topic_id in plan.image.deleted:
-        if not wanted.deleted:
+def _topic_absent(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -> bool:
+    if desired.topic_id in plan.image.deleted:
+        if not desired.deleted:
             plan.report(
-                ReportKind.DRIFT, _topic(wanted), "the log says that this topic was deleted: an older database?"
+                ReportKind.DRIFT, _topic(desired), "the log says that this topic was deleted: an older database?"
             )
         return True
-    if wanted.deleted:
-        plan.add(TopicDeleted(wanted.topic_id, wanted.name, wanted.generation))
+    if desired.deleted:
+        plan.add(TopicDeleted(desired.topic_id, desired.name, desired.generation))
         return True
-    other = plan.image.topic_named(wanted.name)
+    other = plan.image.topic_named(desired.name)
     if other is not None and other.topic_id in plan.deleted:
         return False  # created by the next pass: one log entry never has two topics of one name
     if other is not None:
-        plan.report(ReportKind.DRIFT, _topic(wanted), "the log has another topic of this name")
+        plan.report(ReportKind.DRIFT, _topic(desired), "the log has another topic of this name")
         return True
     try:
-        found = places.find(wanted, 0)
+        found = places.find(desired, 0)
     except PlacementError as e:
-        plan.report(ReportKind.REFUSED, _topic(wanted), f"cannot be placed yet: {e}")
+        plan.report(ReportKind.REFUSED, _topic(desired), f"cannot be placed yet: {e}")
         return False
     plan.add(
-        TopicCreated(wanted.topic_id, wanted.name, wanted.generation, dict(wanted.configs), wanted.partitions),
-        *(PartitionChanged(wanted.topic_id, i, s) for i, s in found.items()),
-        TopicReady(wanted.topic_id),
+        TopicCreated(desired.topic_id, desired.name, desired.generation, dict(desired.configs), desired.partitions),
+        *(PartitionChanged(desired.topic_id, i, s) for i, s in found.items()),
+        TopicReady(desired.topic_id),
     )
     return True
 
@@ -263,16 +263,18 @@ class _Places:
         self._plan = plan
         self._load: Counter[int] | None = None
 
-    def find(self, wanted: DesiredTopic, first: int) -> dict[int, PartitionState]:
+    def find(self, desired: DesiredTopic, first: int) -> dict[int, PartitionState]:
         """Replicas of the partitions from `first` on. Raises PlacementError."""
         live = self._plan.open()
-        given = wanted.assignment or {}
-        missing = [i for i in range(first, wanted.partitions) if i not in given]
-        chosen: dict[int, tuple[int, ...]] = {i: tuple(given[i]) for i in range(first, wanted.partitions) if i in given}
+        given = desired.assignment or {}
+        missing = [i for i in range(first, desired.partitions) if i not in given]
+        chosen: dict[int, tuple[int, ...]] = {
+            i: tuple(given[i]) for i in range(first, desired.partitions) if i in given
+        }
         if missing:
             if self._load is None:
                 self._load = Counter(r for _, _, state in self._plan.image.each_partition() for r in state.replicas)
-            placed = place(wanted.topic_id, missing[0], len(missing), wanted.replication_factor, live, self._load)
+            placed = place(desired.topic_id, missing[0], len(missing), desired.replication_factor, live, self._load)
             for replicas in placed:
                 for r in replicas:
                     self._load[r] += 1
@@ -287,30 +289,30 @@ class _Places:
 
 
 def _placed(
-    plan: ReconcilePass, topic: TopicState, state: PartitionState, wanted: DesiredAssignment
+    plan: ReconcilePass, topic: TopicState, state: PartitionState, desired: DesiredAssignment
 ) -> PartitionState | str:
-    after = _ordered(plan, topic, state, wanted)
+    after = _ordered(plan, topic, state, desired)
     if isinstance(after, str):
         return after
     return election.without_needless_elr(after, min_insync=plan.config(topic).min_insync_replicas)
 
 
 def _ordered(
-    plan: ReconcilePass, topic: TopicState, state: PartitionState, wanted: DesiredAssignment
+    plan: ReconcilePass, topic: TopicState, state: PartitionState, desired: DesiredAssignment
 ) -> PartitionState | str:
-    if plan.config(topic).remote_storage and (wanted.delete_below is not None or wanted.hand_over_at is not None):
+    if plan.config(topic).remote_storage and (desired.delete_below is not None or desired.hand_over_at is not None):
         # The floor and history replicas apply to the local log only. The remote records would stay readable, or not be readable any more.
         return "it has tiered storage: its old records are in the remote store and need neither a deletion nor old replicas"
-    if wanted.delete_below is not None:
-        return partition_changes.with_records_deleted(state, wanted.delete_below, wanted.read_generation)
-    if wanted.observers:
+    if desired.delete_below is not None:
+        return partition_changes.with_records_deleted(state, desired.delete_below, desired.read_generation)
+    if desired.observers:
         if plan.level() < TAIL_LEVEL:
             return f"the metadata log is at level {plan.level()}; tail moves need {TAIL_LEVEL} (manage.py upgrade_metadata)"
-        return partition_changes.with_observers(state, wanted.observers, wanted.read_generation, plan.broker_epoch)
-    if wanted.hand_over_at is not None:
+        return partition_changes.with_observers(state, desired.observers, desired.read_generation, plan.broker_epoch)
+    if desired.hand_over_at is not None:
         if plan.level() < HANDOVER_LEVEL:
             return f"the metadata log is at level {plan.level()}; early hand-over needs {HANDOVER_LEVEL} (manage.py upgrade_metadata)"
         return partition_changes.handed_over(
-            state, wanted.replicas, wanted.hand_over_at, wanted.read_generation, plan.broker_epoch
+            state, desired.replicas, desired.hand_over_at, desired.read_generation, plan.broker_epoch
         )
-    return partition_changes.assigned(state, wanted.replicas, wanted.read_generation, plan.broker_epoch)
+    return partition_changes.assigned(state, desired.replicas, desired.read_generation, plan.broker_epoch)

@@ -29,7 +29,7 @@ class EnsembleListener(Protocol):
 
     def brokers(self, registrations: dict[int, Registration], now: Now) -> None: ...
 
-    def proposed(self, broker_id: int, broker_epoch: int, wanted: Proposals, now: Now) -> None: ...
+    def proposed(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None: ...
 
     def offline(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None: ...
 
@@ -214,8 +214,8 @@ class Ensemble:
             if number_before != self._connection_number or not result.ok:
                 return
             try:
-                broker_epoch, wanted = znodes.decode_proposals(result.data)
-                self._listener.proposed(int(name), broker_epoch, wanted, self._clock())
+                broker_epoch, proposals = znodes.decode_proposals(result.data)
+                self._listener.proposed(int(name), broker_epoch, proposals, self._clock())
             except (ValueError, KeyError, TypeError) as e:
                 log.error("malformed proposals: broker=%s error=%s", name, e)
 

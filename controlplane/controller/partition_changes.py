@@ -14,35 +14,35 @@ from brokerd.cluster.model import NO_BROKER_EPOCH, NO_LEADER, PartitionState
 from controlplane.controller.events import DesiredAssignment
 
 
-def is_applied(state: PartitionState, wanted: DesiredAssignment) -> bool:
+def is_applied(state: PartitionState, desired: DesiredAssignment) -> bool:
     """Whether the order has been applied: the state matches it, and the generation has changed since the order was read."""
-    if state.assignment_generation == wanted.read_generation:
+    if state.assignment_generation == desired.read_generation:
         return False
-    if wanted.delete_below is not None:
-        return state.log_start_floor == wanted.delete_below
-    return state.target == wanted.replicas and state.observers == wanted.observers
+    if desired.delete_below is not None:
+        return state.log_start_floor == desired.delete_below
+    return state.target == desired.replicas and state.observers == desired.observers
 
 
 def assigned(
-    state: PartitionState, wanted: tuple[int, ...], read_generation: int, broker_epoch: Callable[[int], int | None]
+    state: PartitionState, desired: tuple[int, ...], read_generation: int, broker_epoch: Callable[[int], int | None]
 ) -> PartitionState | str:
-    """Start a reassignment to `wanted`. The old replicas stay until all new ones are in sync (`finished`).
+    """Start a reassignment to `desired`. The old replicas stay until all new ones are in sync (`finished`).
 
     An order for the current replicas only increments the generation, so that no order read earlier can take effect later.
     """
     if state.assignment_generation != read_generation:
         return f"the assignment has changed since it was read (generation {read_generation}, now {state.assignment_generation})"
-    if state.target == wanted:
+    if state.target == desired:
         return replace(_without_observers(state), assignment_generation=state.assignment_generation + 1)
-    away = [r for r in wanted if r not in state.replicas and broker_epoch(r) is None]
-    if away or not wanted:
-        return f"brokers {away} are not alive" if wanted else "no replica is named"
-    old = tuple(r for r in state.replicas if r not in wanted)
+    away = [r for r in desired if r not in state.replicas and broker_epoch(r) is None]
+    if away or not desired:
+        return f"brokers {away} are not alive" if desired else "no replica is named"
+    old = tuple(r for r in state.replicas if r not in desired)
     # An observer is added like any other replica. Its leader checks that its log start fits.
     return replace(
         _without_observers(state),
-        replicas=(*wanted, *old),
-        adding=tuple(r for r in wanted if r not in state.isr_ids and r not in state.target),
+        replicas=(*desired, *old),
+        adding=tuple(r for r in desired if r not in state.isr_ids and r not in state.target),
         removing=old,
         assignment_generation=state.assignment_generation + 1,
     )
@@ -50,7 +50,7 @@ def assigned(
 
 def handed_over(
     state: PartitionState,
-    wanted: tuple[int, ...],
+    desired: tuple[int, ...],
     offset: int,
     read_generation: int,
     broker_epoch: Callable[[int], int | None],
@@ -62,11 +62,11 @@ def handed_over(
     if state.assignment_generation == read_generation and (offset < 0 or state.tail_start != offset):
         return f"the observers' logs now start at {state.tail_start}, not at {offset}; read the partition again"
     holders = tuple(b for b in state.target if b in state.isr_ids)
-    after = assigned(state, wanted, read_generation, broker_epoch)
+    after = assigned(state, desired, read_generation, broker_epoch)
     if isinstance(after, str) or offset <= state.log_start_floor:
         return after
-    if set(wanted) <= set(holders):
-        return f"no replica is new: all of {list(wanted)} are in sync"
+    if set(desired) <= set(holders):
+        return f"no replica is new: all of {list(desired)} are in sync"
     return replace(after, handover_offset=offset, handover_epoch=after.leader_epoch, history_replicas=holders)
 
 

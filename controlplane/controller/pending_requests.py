@@ -146,8 +146,8 @@ class PendingRequests:
         self.pending[request.request_id] = PendingRequest(
             request, results, good, now.mono_ms + REQUEST_MS_MAX, _partitions(plan, payload)
         )
-        wanted = payload.only(place for place, r in enumerate(results) if not r.error)
-        plan.effects.append(WriteDesired(replace(request, payload=wanted)))
+        desired = payload.only(place for place, r in enumerate(results) if not r.error)
+        plan.effects.append(WriteDesired(replace(request, payload=desired)))
 
     def answer_due(self, plan: ReconcilePass, now: Now) -> None:
         """Answer completed requests and those past their deadline."""

@@ -112,14 +112,14 @@ def _reassignments(
         refused = [DesiredFailed(rid, code, text, (name,)) for name, (code, text) in refusals.items()]
     else:
         rows = list(MovePartition.objects.filter(pk__in=[int(pk) for pk in before]))
-    wanted = {(r.topic_id, r.partition) for r in rows}
+    desired = {(r.topic_id, r.partition) for r in rows}
     # A partition with the requested replicas needs no row. The core answers for it.
     same = [
         DesiredAssignment(topic.topic_id, item.partition, item.replicas, -1, "", rid)
         for item in items
         if item.replicas is not None
         and (topic := image.topic_named(item.topic)) is not None
-        and (topic.topic_id, item.partition) not in wanted
+        and (topic.topic_id, item.partition) not in desired
         and (state := topic.partitions.get(item.partition)) is not None
         and state.target == item.replicas
     ]
@@ -161,13 +161,13 @@ def _topic(rid: str, item: TopicItem, actor: str) -> Topic:
             )
         case TopicConfigOps():
             row = topics.get_topic(item.name)
-            wanted, problem = request_validation.altered(row.configs, item.configs)
+            desired, problem = request_validation.altered(row.configs, item.configs)
             if problem is not None:
                 raise Rejected(problem, "configs")
             return topics.alter_topic(
                 item.name,
-                set_configs=wanted,
-                delete_configs=[k for k in row.configs if k not in wanted],
+                set_configs=desired,
+                delete_configs=[k for k in row.configs if k not in desired],
                 actor=actor,
                 request_id=rid,
             )
@@ -209,7 +209,7 @@ def desired_topic(row: Topic, request_id: str | None = None) -> DesiredTopic:
 def desired_assignment(row: MovePartition, request_id: str | None = None) -> DesiredAssignment:
     order = tail.order(
         PartState(row.state),
-        wanted=row.wanted,
+        desired_replicas=row.desired_replicas,
         replicas_from=row.replicas_from,
         replicas_to=row.replicas_to,
         delete_below=row.delete_below,

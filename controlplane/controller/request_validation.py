@@ -120,11 +120,11 @@ def feature_results(
     payload: UpdateFeatures, image: Image, registrations: Iterable[Registration], level: int
 ) -> list[ItemResult]:
     """One result per requested feature. `level`: the metadata level. If one feature is rejected, none is changed."""
-    wanted = {item.name: item for item in payload.items}
-    if FEATURE in wanted and wanted[FEATURE].upgrade_type == UPGRADE:
-        level = max(level, wanted[FEATURE].level)
+    requested = {item.name: item for item in payload.items}
+    if FEATURE in requested and requested[FEATURE].upgrade_type == UPGRADE:
+        level = max(level, requested[FEATURE].level)
     results = []
-    for name, item in wanted.items():
+    for name, item in requested.items():
         if name == FEATURE:
             problem = requested_level(item.level, image, registrations)[1]
         else:
@@ -132,7 +132,7 @@ def feature_results(
         results.append(_invalid(item, ErrorCode.INVALID_UPDATE_VERSION, problem) if problem else _valid(item))
     if any(r.error for r in results):
         text = "another feature of the request was rejected; none was changed"
-        pairs = zip(wanted.values(), results, strict=True)
+        pairs = zip(requested.values(), results, strict=True)
         results = [r if r.error else _invalid(item, ErrorCode.FEATURE_UPDATE_FAILED, text) for item, r in pairs]
     return results
 
@@ -256,17 +256,17 @@ def _grow(topic: NewPartitions, image: Image, live: list[BrokerState]) -> ItemRe
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"the partition count of {state.name} is fixed: groups are found by it",
         )
-    wanted = topic.partitions
-    if wanted <= state.partition_count or wanted > TOPIC_PARTITIONS_MAX:
+    requested = topic.partitions
+    if requested <= state.partition_count or requested > TOPIC_PARTITIONS_MAX:
         return _invalid(
             topic,
             ErrorCode.INVALID_PARTITIONS,
             f"Topic '{state.name}' has {state.partition_count} partitions; "
-            f"the new number must be larger and at most {TOPIC_PARTITIONS_MAX}, not {wanted}.",
+            f"the new number must be larger and at most {TOPIC_PARTITIONS_MAX}, not {requested}.",
         )
     given = topic.assignment
     if given is not None:
-        if len(given) != wanted - state.partition_count:
+        if len(given) != requested - state.partition_count:
             return _invalid(
                 topic, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "one list of replicas is needed per new partition"
             )

@@ -224,8 +224,10 @@ class Controller:
         dead = self._probes.dead
         self._handle(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.broker_epoch) not in dead}))
 
-    def proposed(self, broker_id: int, broker_epoch: int, wanted: Proposals, now: Now) -> None:
-        self._handle(IsrProposed(broker_id, broker_epoch, wanted.isrs, wanted.seeds, wanted.starts, wanted.resets))
+    def proposed(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None:
+        self._handle(
+            IsrProposed(broker_id, broker_epoch, proposals.isrs, proposals.seeds, proposals.starts, proposals.resets)
+        )
 
     def offline(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None:
         self._handle(ReplicasOffline(broker_id, broker_epoch, partitions))

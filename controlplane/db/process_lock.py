@@ -29,7 +29,7 @@ class LockName(IntEnum):
 
 
 class ProcessLock:
-    """Not thread-safe: `acquire` and `held` are called by one thread."""
+    """Not thread-safe: `acquire` and `is_held` are called by one thread."""
 
     def __init__(self, name: LockName) -> None:
         self._name = name
@@ -56,7 +56,7 @@ class ProcessLock:
             self.release()
             return False
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether the database still has the lock for this process."""
         if not self.needed:
             return True

@@ -125,9 +125,9 @@ def _key(record: bytes) -> bytes:
 
 def replicas_for(brokers: int, registered: int, waited_seconds: float) -> int | None:
     """The topic's replication factor; None = wait for more brokers. With three or more brokers it is three."""
-    wanted = min(REPLICAS, brokers)
-    if registered >= brokers or (registered >= wanted and waited_seconds > BROKERS_SECONDS_MAX):
-        return wanted
+    replica_count = min(REPLICAS, brokers)
+    if registered >= brokers or (registered >= replica_count and waited_seconds > BROKERS_SECONDS_MAX):
+        return replica_count
     return None
 
 

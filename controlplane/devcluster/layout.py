@@ -91,7 +91,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def wanted(
+def planned_layout(
     folder: Path, port_base: int | None, brokers: int | None, controllers: int | None, secure: bool = False
 ) -> Layout:
     """The requested layout. Missing options keep the values of this data directory, so that `up` alone starts the same local cluster.

@@ -23,7 +23,7 @@ def ensure_topic_defaults(layout: Layout) -> None:
         put(BROKER, ALL_BROKERS, {"min.insync.replicas": str(least)}, actor="up")
 
 
-def settle(layout: Layout) -> dict[str, Any]:
+def write_configuration(layout: Layout) -> dict[str, Any]:
     """Write local-cluster.json (secrets of an earlier start are kept) and every process's settings."""
     old = read_facts(layout.folder)
     for name in ("logs", "stopped", "restart", "celery", "lake", "zookeeper"):
@@ -43,7 +43,7 @@ def settle(layout: Layout) -> dict[str, Any]:
         **(security.facts(layout, old) if layout.secure else {}),
     }
     write_private(layout.facts, json.dumps(facts, indent=2))
-    secured = security.settle(layout, facts) if layout.secure else {}
+    secured = security.write_credentials(layout, facts) if layout.secure else {}
     replicas = min(3, layout.brokers)
     for n in range(1, layout.brokers + 1):
         home = layout.folder / f"broker-{n}"

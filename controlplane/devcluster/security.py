@@ -40,7 +40,7 @@ def zookeeper_security(folder: Path, known: dict[str, Any]) -> ZooKeeperSecurity
     return ZooKeeperSecurity(pki / "zookeeper.pem", pki / "ca.pem", OPERATOR, known["zookeeper_password"])
 
 
-def settle(layout: Layout, known: dict[str, Any]) -> dict[int, dict[str, object]]:
+def write_credentials(layout: Layout, known: dict[str, Any]) -> dict[int, dict[str, object]]:
     """Write the certificates and the client files. Returns each broker's settings."""
     authority = Authority(layout.folder / "pki")
     client = {

@@ -344,12 +344,12 @@ def _note_damage(inspection: LogDirsInspection, notes: list[str]) -> None:
     if inspection.lost:
         notes.append(f"{broker}: directories that contained records are missing: {_list(inspection.lost)}")
     if not inspection.trusted and inspection.copies:
-        why = (
+        reason = (
             broker_lives.explained(inspection.doubt)[0]
             if inspection.doubt
             else "power loss, I/O error or missing directory."
         )
-        notes.append(f"{broker}: {why} Records that it acknowledged alone and did not flush may be lost")
+        notes.append(f"{broker}: {reason} Records that it acknowledged alone and did not flush may be lost")
     if inspection.strays:
         notes.append(f"{broker}: directories that were set aside earlier are ignored: {_list(inspection.strays)}")
 

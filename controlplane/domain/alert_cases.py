@@ -248,14 +248,14 @@ def moves(facts: Facts, *, failed: bool) -> list[Case]:
             str(m.move_id),
             {
                 "id": str(m.move_id),
-                "parts": some(m.stuck, "partition"),
-                "is": "is" if m.stuck == 1 else "are",
-                "was": "was" if m.stuck == 1 else "were",
+                "parts": some(m.stalled, "partition"),
+                "is": "is" if m.stalled == 1 else "are",
+                "was": "was" if m.stalled == 1 else "were",
                 "why": f" ({', '.join(m.causes).replace('_', ' ')})" if m.causes else "",
             },
         )
         for m in facts.moves
-        if (m.state == MoveState.FAILED) == failed and (m.stuck or failed)
+        if (m.state == MoveState.FAILED) == failed and (m.stalled or failed)
     ]
 
 

@@ -113,7 +113,7 @@ class MoveFacts:
 
     move_id: int
     state: MoveState
-    stuck: int
+    stalled: int
     needs_bytes_per_s: int | None = None
     causes: tuple[str, ...] = ()
 

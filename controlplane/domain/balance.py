@@ -218,11 +218,11 @@ def propose(
     work = _Work(views, known, open_, tolerance, [list(v.replicas) for v in views])
     work.count()
     before = _loads(work)
-    wanted = [Goal(g) for g in dict.fromkeys(goals)]
-    asked = {g: _needless(work) if g == Goal.RACK else work.furthest(g) for g in wanted} if open_ else {}
+    requested = [Goal(g) for g in dict.fromkeys(goals)]
+    asked = {g: _needless(work) if g == Goal.RACK else work.furthest(g) for g in requested} if open_ else {}
     if len(open_) > 1:
         kept: list[Goal] = []
-        for goal in wanted:
+        for goal in requested:
             if goal == Goal.RACK:
                 _spread_racks(work, kept)
                 if not kept:
@@ -236,7 +236,7 @@ def propose(
         if tuple(placed) != v.replicas
     )
     results = []
-    for goal in wanted if open_ else []:
+    for goal in requested if open_ else []:
         after = _needless(work) if goal == Goal.RACK else work.furthest(goal)
         results.append(
             GoalResult(

@@ -91,11 +91,11 @@ ALL_BROKERS."""
 
 @dataclass(frozen=True, slots=True)
 class DocumentResource:
-    """`wanted`: the values of the document. `path`: where the document has it."""
+    """`desired`: the values of the document. `path`: where the document has it."""
 
     kind: ResourceKind
     key: str
-    wanted: Mapping[str, Any]
+    desired: Mapping[str, Any]
     path: str
 
     @property
@@ -230,15 +230,15 @@ def _topic(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
         faults.invalid(f"{path}.name", problem)
     if name in INTERNAL_TOPICS:
         faults.invalid(f"{path}.name", f"{name} is internal; documents have topics of clients only.")
-    wanted: dict[str, Any] = {
+    desired: dict[str, Any] = {
         "partitions": faults.number(path, value, "partitions", TOPIC_PARTITIONS_MAX),
         "replication_factor": faults.number(path, value, "replication_factor", REPLICAS_MAX),
     }
-    wanted["configs"] = _configs(value, path, faults)
-    for config, text in wanted["configs"].items():
+    desired["configs"] = _configs(value, path, faults)
+    for config, text in desired["configs"].items():
         if text is not None and (problem := topic_config_problem(config, text)) is not None:
             faults.invalid(f"{path}.configs.{config}", problem)
-    return None if name is None else DocumentResource(ResourceKind.TOPIC, name, wanted, path)
+    return None if name is None else DocumentResource(ResourceKind.TOPIC, name, desired, path)
 
 
 def _configs(value: Mapping[str, Any], path: str, faults: _Faults) -> dict[str, str | None]:
@@ -287,8 +287,8 @@ def _quota(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
             faults.invalid(f"{path}.limits.{quota}", f"A number is needed, not {limit!r}.")
         elif (problem := value_problem(entity, str(quota), limit)) is not None:
             faults.invalid(f"{path}.limits.{quota}", f"{problem}.")
-    wanted = {"entity": dict(entity), "limits": dict(limits)}
-    return DocumentResource(ResourceKind.QUOTA, entity_key(entity), wanted, path)
+    desired = {"entity": dict(entity), "limits": dict(limits)}
+    return DocumentResource(ResourceKind.QUOTA, entity_key(entity), desired, path)
 
 
 def _route(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
@@ -296,7 +296,7 @@ def _route(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
     name, source = faults.text(path, value, "name"), faults.text(path, value, "source")
     if name is None or source is None:
         return None
-    wanted = {
+    desired = {
         "source": source,
         "start": value.get("start", RouteStart.LATEST.value),
         "enabled": value.get("enabled", True),
@@ -304,16 +304,16 @@ def _route(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
         "description": value.get("description", ""),
         "bindings": value.get("bindings"),
     }
-    if not isinstance(wanted["enabled"], bool):
+    if not isinstance(desired["enabled"], bool):
         faults.invalid(f"{path}.enabled", "true or false is needed.")
     for field in ("owner", "description"):
-        if not isinstance(wanted[field], str):
+        if not isinstance(desired[field], str):
             faults.invalid(f"{path}.{field}", "A text is needed.")
     try:
-        route_of(name, 0, wanted)
+        route_of(name, 0, desired)
     except InvalidRoute as e:
         faults.invalid(f"{path}.{e.field}", e.reason)
-    return DocumentResource(ResourceKind.ROUTE, name, wanted, path)
+    return DocumentResource(ResourceKind.ROUTE, name, desired, path)
 
 
 def _user(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
@@ -336,8 +336,8 @@ def _user(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResou
     ):
         faults.invalid(f"{path}.mechanisms", f"A list of mechanisms is needed: {', '.join(scram_users.MECHANISMS)}.")
         return None
-    wanted = {"mechanisms": None if mechanisms is None else sorted(set(mechanisms))}
-    return None if name is None else DocumentResource(ResourceKind.USER, name, wanted, path)
+    desired = {"mechanisms": None if mechanisms is None else sorted(set(mechanisms))}
+    return None if name is None else DocumentResource(ResourceKind.USER, name, desired, path)
 
 
 def _broker_config(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:

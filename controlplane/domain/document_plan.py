@@ -48,14 +48,14 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStep:
-    """`before`: the values that the plan was made from, null for a creation. The step runs only while they are the same. `wanted`: those of the
+    """`before`: the values that the plan was made from, null for a creation. The step runs only while they are the same. `desired`: those of the
     document, null for a deletion."""
 
     kind: ResourceKind
     key: str
     action: StepAction
     before: dict[str, Any] | None
-    wanted: dict[str, Any] | None
+    desired: dict[str, Any] | None
     changes: list[FieldChange]
 
 
@@ -120,7 +120,7 @@ def difference(
 
 def digest_of(steps: Iterable[DocumentStep]) -> str:
     """SHA-256 over the steps and the values that they were made from."""
-    content = [[s.kind, s.key, s.action, s.before, s.wanted] for s in steps]
+    content = [[s.kind, s.key, s.action, s.before, s.desired] for s in steps]
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -143,43 +143,43 @@ def _deletion(found: ResourceId, present: Present) -> DocumentStep:
 def _step(
     document: ClusterDocument, resource: DocumentResource, present: Present, take_over: bool
 ) -> list[DocumentStep]:
-    before, wanted = present.values.get(resource.id), dict(resource.wanted)
+    before, desired = present.values.get(resource.id), dict(resource.desired)
     changes = _changes(resource, before)
     if before is None:
         empty = resource.kind is ResourceKind.QUOTA and not changes  # only limits to remove
-        return [] if empty else [DocumentStep(*resource.id, StepAction.CREATE, None, wanted, changes)]
+        return [] if empty else [DocumentStep(*resource.id, StepAction.CREATE, None, desired, changes)]
     if changes:
-        return [DocumentStep(*resource.id, StepAction.ALTER, before, wanted, changes)]
+        return [DocumentStep(*resource.id, StepAction.ALTER, before, desired, changes)]
     owned = resource.kind is not ResourceKind.BROKER_CONFIG
     if owned and present.owners.get(resource.id, "") != document.owner and (document.owner or take_over):
-        return [DocumentStep(*resource.id, StepAction.MANAGE, before, wanted, [])]
+        return [DocumentStep(*resource.id, StepAction.MANAGE, before, desired, [])]
     return []
 
 
 def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> list[FieldChange]:
     """The fields that the document names and that differ."""
-    had, wanted, found = before or {}, resource.wanted, list[FieldChange]()
+    had, desired, found = before or {}, resource.desired, list[FieldChange]()
     match resource.kind:
         case ResourceKind.TOPIC:
             counts = ("partitions", "replication_factor")
-            found = [FieldChange(f, had.get(f), wanted[f]) for f in counts if wanted[f] not in (None, had.get(f))]
-            found += _changed("configs", had.get("configs") or {}, wanted["configs"])
+            found = [FieldChange(f, had.get(f), desired[f]) for f in counts if desired[f] not in (None, had.get(f))]
+            found += _changed("configs", had.get("configs") or {}, desired["configs"])
         case ResourceKind.QUOTA:
-            found = _changed("limits", had.get("limits") or {}, wanted["limits"])
+            found = _changed("limits", had.get("limits") or {}, desired["limits"])
         case ResourceKind.BROKER_CONFIG:
-            found = _changed("configs", had.get("configs") or {}, wanted["configs"])
+            found = _changed("configs", had.get("configs") or {}, desired["configs"])
         case ResourceKind.USER:
             present = had.get("mechanisms")
-            found = [FieldChange(f, present, v) for f, v in wanted.items() if v not in (None, present)]
+            found = [FieldChange(f, present, v) for f, v in desired.items() if v not in (None, present)]
         case ResourceKind.ACL | ResourceKind.ROLE_BINDING:
-            found = [] if before is not None else [FieldChange(f, None, v) for f, v in wanted.items()]
+            found = [] if before is not None else [FieldChange(f, None, v) for f, v in desired.items()]
         case ResourceKind.ROUTE:
-            found = [FieldChange(f, had.get(f), v) for f, v in wanted.items() if before is None or had.get(f) != v]
+            found = [FieldChange(f, had.get(f), v) for f, v in desired.items() if before is None or had.get(f) != v]
     return found
 
 
-def _changed(field: str, had: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[FieldChange]:
-    return [FieldChange(f"{field}.{k}", had.get(k), v) for k, v in wanted.items() if had.get(k) != v]
+def _changed(field: str, had: Mapping[str, Any], desired: Mapping[str, Any]) -> list[FieldChange]:
+    return [FieldChange(f"{field}.{k}", had.get(k), v) for k, v in desired.items() if had.get(k) != v]
 
 
 def _differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[FieldChange]:
@@ -213,27 +213,27 @@ def _refusals(
             DocumentFault.REFUSED,
             f"This {resource.kind} is managed by the document of {owner!r}. Change that document, or take the {resource.kind} over.",
         )
-    before, wanted = present.values.get(resource.id), resource.wanted
+    before, desired = present.values.get(resource.id), resource.desired
     if resource.kind is ResourceKind.TOPIC:
         if (followed := present.protected.get(resource.key)) is not None:
             yield refused("name", f"{resource.key} follows topic {followed}; configure {followed} instead.")
         elif before is not None:
-            yield from _topic_refusals(resource, before, wanted, refused)
+            yield from _topic_refusals(resource, before, desired, refused)
     elif resource.kind is ResourceKind.USER:
-        yield from _user_refusals(resource, before, wanted, refused)
+        yield from _user_refusals(resource, before, desired, refused)
     elif resource.kind is ResourceKind.BROKER_CONFIG and before is None:
         yield refused("broker", f"Broker {resource.key} does not exist.")
     elif resource.kind is ResourceKind.ROUTE and before is not None:
         for field in ("source", "start"):
-            if wanted[field] != before.get(field):
+            if desired[field] != before.get(field):
                 yield refused(field, f"It is {before.get(field)!r} and never changes; create a route of another name.")
 
 
 def _user_refusals(
-    resource: DocumentResource, before: Mapping[str, Any] | None, wanted: Mapping[str, Any], refused: Any
+    resource: DocumentResource, before: Mapping[str, Any] | None, desired: Mapping[str, Any], refused: Any
 ) -> Iterator[DocumentProblem]:
     """A document has no password, so that it neither creates a user nor adds a mechanism."""
-    mechanisms = wanted["mechanisms"]
+    mechanisms = desired["mechanisms"]
     if before is None:
         yield refused(
             "name",
@@ -249,9 +249,9 @@ def _user_refusals(
 
 
 def _topic_refusals(
-    resource: DocumentResource, before: Mapping[str, Any], wanted: Mapping[str, Any], refused: Any
+    resource: DocumentResource, before: Mapping[str, Any], desired: Mapping[str, Any], refused: Any
 ) -> Iterator[DocumentProblem]:
-    count, replicas = wanted["partitions"], wanted["replication_factor"]
+    count, replicas = desired["partitions"], desired["replication_factor"]
     if count is not None and count < before["partitions"]:
         yield refused(
             "partitions",
@@ -269,7 +269,7 @@ def _topic_refusals(
 
 def _order(step: DocumentStep) -> tuple[int, int, int, str]:
     kind = list(ResourceKind).index(step.kind)
-    deny = step.kind is ResourceKind.ACL and (step.before or step.wanted or {}).get("permission") == AclPermission.DENY
+    deny = step.kind is ResourceKind.ACL and (step.before or step.desired or {}).get("permission") == AclPermission.DENY
     if step.action is StepAction.DELETE:
         return 1, -kind, int(deny), step.key
     return 0, kind, int(not deny), step.key

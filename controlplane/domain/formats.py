@@ -194,10 +194,10 @@ def _msgpack_object(data: bytes) -> Decoded:
     return found
 
 
-def _with_schema(wanted: SchemaType | None, format_: Format | None) -> Deserializer:
+def _with_schema(requested: SchemaType | None, format_: Format | None) -> Deserializer:
     def decode(data: bytes, schemas: Schemas | None) -> Decoded:
         schema, value = (
-            decode_registered(data, schemas) if wanted is None else decode_with_schema(data, schemas, wanted)
+            decode_registered(data, schemas) if requested is None else decode_with_schema(data, schemas, requested)
         )
         plain = plain_value(value)
         note = f"Schema ID {schema.id}."

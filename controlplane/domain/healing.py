@@ -91,11 +91,11 @@ class HealingLimits:
     per_hour: int
 
 
-def verdict(limits: HealingLimits, wanted: bool, runs_s: Sequence[float], now_s: float) -> HealingVerdict:
-    """`wanted`: the condition of the action is met. `runs_s`: times of its earlier runs of any outcome, dry runs included."""
+def verdict(limits: HealingLimits, is_due: bool, runs_s: Sequence[float], now_s: float) -> HealingVerdict:
+    """`is_due`: the condition of the action is met. `runs_s`: times of its earlier runs of any outcome, dry runs included."""
     if limits.mode is HealingMode.OFF:
         return HealingVerdict.OFF
-    if not wanted:
+    if not is_due:
         return HealingVerdict.NOTHING
     if runs_s and now_s - max(runs_s) < limits.cool_down_s:
         return HealingVerdict.COOLING_DOWN

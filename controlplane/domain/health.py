@@ -69,7 +69,7 @@ class CheckRule:
     weight: int
     unit: ValueUnit
     title: str
-    why: str
+    impact: str
     do: str
     at_least: bool = False
     limit: float = 0

@@ -52,24 +52,24 @@ def validator_of(schema: Schema) -> Any:
 
 
 def _faults(error: Any) -> list[ValueFault]:
-    keyword, wanted, value, path = error.validator, error.validator_value, error.instance, error.json_path
+    keyword, required, value, path = error.validator, error.validator_value, error.instance, error.json_path
     match keyword:
         case "required":
-            return [ValueFault(member(path, n), "a value", NOTHING) for n in wanted if n not in value]
-        case "additionalProperties" if wanted is False and "patternProperties" not in error.schema:
+            return [ValueFault(member(path, n), "a value", NOTHING) for n in required if n not in value]
+        case "additionalProperties" if required is False and "patternProperties" not in error.schema:
             known = error.schema.get("properties", {})
             return [
                 ValueFault(member(path, n), "no field of this name", found(value[n])) for n in value if n not in known
             ]
         case "type":
-            expected = " or ".join(wanted) if isinstance(wanted, list) else str(wanted)
+            expected = " or ".join(required) if isinstance(required, list) else str(required)
             return [ValueFault(path, f"the type {expected}", found(value))]
         case "enum":
-            return [ValueFault(path, f"one of {shortened(json.dumps(wanted, ensure_ascii=False))}", found(value))]
+            return [ValueFault(path, f"one of {shortened(json.dumps(required, ensure_ascii=False))}", found(value))]
         case "anyOf" | "oneOf":
-            return [ValueFault(path, f"a value that fits {keyword} of {len(wanted)} schemas", found(value))]
+            return [ValueFault(path, f"a value that fits {keyword} of {len(required)} schemas", found(value))]
         case _:
             expected = (
-                "no value" if error.schema is False else f"{keyword} {shortened(json.dumps(wanted, default=str))}"
+                "no value" if error.schema is False else f"{keyword} {shortened(json.dumps(required, default=str))}"
             )
             return [ValueFault(path, expected, found(value))]

@@ -4,7 +4,7 @@ Invariants: every order carries the assignment generation that was read. If the 
 difference. A part is done when its replicas are exactly the desired ones, in order, and all in the ISR. A move ends when the metadata log
 contains nothing of its throttle. Does not contain: the database, clocks (now is passed in), brokers.
 
-`wanted` is the direction of a part: `replicas_to` forward, `replicas_from` backward (cancel, roll back). Both directions use the same states:
+`desired_replicas` is the direction of a part: `replicas_to` forward, `replicas_from` backward (cancel, roll back). Both directions use the same states:
 
     waiting -> submitted -> copying -> verifying | comparing -> done | reverted
 
@@ -126,16 +126,16 @@ def _order(part: PartView, move: MoveSnapshot) -> PartStep:
     seen = part.observed
     if seen is None:
         return PartStep(part.id, PartState.REJECTED, active=False, note=GONE)
-    if seen.target == part.wanted:
+    if seen.target == part.desired_replicas:
         # The placement is reached already, or an order that was withdrawn too late is carried out.
-        return PartStep(part.id, PartState.COPYING, read_generation=seen.generation, ordered=True, note="", cause="")
+        return PartStep(part.id, PartState.COPYING, read_generation=seen.generation, submits=True, note="", cause="")
     if was_compared(part, seen):
-        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, ordered=True, note="", cause="")
+        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True, note="", cause="")
     if move.mode == MoveMode.TAIL and not part.going_back and part.copies_to:
         return tail.begin(part, seen)
     if seen.generation != part.read_generation:
         return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
-    return PartStep(part.id, PartState.SUBMITTED, ordered=True, note="", cause="")
+    return PartStep(part.id, PartState.SUBMITTED, submits=True, note="", cause="")
 
 
 def _move_state(state: MoveState, parts: Mapping[PartState, int]) -> tuple[MoveState | None, str | None]:
@@ -151,10 +151,10 @@ def _move_state(state: MoveState, parts: Mapping[PartState, int]) -> tuple[MoveS
         return (MoveState.RUNNING, None) if state == MoveState.VERIFYING else (None, None)
     if parts.get(PartState.VERIFYING) or parts.get(PartState.COMPARING):
         return (MoveState.VERIFYING, None) if state == MoveState.RUNNING else (None, None)
-    if stuck := parts.get(PartState.REJECTED, 0):
+    if rejected := parts.get(PartState.REJECTED, 0):
         return (
             MoveState.FAILED,
-            f"{stuck} of {sum(parts.values())} partitions were rejected; their notes have the reasons. Roll back, or plan the rest again.",
+            f"{rejected} of {sum(parts.values())} partitions were rejected; their notes have the reasons. Roll back, or plan the rest again.",
         )
     if state == MoveState.ROLLING_BACK:
         return MoveState.ROLLED_BACK, ""
@@ -174,12 +174,12 @@ def after(part: PartView, step: PartStep, now: float) -> PartView:
     return replace(
         part,
         state=step.state,
-        wanted=part.wanted if step.wanted is None else step.wanted,
+        desired_replicas=part.desired_replicas if step.desired_replicas is None else step.desired_replicas,
         read_generation=part.read_generation if step.read_generation is None else step.read_generation,
         bytes_done=part.bytes_done if step.bytes_done is None else step.bytes_done,
         bytes_total=part.bytes_total if step.bytes_total is None else step.bytes_total,
         progress_at=now if step.progressed else part.progress_at,
-        ordered_at=now if step.ordered else part.ordered_at,
+        submitted_at=now if step.submits else part.submitted_at,
         note=part.note if step.note is None else step.note,
         cause=part.cause if step.cause is None else step.cause,
         samples=part.samples if step.samples is None else step.samples,

@@ -35,7 +35,7 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
     seen = part.observed
     if seen is None:
         return PartStep(part.id, PartState.REJECTED, active=False, note=GONE)
-    if seen.generation < part.read_generation and now - (part.ordered_at or 0.0) < OBSERVATION_SECONDS:
+    if seen.generation < part.read_generation and now - (part.submitted_at or 0.0) < OBSERVATION_SECONDS:
         return (
             None  # the observation is older than the order: a client's request is bound to the controller's newer state
         )
@@ -43,10 +43,10 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
         return tail.advance(part, seen, move, now)
     if part.state == PartState.SUBMITTED:
         return _advance_submitted(part, seen, move.alive, now)
-    if seen.target != part.wanted:
+    if seen.target != part.desired_replicas:
         if part.going_back and seen.target in part.forward:
             # The controller had read the forward order before it was withdrawn: bind the revert to the present generation.
-            return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, ordered=True)
+            return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
         return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
     total, done = _bytes(part, seen)
     if _is_comparable(part, seen):
@@ -68,10 +68,14 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
             samples=samples,
         )
         return step if _is_change(part, step) else None
-    if seen.replicas == part.wanted and set(seen.isr) == set(part.wanted) and seen.leader is not None:
+    if (
+        seen.replicas == part.desired_replicas
+        and set(seen.isr) == set(part.desired_replicas)
+        and seen.leader is not None
+    ):
         final = PartState.REVERTED if part.going_back else PartState.DONE
         return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
-    missing = sorted(set(part.wanted) - set(seen.isr))
+    missing = sorted(set(part.desired_replicas) - set(seen.isr))
     note = f"Waiting for broker {', '.join(map(str, missing))} to be in sync." if missing else "Waiting for a leader."
     step = PartStep(part.id, PartState.VERIFYING, bytes_total=total, bytes_done=done, note=note, cause="")
     return step if _is_change(part, step) else None
@@ -80,9 +84,9 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
 def _is_comparable(part: PartView, seen: ObservedPart) -> bool:
     """Whether the new replicas are in the ISR together with the old ones, so that they can be compared. Offline old replicas are not waited
     for: the leader has every acknowledged record."""
-    if part.going_back or part.wanted == part.replicas_to or seen.leader is None:
+    if part.going_back or part.desired_replicas == part.replicas_to or seen.leader is None:
         return False
-    missing = set(part.wanted) - set(seen.isr)
+    missing = set(part.desired_replicas) - set(seen.isr)
     return not missing & set(part.replicas_to) and bool(missing or not seen.reassigning)
 
 
@@ -110,9 +114,9 @@ def _compare(part: PartView, seen: ObservedPart, total: int | None) -> PartStep 
     return PartStep(
         part.id,
         PartState.SUBMITTED,
-        wanted=part.replicas_to,
+        desired_replicas=part.replicas_to,
         read_generation=seen.generation,
-        ordered=True,
+        submits=True,
         note="",
         cause="",
     )
@@ -120,7 +124,7 @@ def _compare(part: PartView, seen: ObservedPart, total: int | None) -> PartStep 
 
 def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
     # A revert increments the generation even if nothing has moved yet, so that no earlier order can be applied after it.
-    taken = seen.target == part.wanted and not seen.observers
+    taken = seen.target == part.desired_replicas and not seen.observers
     if taken and (not part.going_back or seen.generation > part.read_generation):
         return PartStep(part.id, PartState.COPYING, read_generation=seen.generation, note="", cause="")
     if seen.generation == part.read_generation:
@@ -129,11 +133,11 @@ def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int]
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
         return untaken(part, seen, alive, now)
     if was_compared(part, seen):
-        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, ordered=True)
+        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
     overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)
     if part.going_back and overtaken:
         # The earlier order was carried out: bind the revert to the present generation.
-        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, ordered=True)
+        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
     return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
 
 
@@ -177,7 +181,7 @@ def _stall(part: PartView, seen: ObservedPart, move: MoveSnapshot, progressed: b
             progress.StallCause.TARGET_DOWN,
             f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
         )
-    since = part.ordered_at if part.progress_at is None else part.progress_at
+    since = part.submitted_at if part.progress_at is None else part.progress_at
     if progressed or since is None or now - since < NO_PROGRESS_SECONDS:
         return "", ""
     whole = seen.sizes.get(seen.leader, 0)

@@ -39,8 +39,8 @@ def cancel_steps(parts: Sequence[PartView]) -> list[PartStep]:
     Parts that are done keep the new placement."""
     steps = []
     for part in parts:
-        if part.state == PartState.WAITING and part.ordered_at is None:
-            steps.append(PartStep(part.id, PartState.SKIPPED, wanted=part.replicas_from, active=False))
+        if part.state == PartState.WAITING and part.submitted_at is None:
+            steps.append(PartStep(part.id, PartState.SKIPPED, desired_replicas=part.replicas_from, active=False))
         elif part.state in UNDER_WAY or part.state == PartState.WAITING:
             steps.append(_revert(part, PartState.SUBMITTED))
     return steps
@@ -52,14 +52,16 @@ def roll_back_steps(parts: Sequence[PartView]) -> list[PartStep]:
     for part in parts:
         if part.state in (PartState.SKIPPED, PartState.REVERTED):
             continue
-        if part.state == PartState.WAITING and not part.going_back and part.ordered_at is None:
-            steps.append(PartStep(part.id, PartState.SKIPPED, wanted=part.replicas_from, active=False))
+        if part.state == PartState.WAITING and not part.going_back and part.submitted_at is None:
+            steps.append(PartStep(part.id, PartState.SKIPPED, desired_replicas=part.replicas_from, active=False))
         elif (
             part.observed is not None
             and part.observed.replicas == part.replicas_from
             and part.state == PartState.REJECTED
         ):
-            steps.append(PartStep(part.id, PartState.REVERTED, wanted=part.replicas_from, active=False, note=""))
+            steps.append(
+                PartStep(part.id, PartState.REVERTED, desired_replicas=part.replicas_from, active=False, note="")
+            )
         else:
             withdrawn = part.state == PartState.WAITING and not part.going_back
             steps.append(
@@ -73,9 +75,9 @@ def _revert(part: PartView, state: PartState) -> PartStep:
     return PartStep(
         part.id,
         state,
-        wanted=part.replicas_from,
+        desired_replicas=part.replicas_from,
         read_generation=seen.generation if seen is not None else part.read_generation,
-        ordered=state == PartState.SUBMITTED,
+        submits=state == PartState.SUBMITTED,
         active=True,
         note="",
         cause="",

@@ -147,9 +147,9 @@ class PartView:
     state: PartState
     replicas_from: tuple[int, ...]
     replicas_to: tuple[int, ...]
-    wanted: tuple[int, ...]
+    desired_replicas: tuple[int, ...]
     read_generation: int
-    ordered_at: float | None
+    submitted_at: float | None
     progress_at: float | None
     bytes_done: int | None
     observed: ObservedPart | None
@@ -169,13 +169,13 @@ class PartView:
 
     @property
     def going_back(self) -> bool:
-        return self.wanted == self.replicas_from
+        return self.desired_replicas == self.replicas_from
 
     @property
     def copies_to(self) -> tuple[int, ...]:
         """Brokers that get a new replica in this direction."""
         origin = self.replicas_to if self.going_back else self.replicas_from
-        return tuple(b for b in self.wanted if b not in origin)
+        return tuple(b for b in self.desired_replicas if b not in origin)
 
     @property
     def tail_copies(self) -> tuple[int, ...]:
@@ -218,12 +218,12 @@ class PartStep:
 
     part_id: int
     state: PartState
-    wanted: tuple[int, ...] | None = None
+    desired_replicas: tuple[int, ...] | None = None
     read_generation: int | None = None
     bytes_total: int | None = None
     bytes_done: int | None = None
     progressed: bool = False
-    ordered: bool = False
+    submits: bool = False
     active: bool | None = None
     note: str | None = None
     cause: str | None = None
@@ -265,7 +265,7 @@ def no_leader(seen: ObservedPart) -> str:
 
 def untaken(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
     """Why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
-    if part.ordered_at is None or now - part.ordered_at <= ORDER_UNTAKEN_SECONDS:
+    if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
         return None
     cause, text = progress.StallCause.CONTROLLER, "No controller has read the reassignment yet. Check the controllers."
     if down := [b for b in part.copies_to if b not in alive and b not in seen.replicas]:

@@ -131,8 +131,8 @@ def next_event(
         return DeliveryEvent.TRIGGERED if due and rule.covers(incident.alerts) else None
     if incident.acknowledged:
         # Only an incident manager has a state for it. In a mailbox or a chat it would be one more message.
-        wanted = rule.kind is ChannelKind.PAGERDUTY and DeliveryEvent.ACKNOWLEDGED not in sent
-        return DeliveryEvent.ACKNOWLEDGED if wanted else None
+        desired = rule.kind is ChannelKind.PAGERDUTY and DeliveryEvent.ACKNOWLEDGED not in sent
+        return DeliveryEvent.ACKNOWLEDGED if desired else None
     rose = incident.severity is Severity.AT_RISK and Severity.AT_RISK not in sent.values()
     return DeliveryEvent.ESCALATED if rose and not incident.silenced else None
 

@@ -286,10 +286,10 @@ def _row(spec: ResetSpec, key: Key, read: OffsetsRead, age: Callable[[Key, int],
         after = read.saved[key]
     else:
         assert log is not None
-        wanted = _wanted(spec, key, read, log)
-        bounded = min(max(wanted, log.start), log.end)
-        if bounded != wanted:
-            limited = Limited.LOG_START if bounded > wanted else Limited.LOG_END
+        requested = _requested(spec, key, read, log)
+        bounded = min(max(requested, log.start), log.end)
+        if bounded != requested:
+            limited = Limited.LOG_START if bounded > requested else Limited.LOG_END
         # An equal offset keeps its leader epoch and metadata: nothing is committed.
         after = now if now is not None and now.offset == bounded else CommittedOffset(bounded)
     replayed, skipped = _records(now, after, log)
@@ -315,7 +315,7 @@ def _problem(spec: ResetSpec, key: Key, read: OffsetsRead) -> RowProblem | None:
     return None
 
 
-def _wanted(spec: ResetSpec, key: Key, read: OffsetsRead, log: LogRange) -> int:
+def _requested(spec: ResetSpec, key: Key, read: OffsetsRead, log: LogRange) -> int:
     """The requested offset, without the limits of the log."""
     match spec.target:
         case ResetTarget.EARLIEST:

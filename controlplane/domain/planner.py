@@ -73,13 +73,13 @@ class ComputedPlan:
 
 def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]) -> ComputedPlan:
     """Place the partitions of `scope`; a scope that cannot be placed gives problems."""
-    wanted, problems = _wanted(scope, partitions, brokers)
+    desired, problems = _desired(scope, partitions, brokers)
     known = {b.broker_id: b for b in brokers}
     by_key = {(p.topic_id, p.partition): p for p in partitions}
     parts: list[PlannedPart] = []
     warnings: list[str] = []
     overridable: list[str] = []
-    for key, replicas_to in wanted.items():
+    for key, replicas_to in desired.items():
         view = by_key[key]
         if replicas_to == view.replicas and not view.reassigning:
             continue
@@ -146,7 +146,7 @@ def _room(incoming: Mapping[int, int], brokers: Mapping[int, PlannerBroker]) -> 
 Key = tuple[UUID, int]
 
 
-def _wanted(
+def _desired(
     scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     match scope:
@@ -182,7 +182,7 @@ def _by_hand(
     items: Sequence[Placement], partitions: Sequence[PlannerPartition]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     index = {(p.topic, p.partition): p for p in partitions}
-    wanted: dict[Key, tuple[int, ...]] = {}
+    desired: dict[Key, tuple[int, ...]] = {}
     problems: list[str] = []
     for item in items:
         view = index.get((item.topic, item.partition))
@@ -190,12 +190,12 @@ def _by_hand(
             problems.append(f"Partition {item.topic}-{item.partition} does not exist.")
             continue
         key = (view.topic_id, view.partition)
-        if key in wanted:
+        if key in desired:
             problems.append(f"{view.topic}-{view.partition} is listed twice.")
-        wanted[key] = item.replicas
+        desired[key] = item.replicas
     if not items:
         problems.append("The request lists no partition.")
-    return wanted, problems
+    return desired, problems
 
 
 class _Loads:
@@ -239,8 +239,8 @@ def _drain(
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     loads = _Loads(partitions, brokers)
     others = [b.broker_id for b in brokers if b.open and b.broker_id not in leaving]
-    wanted: dict[Key, tuple[int, ...]] = {}
-    stuck: dict[tuple[int, int], list[str]] = {}
+    desired: dict[Key, tuple[int, ...]] = {}
+    unplaceable: dict[tuple[int, int], list[str]] = {}
     for p in partitions:
         if leaving.isdisjoint(p.replicas):
             continue
@@ -250,14 +250,14 @@ def _drain(
                 continue
             new = loads.choose([b for b in placed if b != broker], others, place == 0)
             if new is None:
-                stuck.setdefault((broker, len(p.replicas)), []).append(f"{p.topic}-{p.partition}")
+                unplaceable.setdefault((broker, len(p.replicas)), []).append(f"{p.topic}-{p.partition}")
                 break
             placed[place] = new
         else:
-            wanted[p.topic_id, p.partition] = tuple(placed)
-    problems = [_nowhere_to_go(names, broker, factor) for (broker, factor), names in sorted(stuck.items())]
+            desired[p.topic_id, p.partition] = tuple(placed)
+    problems = [_nowhere_to_go(names, broker, factor) for (broker, factor), names in sorted(unplaceable.items())]
     problems += [f"Broker {b} does not exist." for b in sorted(leaving - loads.brokers.keys())]
-    return wanted, problems
+    return desired, problems
 
 
 NAMED_MAX = 5
@@ -285,7 +285,7 @@ def _fill(
             return {}, [f"Broker {broker} is cordoned; uncordon it first."]
     share = sum(loads.replicas[b] for b in alive) // len(alive)
     placed = {(p.topic_id, p.partition): p.replicas for p in partitions}
-    wanted: dict[Key, tuple[int, ...]] = {}
+    desired: dict[Key, tuple[int, ...]] = {}
     fullest = sorted(partitions, key=lambda p: -max((loads.replicas.get(b, 0) for b in p.replicas), default=0))
     for broker in sorted(filling):
         for p in fullest:
@@ -302,10 +302,10 @@ def _fill(
             domains = {loads.domain(b) for b in replicas if b != donor} - {None}
             if loads.domain(broker) in domains:
                 continue
-            wanted[key] = placed[key] = tuple(broker if b == donor else b for b in replicas)
+            desired[key] = placed[key] = tuple(broker if b == donor else b for b in replicas)
             loads.replicas[broker] += 1
             loads.replicas[donor] -= 1
-    return wanted, []
+    return desired, []
 
 
 def _topic_over(
@@ -317,7 +317,7 @@ def _topic_over(
     if not over:
         return {}, ["The request lists no target broker."]
     loads = _Loads([], brokers)
-    wanted: dict[Key, tuple[int, ...]] = {}
+    desired: dict[Key, tuple[int, ...]] = {}
     for p in mine:
         chosen: list[int] = []
         for place in range(len(p.replicas)):
@@ -328,8 +328,8 @@ def _topic_over(
                 ]
             chosen.append(new)
         # The same set of brokers keeps its order: a change would only reorder the replicas.
-        wanted[p.topic_id, p.partition] = p.replicas if set(chosen) == set(p.replicas) else tuple(chosen)
-    return wanted, []
+        desired[p.topic_id, p.partition] = p.replicas if set(chosen) == set(p.replicas) else tuple(chosen)
+    return desired, []
 
 
 def _with_factor(
@@ -343,12 +343,12 @@ def _with_factor(
     loads = _Loads(partitions, brokers)
     alive = [b.broker_id for b in brokers if b.open]
     factor_before = {(p.topic_id, p.partition): len(p.replicas) for p in mine}
-    wanted: dict[Key, tuple[int, ...]] = {}
+    desired: dict[Key, tuple[int, ...]] = {}
     for p in mine:
         if factor <= len(p.replicas):
             # The leader and the in-sync replicas stay; the others are removed from the end.
             ranked = sorted(p.replicas, key=lambda b: (b != p.leader, b not in p.isr, p.replicas.index(b)))[:factor]
-            wanted[p.topic_id, p.partition] = tuple(b for b in p.replicas if b in ranked)
+            desired[p.topic_id, p.partition] = tuple(b for b in p.replicas if b in ranked)
             continue
         chosen = list(p.replicas)
         while len(chosen) < factor:
@@ -358,9 +358,9 @@ def _with_factor(
                     f"{topic}-{p.partition} cannot have {factor} replicas: only {len(alive)} brokers are alive and not cordoned."
                 ]
             chosen.append(new)
-        wanted[p.topic_id, p.partition] = tuple(chosen)
-    grown = {k: r for k, r in wanted.items() if len(r) > factor_before[k]}
-    return wanted | _leaders_spread(grown, Counter(r[0] for k, r in wanted.items() if k not in grown)), []
+        desired[p.topic_id, p.partition] = tuple(chosen)
+    grown = {k: r for k, r in desired.items() if len(r) > factor_before[k]}
+    return desired | _leaders_spread(grown, Counter(r[0] for k, r in desired.items() if k not in grown)), []
 
 
 def _leaders_spread(placed: Mapping[Key, tuple[int, ...]], elsewhere: Mapping[int, int]) -> dict[Key, tuple[int, ...]]:

@@ -215,5 +215,5 @@ def _header_equals(text: str) -> Matcher:
         raise Rejected("The name of the header is missing: write name=value.", "header")
     if not with_value:
         return lambda record: any(n == name for n, _ in record.headers)
-    wanted = (name, value.encode())
-    return lambda record: wanted in record.headers
+    expected = (name, value.encode())
+    return lambda record: expected in record.headers

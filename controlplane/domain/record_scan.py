@@ -120,7 +120,7 @@ class _Progress:
 
 
 class Scan:
-    """Alternate `wanted`, `add` and `advance` until `stopped` is set. `found` has the matching records as (partition, record)."""
+    """Alternate `fetch_ranges`, `add` and `advance` until `stopped` is set. `found` has the matching records as (partition, record)."""
 
     def __init__(
         self,
@@ -151,19 +151,19 @@ class Scan:
         self._empty = set(self._all)
         """Partitions that need a fetch before the merge can go on."""
         for progress in self._all.values():
-            self._settle(progress)
+            self._finish_range(progress)
         self._end_if_over()
 
     # -- the loop ----------------------------------------------------------------------------------------------------------------
 
-    def wanted(self) -> dict[int, FetchRange]:
+    def fetch_ranges(self) -> dict[int, FetchRange]:
         """What to fetch before the next `advance`."""
-        wanted = {}
+        fetch_ranges = {}
         for partition in self._empty:
             progress = self._all[partition]
             upto = progress.end if progress.window is None else progress.window[1]
-            wanted[partition] = FetchRange(progress.fetch_at, upto)
-        return wanted
+            fetch_ranges[partition] = FetchRange(progress.fetch_at, upto)
+        return fetch_ranges
 
     def add(self, chunks: Mapping[int, Chunk]) -> None:
         for partition, chunk in chunks.items():
@@ -256,9 +256,9 @@ class Scan:
         if progress.ready:
             heapq.heappush(self._heap, (self._sign * progress.ready[-1].timestamp, progress.partition))
         else:
-            self._settle(progress)
+            self._finish_range(progress)
 
-    def _settle(self, progress: _Progress) -> None:
+    def _finish_range(self, progress: _Progress) -> None:
         """All fetched records were compared: the position moves over the gaps behind them, and the next range is chosen."""
         before = progress.position
         if self.backward:
@@ -324,8 +324,8 @@ class Scan:
 def run(scan: Scan, reader: RecordReader, elapsed_s: Callable[[], float]) -> None:
     """Scan until a budget is used up or the range ends. `elapsed_s`: seconds since the read began."""
     while scan.stopped is None:
-        if wanted := scan.wanted():
-            scan.add(reader.fetch(wanted))
+        if fetch_ranges := scan.fetch_ranges():
+            scan.add(reader.fetch(fetch_ranges))
         scan.advance()
         if elapsed_s() >= scan.budget.seconds:
             scan.stop(StopReason.TIME)

@@ -51,7 +51,7 @@ class TailCounts:
 
 
 class RecordTail:
-    """Alternate `unplaced` and `place`, `wanted` and `add`; then `skip_behind`, and `take` once per update."""
+    """Alternate `unplaced` and `place`, `ranges` and `add`; then `skip_behind`, and `take` once per update."""
 
     def __init__(
         self, partitions: Iterable[int], matcher: Matcher | None = None, expression: ExpressionFilter | None = None
@@ -85,12 +85,12 @@ class RecordTail:
             self.problems.pop(partition, None)
         self.problems |= problems
 
-    def wanted(self) -> dict[int, FetchRange]:
+    def ranges(self) -> dict[int, FetchRange]:
         return {p: FetchRange(at, OFFSET_MAX) for p, at in self._positions.items() if p not in self._unplaced}
 
     def behind(self) -> dict[int, FetchRange]:
-        """The part of `wanted` with records that are not fetched yet."""
-        return {p: r for p, r in self.wanted().items() if r.offset < self._ends[p] and p not in self.problems}
+        """The part of `ranges` with records that are not fetched yet."""
+        return {p: r for p, r in self.ranges().items() if r.offset < self._ends[p] and p not in self.problems}
 
     def add(self, chunks: Mapping[int, Chunk]) -> None:
         self._slow_batches = 0

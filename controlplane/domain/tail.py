@@ -81,7 +81,7 @@ def begin(part: PartView, seen: ObservedPart) -> PartStep:
     if seen.observers == part.tail_copies:
         # It was ordered before, and withdrawn too late.
         return PartStep(
-            part.id, PartState.CATCHING_UP, read_generation=seen.generation, ordered=True, note="", cause=""
+            part.id, PartState.CATCHING_UP, read_generation=seen.generation, submits=True, note="", cause=""
         )
     if seen.generation != part.read_generation:
         return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
@@ -90,7 +90,7 @@ def begin(part: PartView, seen: ObservedPart) -> PartStep:
     if seen.archive_start is not None:
         note = f"Rejected: records below offset {seen.archive_start} are still on the replicas of an earlier hand-over. Wait for retention, or use mode copy."
         return PartStep(part.id, PartState.REJECTED, active=False, note=note)
-    return PartStep(part.id, PartState.BOOTSTRAPPING, ordered=True, note="", cause="")
+    return PartStep(part.id, PartState.BOOTSTRAPPING, submits=True, note="", cause="")
 
 
 def advance(part: PartView, seen: ObservedPart, move: MoveSnapshot, now: float) -> PartStep | None:
@@ -125,7 +125,7 @@ def _followed(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartSte
         and move.state != MoveState.PAUSED
     ):
         return PartStep(
-            part.id, PartState.SUBMITTED, bytes_total=done, bytes_done=done, ordered=True, note="", cause=""
+            part.id, PartState.SUBMITTED, bytes_total=done, bytes_done=done, submits=True, note="", cause=""
         )
     if (
         state == PartState.READY
@@ -139,7 +139,7 @@ def _followed(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartSte
             PartState.SUBMITTED,
             bytes_total=done,
             bytes_done=done,
-            ordered=True,
+            submits=True,
             note="",
             cause="",
             hand_over_at=begins,
@@ -256,7 +256,7 @@ def _is_deleted(seen: ObservedPart) -> bool:
 def deletion_steps(parts: Sequence[PartView]) -> list[PartStep]:
     """Delete all records below the start offset of the new replicas. The deletion cannot be undone."""
     return [
-        PartStep(p.id, PartState.TRUNCATING, delete_below=p.observed.tail_start, ordered=True, note="", cause="")
+        PartStep(p.id, PartState.TRUNCATING, delete_below=p.observed.tail_start, submits=True, note="", cause="")
         for p in deletable(parts)
         if p.observed is not None
     ]
@@ -265,7 +265,7 @@ def deletion_steps(parts: Sequence[PartView]) -> list[PartStep]:
 def order(
     state: PartState,
     *,
-    wanted: Sequence[int],
+    desired_replicas: Sequence[int],
     replicas_from: Sequence[int],
     replicas_to: Sequence[int],
     delete_below: int | None,
@@ -277,8 +277,8 @@ def order(
     if state == PartState.TRUNCATING:
         return Order(tuple(replicas_from), delete_below=delete_below)
     # The hand-over offset belongs to the first order, with old and new replicas together. Any other order has none.
-    first = list(wanted) == list(first_placement(replicas_from, replicas_to))
-    return Order(tuple(wanted), hand_over_at=hand_over_at if first else None)
+    first = list(desired_replicas) == list(first_placement(replicas_from, replicas_to))
+    return Order(tuple(desired_replicas), hand_over_at=hand_over_at if first else None)
 
 
 class Order(NamedTuple):

@@ -10,7 +10,7 @@ from django.db import models
 
 
 class RecoveryState(models.TextChoices):
-    ASKED = "asked", "asked"
+    REQUESTED = "requested", "requested"
     RESET = "reset", "reset"
     COPYING = "copying", "copying"
     DONE = "done", "done"
@@ -25,7 +25,7 @@ class ReplicaRecovery(models.Model):
     topic_name = models.CharField(max_length=249)
     partition = models.PositiveIntegerField()
     broker_id = models.IntegerField()
-    state = models.CharField(max_length=20, choices=RecoveryState.choices, default=RecoveryState.ASKED)
+    state = models.CharField(max_length=20, choices=RecoveryState.choices, default=RecoveryState.REQUESTED)
     before = models.JSONField(default=dict)
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="")
@@ -45,7 +45,7 @@ class ReplicaRecovery(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["topic_id", "partition", "broker_id"],
-                condition=models.Q(state__in=["asked", "reset", "copying"]),
+                condition=models.Q(state__in=["requested", "reset", "copying"]),
                 name="one_recovery_per_replica",
             )
         ]
@@ -90,7 +90,7 @@ class ReplicaDamageReport(models.Model):
 
 
 class ArchiveState(models.TextChoices):
-    ASKED = "asked", "asked"
+    REQUESTED = "requested", "requested"
     RUNNING = "running", "running"
     STOPPING = "stopping", "stopping"
     STOPPED = "stopped", "stopped"
@@ -104,7 +104,7 @@ class ArchiveJob(models.Model):
     """
 
     topics = models.JSONField()
-    state = models.CharField(max_length=20, choices=ArchiveState.choices, default=ArchiveState.ASKED, db_index=True)
+    state = models.CharField(max_length=20, choices=ArchiveState.choices, default=ArchiveState.REQUESTED, db_index=True)
     actor = models.CharField(max_length=150)
     comment = models.TextField(default="")
     folder = models.CharField(max_length=500, default="", help_text="Directory of the job in the lake.")

@@ -136,11 +136,12 @@ class Move(models.Model):
 class MovePartition(models.Model):
     """One partition of a move. `before`: the placement at planning time.
 
-    `read_generation`: the assignment generation that the order in `wanted` is bound to. The controller reads `wanted` while the state is one of
-    ORDER_STATES (`tail.order` gives the order). `active`: the partition belongs to an unfinished move. `cause`: a progress.StallCause or "".
+    `read_generation`: the assignment generation that the order in `desired_replicas` is bound to. The controller reads `desired_replicas` while the
+    state is one of ORDER_STATES (`tail.order` gives the order). `active`: the partition belongs to an unfinished move. `cause`: a
+    progress.StallCause or "".
 
-    If old replicas are removed, `wanted` is first the old and new replicas together, then `replicas_to`. `compared` is the comparison in between
-    (null = not yet or not requested; `equal` null = equal so far, up to `after` of `upto`).
+    If old replicas are removed, `desired_replicas` is first the old and new replicas together, then `replicas_to`. `compared` is the comparison in
+    between (null = not yet or not requested; `equal` null = equal so far, up to `after` of `upto`).
 
     In mode tail, new replicas start at `tail_start`, since `tail_at`. `delete_below`: an operator deleted all records below this offset.
     `hand_over_at`: the hand-over offset; the old replicas keep the records below it.
@@ -153,7 +154,7 @@ class MovePartition(models.Model):
     before: models.Field[PlacementBefore, PlacementBefore] = TypedJSONField(PlacementBefore)
     replicas_from = models.JSONField()
     replicas_to = models.JSONField()
-    wanted = models.JSONField()
+    desired_replicas = models.JSONField()
     read_generation = models.PositiveBigIntegerField(help_text="Assignment generation that the order is bound to.")
     state = models.CharField(max_length=20, choices=choices(PartState), default=PartState.WAITING.value)
     active = models.BooleanField(default=True, help_text="The partition belongs to an unfinished move.")
@@ -169,7 +170,7 @@ class MovePartition(models.Model):
     )
     cause = models.CharField(max_length=20, default="", blank=True, choices=choices(StallCause))
     progress_at = models.DateTimeField(null=True)
-    ordered_at = models.DateTimeField(null=True)
+    submitted_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     note = models.TextField(default="")
     compared: models.Field[StoredComparison | None, StoredComparison | None] = TypedJSONField(
@@ -197,7 +198,7 @@ class MovePartition(models.Model):
                     "cause",
                     "replicas_from",
                     "replicas_to",
-                    "wanted",
+                    "desired_replicas",
                     "bytes_total",
                     "bytes_done",
                     "bytes_per_s",

@@ -30,10 +30,10 @@ STORE_MS = 10_000
 STORE_ROWS_MAX = 500
 """Rows per write: a cluster with more lagging partitions writes them in turn."""
 
-STUCK_MS = 10_000
+STALLED_MS = 10_000
 """The last stable offset is requested for a partition without a commit for this time."""
 
-STUCK_MAX = 1_000
+STALLED_MAX = 1_000
 """Partitions per request and broker for it."""
 
 
@@ -224,18 +224,18 @@ class GroupLags:
             return None
         return produced * speeds[0] / speeds[1], produced
 
-    def stuck(self, leads: Mapping[str, Iterable[int]]) -> list[Key]:
+    def stalled_partitions(self, leads: Mapping[str, Iterable[int]]) -> list[Key]:
         """The partitions of `leads` where a group has waited for long: the last stable offset shows whether it is blocked."""
         out: dict[Key, None] = {}
         for name, tracks in self._tracks.items():
             figures = self.groups.get(name)
             for key, track in tracks.items():
                 at, known = track.newest, figures.lags.get(key) if figures is not None else None
-                waits = at is not None and track.waiting_ms is not None and at.at_ms - track.waiting_ms >= STUCK_MS
+                waits = at is not None and track.waiting_ms is not None and at.at_ms - track.waiting_ms >= STALLED_MS
                 if waits or (known is not None and known.block is not Block.NONE):
                     out[key] = None
         led = {(topic, i) for topic, indexes in leads.items() for i in indexes}
-        return [k for k in out if k in led][:STUCK_MAX]
+        return [k for k in out if k in led][:STALLED_MAX]
 
     def forget_groups(self, now_ms: int) -> set[str]:
         """Drop groups that no broker has described for GROUP_GONE_MS. Returns them."""

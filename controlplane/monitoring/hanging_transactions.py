@@ -80,9 +80,9 @@ class HangingTransactionMonitor:
         answers = selectors.scan_leaders(brokers, leaders)
         described: set[Spot] = set()
         for answer in answers:
-            wanted = {(topic, i) for topic, indexes in leaders[answer.broker_id].items() for i in indexes}
-            if answer.value is not None and answer.value.described == len(wanted):
-                described |= wanted
+            requested = {(topic, i) for topic, indexes in leaders[answer.broker_id].items() for i in indexes}
+            if answer.value is not None and answer.value.described == len(requested):
+                described |= requested
         found = {_key(t): t for a in answers if a.value for t in a.value.transactions}
         self._note_open(found, described, now_ms)
         suspects = [t for key, t in found.items() if key in known or now_ms - self._open_since_ms[key] >= OPEN_MS_MIN]

@@ -127,10 +127,10 @@ class HistoryRecorder:
             )
             self._pending.popleft()
 
-    def _series_ids(self, wanted: Iterable[SeriesKey]) -> dict[SeriesKey, int]:
+    def _series_ids(self, requested: Iterable[SeriesKey]) -> dict[SeriesKey, int]:
         if self._ids is None:
             self._ids = _stored_ids()
-        new = [k for k in wanted if k not in self._ids]
+        new = [k for k in requested if k not in self._ids]
         room = max(0, SERIES_MAX - len(self._ids))
         if len(new) > room and not self._full:
             self._full = True

@@ -342,8 +342,8 @@ class ClusterMonitor:
                 broker_connection = self._connections[broker.broker_id] = KafkaConnection(*address)
             self._asking[broker.broker_id] = now.mono_ms
             led = leads.get(broker.broker_id, {})
-            stuck = self.metrics.lags.stuck(led)
-            self._pool.submit(self._ask, broker_connection, broker.broker_id, led, with_sizes, stuck)
+            stalled = self.metrics.lags.stalled_partitions(led)
+            self._pool.submit(self._ask, broker_connection, broker.broker_id, led, with_sizes, stalled)
 
     def _ask(
         self,
@@ -351,7 +351,7 @@ class ClusterMonitor:
         broker_id: int,
         leads: dict[str, list[int]],
         with_sizes: bool,
-        stuck: list[Key],
+        stalled: list[Key],
     ) -> None:
         answer: BrokerSample | NoAnswer
         try:
@@ -361,7 +361,7 @@ class ClusterMonitor:
                 leads,
                 self._starts.setdefault(broker_id, {}),
                 with_sizes=with_sizes,
-                stuck=stuck,
+                stalled=stalled,
             )
         except NoAnswer as e:
             answer = e

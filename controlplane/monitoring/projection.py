@@ -159,13 +159,13 @@ class MetadataProjection:
     def _write(self, image: Image) -> Difference:
         now = timezone.now()
         difference = Difference()
-        wanted = {
+        desired = {
             (topic.topic_id, index): state
             for topic in image.topics.values()
             for index, state in topic.partitions.items()
         }
         self._write_topics(image, difference, now)
-        self._write_partitions(wanted, difference, now)
+        self._write_partitions(desired, difference, now)
         self._write_brokers(image, difference, now)
         return difference
 
@@ -194,12 +194,12 @@ class MetadataProjection:
             difference.topics.update(changed)
             self._topics.update({i: sums[i] for i in changed})
 
-    def _write_partitions(self, wanted: dict[Spot, PartitionState], difference: Difference, now: Any) -> None:
-        changed = [s for s, state in wanted.items() if self._partitions.get(s) != state]
+    def _write_partitions(self, desired: dict[Spot, PartitionState], difference: Difference, now: Any) -> None:
+        changed = [s for s, state in desired.items() if self._partitions.get(s) != state]
         if not changed:
             return
         rows = [
-            Partition(topic_id=spot[0], index=spot[1], observed_at=now, **partition_columns(wanted[spot]))
+            Partition(topic_id=spot[0], index=spot[1], observed_at=now, **partition_columns(desired[spot]))
             for spot in changed
         ]
         Partition.objects.bulk_create(
@@ -207,7 +207,7 @@ class MetadataProjection:
             batch_size=BATCH,
             update_conflicts=True,
             unique_fields=["topic", "index"],
-            update_fields=[*partition_columns(wanted[changed[0]]), "observed_at"],
+            update_fields=[*partition_columns(desired[changed[0]]), "observed_at"],
         )
         topics = list({s[0] for s in changed})
         for start in range(0, len(topics), BATCH):
@@ -216,23 +216,23 @@ class MetadataProjection:
             ):
                 self.partition_ids[topic_id, index] = pk
         names = {i: t.name for i, t in self._topics.items()}
-        self._write_replicas(changed, wanted, names, now)
+        self._write_replicas(changed, desired, names, now)
         elected = [
-            LeaderChange(f"{names[spot[0]]}-{spot[1]}", _leader(before), _leader(wanted[spot]))
+            LeaderChange(f"{names[spot[0]]}-{spot[1]}", _leader(before), _leader(desired[spot]))
             for spot in changed
-            if (before := self._partitions.get(spot)) is not None and before.leader != wanted[spot].leader
+            if (before := self._partitions.get(spot)) is not None and before.leader != desired[spot].leader
         ]
         _write_events(cluster_events.leader_events(elected), now)
         for spot in changed:
-            self._partitions[spot] = wanted[spot]
+            self._partitions[spot] = desired[spot]
             difference.partitions.setdefault(spot[0], []).append(spot[1])
 
     def _write_replicas(
-        self, changed: Iterable[Spot], wanted: dict[Spot, PartitionState], names: Mapping[UUID, str], now: Any
+        self, changed: Iterable[Spot], desired: dict[Spot, PartitionState], names: Mapping[UUID, str], now: Any
     ) -> None:
         rows: list[Replica] = []
         for spot in changed:
-            state, pk = wanted[spot], self.partition_ids[spot]
+            state, pk = desired[spot], self.partition_ids[spot]
             before = self._partitions.get(spot)
             if before is None or set(before.hosts) - set(state.hosts):
                 Replica.objects.filter(partition_id=pk).exclude(broker_id__in=state.hosts).delete()

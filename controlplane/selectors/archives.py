@@ -149,7 +149,7 @@ def batch_page(
 
 
 def _row(j: ArchiveJob) -> ArchiveRow:
-    can = {"asked": ["stop"], "running": ["stop"], "stopped": ["resume"], "failed": ["resume"]}.get(j.state, [])
+    can = {"requested": ["stop"], "running": ["stop"], "stopped": ["resume"], "failed": ["resume"]}.get(j.state, [])
     return ArchiveRow(
         id=j.pk,
         topics=j.topics,

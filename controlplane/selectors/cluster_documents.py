@@ -214,7 +214,7 @@ def steps_of(row: DocumentPlan) -> list[DocumentStep]:
             s["key"],
             StepAction(s["action"]),
             s["before"],
-            s["wanted"],
+            s["desired"],
             [FieldChange(**c) for c in s["changes"]],
         )
         for s in row.steps

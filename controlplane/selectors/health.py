@@ -30,7 +30,7 @@ class HealthCheckRow:
     name: str
     scope: str
     title: str
-    why: str
+    impact: str
     action: str
     state: str
     value: float | None
@@ -88,7 +88,7 @@ def health_report(scope: str = "") -> HealthReport:
                 name=rule.name,
                 scope=rule.scope,
                 title=rule.title,
-                why=rule.why,
+                impact=rule.impact,
                 action=rule.do,
                 state=found.state if found is not None else CheckState.UNKNOWN,
                 value=found.value if found is not None else None,

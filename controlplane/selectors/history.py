@@ -189,20 +189,20 @@ def _from_lake(
 
 
 def _ids(keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
-    wanted = Q(pk__in=[])
+    requested = Q(pk__in=[])
     for subject, figure in keys:
-        wanted |= Q(subject=subject, figure=figure)
-    rows = HistorySeries.objects.filter(wanted).order_by().values_list("subject", "figure", "id")
+        requested |= Q(subject=subject, figure=figure)
+    rows = HistorySeries.objects.filter(requested).order_by().values_list("subject", "figure", "id")
     return {(subject, figure): i for subject, figure, i in rows}
 
 
 def _chunks(ids: Iterable[int], begin: float, end: float) -> list[tuple[int, int, int, bytes | memoryview]]:
     """(series, seconds between values, time of the first value, values) of each chunk with a part of the range."""
-    if not (wanted := list(ids)):
+    if not (requested := list(ids)):
         return []
     fine = Q(step_s=STEP_S, begins__gt=begin - CHUNK_VALUES * STEP_S)
     coarse = Q(step_s=MINUTE_S, begins__gt=begin - CHUNK_VALUES * MINUTE_S)
-    rows = HistoryChunk.objects.filter(fine | coarse, series_id__in=wanted, begins__lt=end).order_by()
+    rows = HistoryChunk.objects.filter(fine | coarse, series_id__in=requested, begins__lt=end).order_by()
     return list(rows.values_list("series_id", "step_s", "begins", "codes"))
 
 

@@ -52,7 +52,7 @@ def move_brokers(kinds: Sequence[TotalsKind]) -> list[MoveBrokerRow]:
             continue
         old, new = k.replicas_from, k.replicas_to
         ended, total = k.parts if k.state in ARRIVED else 0, k.bytes_total or 0
-        if k.wanted == old:
+        if k.desired_replicas == old:
             old, new = new, old
         comes, goes = [b for b in new if b not in old], [b for b in old if b not in new]
         each = 1 / len(comes) if comes else 0.0

@@ -25,7 +25,7 @@ class TotalsKind:
     cause: str
     replicas_from: list[int]
     replicas_to: list[int]
-    wanted: list[int]
+    desired_replicas: list[int]
     parts: int
     known: int
     bytes_total: int | None
@@ -37,7 +37,7 @@ class TotalsKind:
 def kinds_of(move_id: int) -> list[TotalsKind]:
     """In the order of their states. Their number depends on the placements, states and causes of a move, not on the number of its partitions."""
     rows = MovePartition.objects.filter(move_id=move_id).order_by()
-    named = rows.values_list("state", "cause", "replicas_from", "replicas_to", "wanted")
+    named = rows.values_list("state", "cause", "replicas_from", "replicas_to", "desired_replicas")
     return sorted(
         (TotalsKind(*row) for row in named.annotate(**ADDED_UP, speed=Sum("bytes_per_s"))), key=lambda k: k.state
     )

@@ -97,7 +97,7 @@ class MovePartRow:
     state: str
     replicas_from: list[int]
     replicas_to: list[int]
-    wanted: list[int]
+    desired_replicas: list[int]
     before: PlacementBefore
     bytes_total: int | None
     bytes_done: int | None
@@ -107,7 +107,7 @@ class MovePartRow:
     cause: str
     note: str
     compared: StoredComparison | None
-    ordered_at: datetime | None
+    submitted_at: datetime | None
     finished_at: datetime | None
 
 
@@ -257,7 +257,7 @@ def part_page(
                 state=p.state,
                 replicas_from=p.replicas_from,
                 replicas_to=p.replicas_to,
-                wanted=p.wanted,
+                desired_replicas=p.desired_replicas,
                 before=p.before,
                 bytes_total=p.bytes_total,
                 bytes_done=p.bytes_done,
@@ -267,7 +267,7 @@ def part_page(
                 cause=p.cause,
                 note=p.note,
                 compared=p.compared,
-                ordered_at=p.ordered_at,
+                submitted_at=p.submitted_at,
                 finished_at=p.finished_at,
             )
             for p in found
@@ -305,7 +305,7 @@ def kafka_plans(move_id: int) -> dict[str, Any]:
     def plan(place: int) -> dict[str, Any]:
         return {"version": 1, "partitions": [{"topic": r[0], "partition": r[1], "replicas": r[place]} for r in rows]}
 
-    return {"wanted": plan(3), "previous": plan(2)}
+    return {"proposed": plan(3), "previous": plan(2)}
 
 
 def _can(m: Move) -> list[str]:

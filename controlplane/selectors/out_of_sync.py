@@ -41,7 +41,7 @@ def known(found: Sequence[Partition]) -> ReportedReplicas:
     )
 
 
-def why(p: Partition, broker_id: int, size_bytes: int | None, known: ReportedReplicas) -> str:
+def reason(p: Partition, broker_id: int, size_bytes: int | None, known: ReportedReplicas) -> str:
     broker = known.brokers.get(broker_id)
     if broker is None:
         return "The broker has never registered."

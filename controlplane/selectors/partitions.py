@@ -23,7 +23,7 @@ LOOKED_AT_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOf:
-    """`alive`: its broker is up. `why_out`: why the replica is not in the ISR; empty for an in-sync one. `end_offset` and `lag_records` of an
+    """`alive`: its broker is up. `out_of_sync_reason`: why the replica is not in the ISR; empty for an in-sync one. `end_offset` and `lag_records` of an
     out-of-sync replica are those that its leader has recorded, where known."""
 
     broker_id: int
@@ -33,7 +33,7 @@ class ReplicaOf:
     end_offset: int | None
     lag_records: int | None
     size_bytes: int | None
-    why_out: str
+    out_of_sync_reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,5 +231,5 @@ def _replica(p: Partition, broker_id: int, row: Replica | None, known: out_of_sy
         end_offset=end,
         lag_records=lag,
         size_bytes=size,
-        why_out=out_of_sync.why(p, broker_id, size, known) if out else "",
+        out_of_sync_reason=out_of_sync.reason(p, broker_id, size, known) if out else "",
     )

@@ -102,8 +102,8 @@ def _brokers(image: Image) -> list[PastBroker]:
 
 def _topics(image: Image, topic: str) -> list[TopicState]:
     """Topics with this text in their name, by name."""
-    wanted = topic.lower()
-    return sorted((t for t in image.topics.values() if wanted in t.name.lower()), key=lambda t: t.name)
+    requested = topic.lower()
+    return sorted((t for t in image.topics.values() if requested in t.name.lower()), key=lambda t: t.name)
 
 
 def past_partitions(

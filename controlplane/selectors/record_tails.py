@@ -60,14 +60,14 @@ class TailReader:
         except NoAnswer:
             tail.problems |= dict.fromkeys(self._partitions, PartitionProblem.LEADER_UNREACHABLE)
             return
-        fetched, wanted = 0, tail.wanted()
-        while wanted:
-            chunks = reader.fetch(wanted)
+        fetched, ranges = 0, tail.ranges()
+        while ranges:
+            chunks = reader.fetch(ranges)
             tail.add(chunks)
             fetched += sum(chunk.size for chunk in chunks.values())
             if fetched >= POLL_BYTES or time.monotonic() - began >= POLL_SECONDS:
                 break
-            wanted = tail.behind()
+            ranges = tail.behind()
         tail.skip_behind()
 
     def take(self, renderer: RecordRenderer) -> list[MessageRow]:

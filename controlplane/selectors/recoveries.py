@@ -50,7 +50,7 @@ class DamageReportRow:
 
 UNFINISHED, FINISHED = "unfinished", "finished"
 OPEN, RESOLVED = "open", "resolved"
-UNFINISHED_STATES = (RecoveryState.ASKED, RecoveryState.RESET, RecoveryState.COPYING)
+UNFINISHED_STATES = (RecoveryState.REQUESTED, RecoveryState.RESET, RecoveryState.COPYING)
 
 
 class RecoveryFilter(TimeFilter):

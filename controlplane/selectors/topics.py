@@ -170,8 +170,8 @@ def topic_row(name: str) -> TopicRow | None:
     seen = visible(ObservedTopic.objects.filter(name=name)).first()
     if seen is not None:
         return _topic_rows([seen])[0]
-    wanted = visible(Topic.objects.filter(name=name, deleted_at__isnull=True)).first()
-    return None if wanted is None else _wanted_row(wanted)
+    desired = visible(Topic.objects.filter(name=name, deleted_at__isnull=True)).first()
+    return None if desired is None else _desired_row(desired)
 
 
 def topic_detail(name: str) -> TopicDetail | None:
@@ -180,7 +180,7 @@ def topic_detail(name: str) -> TopicDetail | None:
     row = topic_row(name)
     if row is None:
         return None
-    wanted = Topic.objects.filter(id=row.id).first()
+    desired = Topic.objects.filter(id=row.id).first()
     seen = ObservedTopic.objects.filter(id=row.id).first()
     groups = (
         GroupPartition.objects.filter(named(GROUP, "group_id"), topic=name)
@@ -190,10 +190,10 @@ def topic_detail(name: str) -> TopicDetail | None:
     )
     return TopicDetail(
         row=row,
-        configs=dict(wanted.configs if wanted is not None else seen.configs if seen is not None else {}),
-        assignment=wanted.assignment if wanted is not None else None,
-        created_at=wanted.created_at if wanted is not None else None,
-        updated_at=wanted.updated_at if wanted is not None else None,
+        configs=dict(desired.configs if desired is not None else seen.configs if seen is not None else {}),
+        assignment=desired.assignment if desired is not None else None,
+        created_at=desired.created_at if desired is not None else None,
+        updated_at=desired.updated_at if desired is not None else None,
         groups=list(groups),
         age_s=age_s(cluster_row().observed_at),
     )
@@ -276,7 +276,7 @@ def drift_list() -> list[DriftRow]:
             t.generation,
             0,
             "The database says this topic was applied, but the cluster does not have it. Nothing is created for it again; delete the "
-            "row if the topic is not wanted any more.",
+            "row if the topic is not needed any more.",
         )
         for t in missing
     ]
@@ -289,19 +289,19 @@ def drift_count() -> int:
 
 def waiting_count(query: str = "") -> int:
     """The number of desired topics that the cluster does not have yet."""
-    return _wanted_only(query).count()
+    return _desired_only(query).count()
 
 
-def _wanted_only(query: str) -> QuerySet[Topic]:
+def _desired_only(query: str) -> QuerySet[Topic]:
     rows = Topic.objects.filter(deleted_at__isnull=True, applied_generation__lt=F("generation"), name__icontains=query)
     return visible(rows.exclude(id__in=ObservedTopic.objects.values("id")))
 
 
 def _waiting(query: str) -> list[TopicRow]:
-    return [_wanted_row(t) for t in _wanted_only(query).order_by("name")[:WAITING_SHOWN_MAX]]
+    return [_desired_row(t) for t in _desired_only(query).order_by("name")[:WAITING_SHOWN_MAX]]
 
 
-def _wanted_row(t: Topic) -> TopicRow:
+def _desired_row(t: Topic) -> TopicRow:
     state = "creating" if t.applied_generation == 0 else "drift"
     return TopicRow(
         id=t.id,
@@ -337,10 +337,10 @@ def health_of(offline: int, under_min_isr: int, under_replicated: int) -> str:
 
 
 def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
-    wanted = {t.id: t for t in Topic.objects.filter(id__in=[s.id for s in found])}
+    desired = {t.id: t for t in Topic.objects.filter(id__in=[s.id for s in found])}
     rows = []
     for seen in found:
-        row = wanted.get(seen.id)
+        row = desired.get(seen.id)
         if row is None or row.generation < seen.generation:
             state = "drift"
         elif row.deleted_at is not None:

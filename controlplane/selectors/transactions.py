@@ -196,11 +196,11 @@ def _described(
     shown: Iterable[ListedTransaction], brokers: Mapping[int, BrokerAddress]
 ) -> dict[tuple[int, str], DescribedTransaction]:
     """The descriptions of these transactional ids, by coordinator and id. One request per coordinator."""
-    wanted: dict[int, list[str]] = {}
+    requested: dict[int, list[str]] = {}
     for t in shown:
-        wanted.setdefault(t.coordinator, []).append(t.transactional_id)
-    asked = {b: brokers[b] for b in wanted}
-    answers = ask(asked, lambda c, b: client.describe_transactions(c, wanted[b]))
+        requested.setdefault(t.coordinator, []).append(t.transactional_id)
+    asked = {b: brokers[b] for b in requested}
+    answers = ask(asked, lambda c, b: client.describe_transactions(c, requested[b]))
     return {(a.broker_id, d.transactional_id): d for a in answers for d in a.value or []}
 
 

@@ -82,13 +82,13 @@ def put_settings(
 ) -> AccessEntry:
     """Change these settings of a broker. The other settings keep their desired values, or without a row their values in the log (`logged`)."""
     row = AccessEntry.objects.filter(kind=BROKER, key=key).first()
-    wanted = dict((row.value if row is not None and row.generation >= above else logged) or {})
+    desired = dict((row.value if row is not None and row.generation >= above else logged) or {})
     for op in operations:
         if op.op is OpType.SET:
-            wanted[op.name] = op.value
+            desired[op.name] = op.value
         else:
-            wanted.pop(op.name, None)
-    return put(BROKER, key, wanted, actor=actor, above=above, comment=comment, verb=verb)
+            desired.pop(op.name, None)
+    return put(BROKER, key, desired, actor=actor, above=above, comment=comment, verb=verb)
 
 
 def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, actor: str) -> None:

@@ -38,11 +38,11 @@ def preview_template(
 ) -> list[TemplateAcl]:
     """The ACLs of the template. Raises Rejected with the field for a missing value."""
     try:
-        wanted = bindings(template, values, pattern_type)
+        requested = bindings(template, values, pattern_type)
     except MissingValue as e:
         raise Rejected(str(e), e.field.value) from None
     found = []
-    for b in wanted:
+    for b in requested:
         fields = {
             "resource_type": b.resource_type.value,
             "pattern_type": b.pattern_type.value,
@@ -68,8 +68,8 @@ def apply_template(
 ) -> list[TemplateAcl]:
     """Create the ACLs that do not exist. Returns all of the template; `exists` says which existed before. Raises Rejected; then none was created."""
     with transaction.atomic():
-        wanted = preview_template(template, values, principal=principal, host=host, pattern_type=pattern_type)
-        for acl in wanted:
+        requested = preview_template(template, values, principal=principal, host=host, pattern_type=pattern_type)
+        for acl in requested:
             if not acl.exists:
                 acls.create_acl(
                     resource_type=acl.resource_type,
@@ -82,4 +82,4 @@ def apply_template(
                     actor=actor,
                     comment=comment,
                 )
-    return wanted
+    return requested

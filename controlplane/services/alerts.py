@@ -334,13 +334,13 @@ def _moves(since: object) -> tuple[types.MoveFacts, ...]:
         .values_list("move_id", "cause")
         .annotate(n=Count("pk"))
     )
-    stuck: dict[int, dict[str, int]] = {}
+    stalled: dict[int, dict[str, int]] = {}
     for move_id, cause, count in counted:
-        stuck.setdefault(move_id, {})[cause] = count
+        stalled.setdefault(move_id, {})[cause] = count
     return tuple(
         types.MoveFacts(
-            m.pk, MoveState(m.state), sum(why.values()), m.needs_bytes_per_s, tuple(sorted(c for c in why if c))
+            m.pk, MoveState(m.state), sum(causes.values()), m.needs_bytes_per_s, tuple(sorted(c for c in causes if c))
         )
         for m in rows.order_by("pk")
-        if (why := stuck.get(m.pk, {})) or m.needs_bytes_per_s is not None or m.state == MoveState.FAILED
+        if (causes := stalled.get(m.pk, {})) or m.needs_bytes_per_s is not None or m.state == MoveState.FAILED
     )

@@ -33,7 +33,7 @@ RESTARTS_MAX = 5
 RESTART_SECONDS = 5
 """Seconds before the first restart. The delay doubles with each further restart."""
 
-WORKING = (ArchiveState.ASKED, ArchiveState.RUNNING, ArchiveState.STOPPING)
+WORKING = (ArchiveState.REQUESTED, ArchiveState.RUNNING, ArchiveState.STOPPING)
 
 
 @audited("archive.start", lambda a: ", ".join(sorted(set(a["topics"]))))
@@ -78,7 +78,7 @@ def start_archive(topics: Sequence[str], *, actor: str, comment: str = "") -> Ar
 def stop_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
     """Request the job to end after its current micro-batch. Raises Rejected when the job does not run."""
     with transaction.atomic():
-        changed = ArchiveJob.objects.filter(pk=job_id, state__in=[ArchiveState.ASKED, ArchiveState.RUNNING]).update(
+        changed = ArchiveJob.objects.filter(pk=job_id, state__in=[ArchiveState.REQUESTED, ArchiveState.RUNNING]).update(
             state=ArchiveState.STOPPING, version=F("version") + 1
         )
         job = ArchiveJob.objects.filter(pk=job_id).first()
@@ -95,7 +95,7 @@ def resume_archive(job_id: int, *, actor: str, comment: str = "") -> ArchiveJob:
     """Start a stopped or failed job again at its last position. Raises Rejected."""
     with transaction.atomic():
         changed = ArchiveJob.objects.filter(pk=job_id, state__in=[ArchiveState.STOPPED, ArchiveState.FAILED]).update(
-            state=ArchiveState.ASKED,
+            state=ArchiveState.REQUESTED,
             restarts_in_a_row=0,
             next_start_at=None,
             finished_at=None,
@@ -134,7 +134,7 @@ def advance_archive(job_id: int) -> str | None:
         if spark.stop_all(spark.command(job.pk, job.topics, settings.WEIR.bootstrap)):
             return str(job.state)
         return _end(job, ArchiveState.STOPPED, "", Outcome.CONFIRMED)
-    if job.state not in (ArchiveState.ASKED, ArchiveState.RUNNING):
+    if job.state not in (ArchiveState.REQUESTED, ArchiveState.RUNNING):
         return str(job.state)
     if alive:
         _note_status(job)

@@ -199,7 +199,7 @@ def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given], *, 
     if reason := refusal_of(user, rule.access, rule.resource, names):
         return reason
     others = ((r, r.names(asked)) for r in rule.also)
-    return next((why for r, also in others if also and (why := refusal_of(user, r.access, r.resource, also))), "")
+    return next((denial for r, also in others if also and (denial := refusal_of(user, r.access, r.resource, also))), "")
 
 
 def refusal_of(user: User, access: Access, resource: RoleResource, names: Collection[str]) -> str:
@@ -225,13 +225,13 @@ def check_access(*, user: str, access: str, resource_type: str, resource_name: s
     person = get_user_model().objects.filter(username=user).first()
     if person is None:
         raise Rejected(f"There is no user {user!r} of the console.", "user")
-    wanted, resource = Access(access), RoleResource(resource_type)
+    requested, resource = Access(access), RoleResource(resource_type)
     rows = bindings_of(person.pk) if person.is_active else []
-    permitting = [r for r in rows if _grant(r).permits(wanted, resource, resource_name)]
+    permitting = [r for r in rows if _grant(r).permits(requested, resource, resource_name)]
     of_all = (Access.OPERATE, Access.VIEW)
-    reason = _reason(person, wanted) if resource is RoleResource.TOPIC or wanted in of_all else AccessReason.NONE
-    if wanted is Access.VIEW and reason is AccessReason.NONE and person.is_active:
-        permitting = permitting or [r for r in rows if _grant(r).permits(wanted, RoleResource.CLUSTER, CLUSTER_NAME)]
+    reason = _reason(person, requested) if resource is RoleResource.TOPIC or requested in of_all else AccessReason.NONE
+    if requested is Access.VIEW and reason is AccessReason.NONE and person.is_active:
+        permitting = permitting or [r for r in rows if _grant(r).permits(requested, RoleResource.CLUSTER, CLUSTER_NAME)]
         if not settings.WEIR.view_by_role:
             reason = AccessReason.EVERY_USER
         elif not permitting and visibility_of(person).sees(resource, resource_name):

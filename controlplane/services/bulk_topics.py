@@ -101,8 +101,8 @@ def preview(names: Sequence[str], change: BulkChange) -> list[BulkRow]:
 
 
 def _changes(row: Topic, change: BulkChange) -> list[tuple[str, str | None, str | None]]:
-    wanted: dict[str, str | None] = {**change.set_configs, **dict.fromkeys(change.delete_configs)}
-    return [(key, row.configs.get(key), new) for key, new in wanted.items() if row.configs.get(key) != new]
+    desired: dict[str, str | None] = {**change.set_configs, **dict.fromkeys(change.delete_configs)}
+    return [(key, row.configs.get(key), new) for key, new in desired.items() if row.configs.get(key) != new]
 
 
 def _problem(row: Topic, change: BulkChange, move: int | None, *, drifted: bool) -> str:

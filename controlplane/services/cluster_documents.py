@@ -123,10 +123,10 @@ def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProb
             case ResourceKind.TOPIC:
                 _check_topic(resource, now)
             case ResourceKind.BROKER_CONFIG if resource.id in now.values:
-                if configs := _changed_configs(resource.wanted, now.values[resource.id]):
+                if configs := _changed_configs(resource.desired, now.values[resource.id]):
                     broker_configs.preview_change(_broker_id(resource.key), configs)
             case ResourceKind.ROLE_BINDING if resource.id not in now.values:
-                role_bindings.check_holder(resource.wanted["user"], resource.wanted["group"])
+                role_bindings.check_holder(resource.desired["user"], resource.desired["group"])
     except Rejected as refused:
         path = f"{resource.path}.{refused.field}" if refused.field else resource.path
         yield DocumentProblem(path, DocumentFault.REFUSED, refused.reason)
@@ -134,21 +134,21 @@ def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProb
 
 def _check_topic(resource: DocumentResource, now: Present) -> None:
     """Raises Rejected."""
-    wanted, before = resource.wanted, now.values.get(resource.id)
-    given = {k: v for k, v in wanted["configs"].items() if v is not None}
+    desired, before = resource.desired, now.values.get(resource.id)
+    given = {k: v for k, v in desired["configs"].items() if v is not None}
     if before is None and resource.key not in now.protected:
         front_topics.check_creation(given)
-        counts = wanted["partitions"] or 1, wanted["replication_factor"] or 1
+        counts = desired["partitions"] or 1, desired["replication_factor"] or 1
         topic_checks.check_topic(resource.key, partitions=counts[0], replication_factor=counts[1], configs=given)
     elif before is not None:
         front_topics.check_creation(given)
-        after = {k: v for k, v in {**before["configs"], **wanted["configs"]}.items() if v is not None}
+        after = {k: v for k, v in {**before["configs"], **desired["configs"]}.items() if v is not None}
         if (problem := contradiction(after) or transition_problem(before["configs"], after)) is not None:
             raise Rejected(problem, "configs")
 
 
-def _changed_configs(wanted: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, str | None]:
-    return {k: v for k, v in wanted["configs"].items() if before["configs"].get(k) != v}
+def _changed_configs(desired: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, str | None]:
+    return {k: v for k, v in desired["configs"].items() if before["configs"].get(k) != v}
 
 
 def _broker_id(key: str) -> int:
@@ -262,12 +262,12 @@ def _manage(row: DocumentPlan, step: DocumentStep, identity: str) -> None:
 
 def _execute(step: DocumentStep, actor: str, comment: str) -> str:
     """Carry the step out. Returns the identity of the resource, "" for one that its key identifies. Raises Rejected."""
-    wanted = step.wanted or {}
+    desired = step.desired or {}
     match step.kind:
         case ResourceKind.TOPIC:
-            return _execute_topic(step, wanted, actor, comment)
+            return _execute_topic(step, desired, actor, comment)
         case ResourceKind.ACL if step.action is StepAction.CREATE:
-            acls.create_acl(**wanted, actor=actor, comment=comment)
+            acls.create_acl(**desired, actor=actor, comment=comment)
         case ResourceKind.ACL if step.action is StepAction.DELETE:
             acl_id = Acl.objects.filter(**(step.before or {})).values_list("pk", flat=True).first()
             acls.delete_acl(acl_id or 0, actor=actor, comment=comment)
@@ -275,30 +275,30 @@ def _execute(step: DocumentStep, actor: str, comment: str) -> str:
             quota_id = AccessEntry.objects.filter(kind=step.kind, key=step.key).values_list("pk", flat=True).first()
             quotas.delete_quota(quota_id or 0, actor=actor, comment=comment)
         case ResourceKind.QUOTA if step.action is not StepAction.MANAGE:
-            quotas.set_quota(wanted["entity"], wanted["limits"], actor=actor, comment=comment)
+            quotas.set_quota(desired["entity"], desired["limits"], actor=actor, comment=comment)
         case ResourceKind.ROUTE:
-            return _execute_route(step, wanted, actor, comment)
+            return _execute_route(step, desired, actor, comment)
         case ResourceKind.USER if step.action is StepAction.DELETE:
             users.delete_user(step.key, actor=actor, comment=comment)
         case ResourceKind.BROKER_CONFIG:
-            changed = _changed_configs(wanted, step.before or {"configs": {}})
+            changed = _changed_configs(desired, step.before or {"configs": {}})
             broker_configs.alter_configs(_broker_id(step.key), changed, actor=actor, comment=comment)
         case ResourceKind.ROLE_BINDING if step.action is StepAction.CREATE:
-            role_bindings.create_binding(**wanted, actor=actor, comment=comment)
+            role_bindings.create_binding(**desired, actor=actor, comment=comment)
         case ResourceKind.ROLE_BINDING if step.action is StepAction.DELETE:
             binding_id = selectors.binding_id(step.before or {})
             role_bindings.delete_binding(binding_id or 0, actor=actor, comment=comment)
     return ""
 
 
-def _execute_topic(step: DocumentStep, wanted: dict[str, Any], actor: str, comment: str) -> str:
-    configs = {k: v for k, v in wanted.get("configs", {}).items() if v is not None}
+def _execute_topic(step: DocumentStep, desired: dict[str, Any], actor: str, comment: str) -> str:
+    configs = {k: v for k, v in desired.get("configs", {}).items() if v is not None}
     match step.action:
         case StepAction.CREATE:
             row = topics.create_topic(
                 step.key,
-                partitions=wanted["partitions"] or 1,
-                replication_factor=wanted["replication_factor"],
+                partitions=desired["partitions"] or 1,
+                replication_factor=desired["replication_factor"],
                 configs=configs,
                 actor=actor,
                 comment=comment,
@@ -306,9 +306,9 @@ def _execute_topic(step: DocumentStep, wanted: dict[str, Any], actor: str, comme
         case StepAction.ALTER:
             row = topics.alter_topic(
                 step.key,
-                partitions=wanted["partitions"],
+                partitions=desired["partitions"],
                 set_configs=configs,
-                delete_configs=[k for k, v in wanted["configs"].items() if v is None],
+                delete_configs=[k for k, v in desired["configs"].items() if v is None],
                 actor=actor,
                 comment=comment,
             )
@@ -319,12 +319,12 @@ def _execute_topic(step: DocumentStep, wanted: dict[str, Any], actor: str, comme
     return str(row.pk)
 
 
-def _execute_route(step: DocumentStep, wanted: dict[str, Any], actor: str, comment: str) -> str:
+def _execute_route(step: DocumentStep, desired: dict[str, Any], actor: str, comment: str) -> str:
     match step.action:
         case StepAction.CREATE:
-            row = routes.create_route(step.key, wanted, actor=actor, comment=comment)
+            row = routes.create_route(step.key, desired, actor=actor, comment=comment)
         case StepAction.ALTER:
-            row = routes.change_route(step.key, wanted, actor=actor, comment=comment)
+            row = routes.change_route(step.key, desired, actor=actor, comment=comment)
         case StepAction.DELETE:
             routes.delete_route(step.key, actor=actor, comment=comment)
             return ""

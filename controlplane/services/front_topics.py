@@ -62,7 +62,7 @@ def _names(name: str) -> list[tuple[str, str, dict[str, str]]]:
     ]
 
 
-def wanted(row: Topic) -> list[FrontTopic]:
+def desired(row: Topic) -> list[FrontTopic]:
     """The front topics that this topic requires. A front topic with waiting records stays when the config is removed."""
     followed = {name: row.configs[name] for name in FOLLOWED if name in row.configs}
     return [
@@ -101,8 +101,8 @@ def check_alteration(
                 f"{row.name!r} has as many partitions as {target!r}; add partitions to {target!r}.", "partitions"
             )
         for enable in (DELAY_ENABLE, HALF_ENABLE, RETRY_ENABLE):
-            wanted = str(set_configs.get(enable, "")).lower()
-            if wanted == "true" and row.configs.get(enable) != "true":
+            desired = str(set_configs.get(enable, "")).lower()
+            if desired == "true" and row.configs.get(enable) != "true":
                 raise Rejected(f"{row.name!r} is a front topic; it cannot have one itself.", f"configs.{enable}")
 
 

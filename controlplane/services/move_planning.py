@@ -248,7 +248,7 @@ def _write(
             "before",
             "replicas_from",
             "replicas_to",
-            "wanted",
+            "desired_replicas",
             "read_generation",
             "bytes_total",
         ),
@@ -315,10 +315,10 @@ def partition_views() -> list[planning.PlannerPartition]:
     from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
     defaults = cluster_defaults()
-    wanted = ObservedTopic.objects.only("id", "name", "configs", "records_per_s", "partition_count")
+    observed_topics = ObservedTopic.objects.only("id", "name", "configs", "records_per_s", "partition_count")
     topics = {
         t.id: (t.name, min_insync(t.configs, defaults), (t.records_per_s or 0.0) / max(1, t.partition_count))
-        for t in wanted
+        for t in observed_topics
     }
     columns = (
         "topic_id",

@@ -96,7 +96,7 @@ def advance_move(move_id: int) -> str | None:
 
 
 def ordered_parts() -> list[MovePartition]:
-    """Orders for the controller: `wanted`, bound to `read_generation`. The database thread of the controller reads them."""
+    """Orders for the controller: `desired_replicas`, bound to `read_generation`. The database thread of the controller reads them."""
     return list(
         MovePartition.objects.filter(
             Q(state__in=ORDER_STATES) & Q(active=True) & Q(move__state__in=WORKING_STATES)
@@ -163,9 +163,9 @@ def views_of(parts: Sequence[MovePartition], *, deadline: bool = False) -> list[
             state=PartState(p.state),
             replicas_from=tuple(p.replicas_from),
             replicas_to=tuple(p.replicas_to),
-            wanted=tuple(p.wanted),
+            desired_replicas=tuple(p.desired_replicas),
             read_generation=p.read_generation,
-            ordered_at=p.ordered_at.timestamp() if p.ordered_at else None,
+            submitted_at=p.submitted_at.timestamp() if p.submitted_at else None,
             progress_at=p.progress_at.timestamp() if p.progress_at else None,
             bytes_done=p.bytes_done,
             observed=seen.get((p.topic_id, p.partition)),
@@ -185,13 +185,15 @@ def views_of(parts: Sequence[MovePartition], *, deadline: bool = False) -> list[
 def observed_parts(
     keys: Iterable[tuple[Any, int]], *, deadline: bool = False
 ) -> dict[tuple[Any, int], types.ObservedPart]:
-    wanted = set(keys)
+    requested = set(keys)
     rows = (
-        Partition.objects.filter(topic_id__in={t for t, _ in wanted}, index__in={i for _, i in wanted})
+        Partition.objects.filter(topic_id__in={t for t, _ in requested}, index__in={i for _, i in requested})
         .select_related("topic", "remote_size")
         .prefetch_related("replica_rows")
     )
-    return {(row.topic_id, row.index): _observed(row, deadline) for row in rows if (row.topic_id, row.index) in wanted}
+    return {
+        (row.topic_id, row.index): _observed(row, deadline) for row in rows if (row.topic_id, row.index) in requested
+    }
 
 
 def _observed(row: Partition, deadline: bool) -> types.ObservedPart:
@@ -243,8 +245,8 @@ def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:
     now = timezone.now()
     for step in steps:
         values: dict[str, Any] = {"state": step.state, "version": F("version") + 1}
-        if step.wanted is not None:
-            values["wanted"] = list(step.wanted)
+        if step.desired_replicas is not None:
+            values["desired_replicas"] = list(step.desired_replicas)
         for name in (
             "read_generation",
             "bytes_total",
@@ -265,8 +267,8 @@ def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:
             values["progress_at"] = now
         if step.tail_start is not None:
             values["tail_at"] = now
-        if step.ordered:
-            values |= {"ordered_at": now, "progress_at": None}
+        if step.submits:
+            values |= {"submitted_at": now, "progress_at": None}
         if step.state in types.ENDED:
             values |= {"finished_at": now, "samples": (), "bytes_per_s": None}
         MovePartition.objects.filter(pk=step.part_id, move=move).update(**values)
@@ -279,8 +281,8 @@ def _busiest(move: Move) -> int:
     comes: Counter[int] = Counter()
     for k in kinds_of(move.pk):
         if k.state not in types.ENDED:
-            old = k.replicas_from if k.wanted != k.replicas_from else k.replicas_to
-            new = [b for b in k.wanted if b not in old]
+            old = k.replicas_from if k.desired_replicas != k.replicas_from else k.replicas_to
+            new = [b for b in k.desired_replicas if b not in old]
             for b in new:
                 comes[b] += max(0, (k.bytes_total or 0) - (k.bytes_done or 0)) // len(new)
     return max(comes.values(), default=0)

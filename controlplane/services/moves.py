@@ -32,7 +32,7 @@ from controlplane.services.move_totals import keep
 from controlplane.services.move_worker import alive, apply_steps, transition, views_of
 
 PLACED_COLUMNS = ("topic_id", "topic_name", "partition", "replicas_from", "replicas_to", "read_generation")
-NOT_STARTED = Q(state=PartState.WAITING, ordered_at__isnull=True)
+NOT_STARTED = Q(state=PartState.WAITING, submitted_at__isnull=True)
 
 
 def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = False) -> Move:
@@ -177,7 +177,7 @@ def _skip_not_started(move: Move) -> None:
     """One UPDATE for all waiting partitions: a move may have a hundred thousand that never started."""
     move.parts.filter(NOT_STARTED).update(
         state=PartState.SKIPPED,
-        wanted=F("replicas_from"),
+        desired_replicas=F("replicas_from"),
         active=False,
         finished_at=timezone.now(),
         version=F("version") + 1,

@@ -54,7 +54,7 @@ def advance_reset(reset_id: int) -> str | None:
             _wait_on(row)
             return str(row.state)
         if row is not None and row.state == ResetState.APPLYING:
-            _settle(row)
+            _finish_by_reading(row)
             return str(row.state)
     except Rejected:
         pass  # another worker changed the row, or another reset of the group writes: the next step reads it again
@@ -106,7 +106,7 @@ def _end(row: OffsetReset, state: ResetState, cause: ResetCause, note: str) -> N
         )
 
 
-def _settle(row: OffsetReset) -> None:
+def _finish_by_reading(row: OffsetReset) -> None:
     rows = row.rows
     try:
         with offsets_client(row.group_id) as client:

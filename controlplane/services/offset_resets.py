@@ -179,14 +179,14 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
 
 def _ages(keys: Iterable[Key]) -> Callable[[Key, int], Age | None]:
     """Ages of records from the observed log ends in the rows, without a request."""
-    wanted = set(keys)
+    requested = set(keys)
     now_ms = time.time_ns() // 1_000_000
     ends = {
         (topic, index): Ends.restored(observed)
         for topic, index, observed in LogEnds.objects.filter(
-            partition__topic__name__in={t for t, _ in wanted}
+            partition__topic__name__in={t for t, _ in requested}
         ).values_list("partition__topic__name", "partition__index", "observed")
-        if (topic, index) in wanted
+        if (topic, index) in requested
     }
     return lambda key, offset: ends[key].age(offset, now_ms) if key in ends else None
 

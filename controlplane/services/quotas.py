@@ -32,13 +32,13 @@ def set_quota(entity: Entity, limits: Mapping[str, float | None], *, actor: str,
         with transaction.atomic():
             row = AccessEntry.objects.select_for_update().filter(kind=AccessRecordKind.QUOTA, key=key).first()
             before = (row.value or {}) if row is not None else {}
-            wanted = {q: v for q, v in {**before, **limits}.items() if v is not None}
-            if wanted == before:
+            desired = {q: v for q, v in {**before, **limits}.items() if v is not None}
+            if desired == before:
                 raise Rejected(
-                    "The entity has these limits already." if wanted else "Give at least one limit.", "limits"
+                    "The entity has these limits already." if desired else "Give at least one limit.", "limits"
                 )
-            verb = "quota.set" if wanted else "quota.delete"
-            return access.put(AccessRecordKind.QUOTA, key, wanted or None, actor=actor, comment=comment, verb=verb)
+            verb = "quota.set" if desired else "quota.delete"
+            return access.put(AccessRecordKind.QUOTA, key, desired or None, actor=actor, comment=comment, verb=verb)
     except IntegrityError:
         raise Rejected("The quota was created by another operator at the same time.", "entity") from None
 

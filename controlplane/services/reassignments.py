@@ -52,12 +52,10 @@ def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> t
                 rows.append(outcome)
             else:
                 refused[item.name] = outcome
-        elif part is not None and part.wanted == list(item.replicas) and part.state in IN_FLIGHT:
+        elif part is not None and part.desired_replicas == list(item.replicas) and part.state in IN_FLIGHT:
             rows.append(part)
         elif part is not None:
-            text = (
-                f"{item.name} is part of move {part.move_id}, to {part.wanted}; cancel that move, or wait until it ends"
-            )
+            text = f"{item.name} is part of move {part.move_id}, to {part.desired_replicas}; cancel that move, or wait until it ends"
             refused[item.name] = ReassignmentRefusal(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
         elif state.target != item.replicas:
             begun.append((topic, item.partition, item.replicas))
@@ -87,10 +85,10 @@ def _begin(parts: Sequence[tuple[TopicState, int, tuple[int, ...]]], actor: str)
             before=PlacementBefore(tuple(state.target), _leader(state), tuple(state.isr_ids)),
             replicas_from=list(state.target),
             replicas_to=list(to),
-            wanted=list(to),
+            desired_replicas=list(to),
             read_generation=state.assignment_generation,
             state=PartState.SUBMITTED,
-            ordered_at=now,
+            submitted_at=now,
         )
     before = {f"{t.name}-{i}": list(t.partitions[i].target) for t, i, _ in parts}
     after = {f"{t.name}-{i}": list(to) for t, i, to in parts}
@@ -130,7 +128,7 @@ def _send_back(
         "move.cancel_part",
         "move",
         str(move.pk),
-        before={name: part.wanted},
+        before={name: part.desired_replicas},
         after={name: part.replicas_from},
         object_id=f"move-{move.pk}",
     )

@@ -16,7 +16,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind, RecoveryState
 from controlplane.services.common import Rejected, audited, record
 
-WORKING = (RecoveryState.ASKED, RecoveryState.RESET, RecoveryState.COPYING)
+WORKING = (RecoveryState.REQUESTED, RecoveryState.RESET, RecoveryState.COPYING)
 
 BY_ITSELF = "worker"
 CONTROLLER = "controller"
@@ -116,14 +116,14 @@ def working_recoveries() -> list[int]:
 
 def waiting_resets() -> list[ReplicaRecovery]:
     """Resets that the controller should append as ReplicaReset, read by its database thread."""
-    return list(ReplicaRecovery.objects.filter(state=RecoveryState.ASKED).order_by("id"))
+    return list(ReplicaRecovery.objects.filter(state=RecoveryState.REQUESTED).order_by("id"))
 
 
 def mark_reset(reset_id: uuid.UUID, seq: int, controller_epoch: int) -> bool:
     """Record that entry `seq` of the metadata log is the reset of this replica. Idempotent."""
     return bool(
         ReplicaRecovery.objects.filter(
-            reset_id=reset_id, state=RecoveryState.ASKED, controller_epoch__lte=controller_epoch
+            reset_id=reset_id, state=RecoveryState.REQUESTED, controller_epoch__lte=controller_epoch
         ).update(
             state=RecoveryState.RESET,
             reset_seq=seq,
@@ -189,7 +189,7 @@ def begun_by_controller(
 def mark_reset_refused(reset_id: uuid.UUID, reason: str) -> bool:
     """Store the reason why the controller cannot reset this replica now. The recovery stays requested."""
     return bool(
-        ReplicaRecovery.objects.filter(reset_id=reset_id, state=RecoveryState.ASKED)
+        ReplicaRecovery.objects.filter(reset_id=reset_id, state=RecoveryState.REQUESTED)
         .exclude(note=reason)
         .update(note=reason)
     )
@@ -201,7 +201,7 @@ def advance_recovery(recovery_id: int) -> str | None:
         row = ReplicaRecovery.objects.filter(pk=recovery_id, state__in=WORKING).first()
         if row is None:
             return None
-        if row.state == RecoveryState.ASKED:
+        if row.state == RecoveryState.REQUESTED:
             if not row.note and timezone.now() - row.created_at > timedelta(seconds=UNTAKEN_SECONDS):
                 _change(
                     row, state=row.state, note="No controller has processed the request yet. Check the controllers."

@@ -19,8 +19,8 @@ def delete_share_group(group_id: str, *, actor: str, comment: str = "") -> Outco
         found = selectors.share_group(group_id)
         if found.row is None:
             silent = ", ".join(str(s.broker_id) for s in found.brokers_silent)
-            why = f"brokers {silent} did not answer" if silent else "no broker coordinates it"
-            raise Rejected(f"Share group {group_id!r} was not found: {why}.")
+            reason = f"brokers {silent} did not answer" if silent else "no broker coordinates it"
+            raise Rejected(f"Share group {group_id!r} was not found: {reason}.")
         if found.members:
             raise Rejected(
                 f"Share group {group_id!r} has {len(found.members)} members. Stop its consumers first: they would start at other records."

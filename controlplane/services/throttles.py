@@ -33,7 +33,7 @@ NAMED_MAX = 5
 
 def refresh() -> None:
     """Recompute the overlays from the moves that copy now, in the caller's transaction. Changes nothing where they are up to date."""
-    lists, rates = _wanted()
+    lists, rates = _desired()
     for topic in Topic.objects.filter(deleted_at__isnull=True, id__in=lists) | Topic.objects.filter(
         deleted_at__isnull=True, overlay__isnull=False
     ):
@@ -61,7 +61,7 @@ def refresh() -> None:
             )
 
 
-def _wanted(without: Move | None = None) -> tuple[dict[UUID, dict[str, str]], dict[int, int]]:
+def _desired(without: Move | None = None) -> tuple[dict[UUID, dict[str, str]], dict[int, int]]:
     """Lists per topic and bytes/s per broker, of all partitions in flight in a move with a throttle. Where two moves use the same broker, the lower
     rate counts, because it was chosen to protect producers. `without`: a move that is not counted."""
     leaders: dict[UUID, set[str]] = {}
@@ -98,13 +98,13 @@ def _throttles(configs: Mapping[str, str]) -> dict[str, str]:
 
 def left(move: Move) -> str:
     """Throttles in the log, as last observed, on brokers and topics of this move that no other move needs; "" = none."""
-    lists, rates = _wanted(without=move)
+    lists, rates = _desired(without=move)
     found = []
     topic_ids = list(move.parts.order_by().values_list("topic_id", flat=True).distinct())
     seen = ObservedTopic.objects.in_bulk(topic_ids)
     for topic in Topic.objects.filter(id__in=topic_ids, deleted_at__isnull=True):
-        wanted = _throttles(effective(topic.configs, lists.get(topic.id)))
-        if topic.id in seen and _throttles(seen[topic.id].configs) != wanted:
+        desired = _throttles(effective(topic.configs, lists.get(topic.id)))
+        if topic.id in seen and _throttles(seen[topic.id].configs) != desired:
             found.append(f"topic {topic.name}")
     brokers = Broker.objects.in_bulk()
     for row in AccessEntry.objects.filter(kind=BROKER):

@@ -56,11 +56,11 @@ def create_topic(
     """Request a topic. `replication_factor` None = three, or the number of live brokers if smaller. Returns its row at once. The topic is
     usable when `applied_generation` has reached `generation`. `checked`: the controller has checked the request against the log, which is
     fresher than the mirrored rows. Raises Rejected."""
-    wanted = _requested(partitions, replication_factor, configs, assignment)
+    desired = _requested(partitions, replication_factor, configs, assignment)
     try:
         with transaction.atomic():
-            front_topics.check_creation(wanted["configs"])
-            row = _create(name, wanted, actor, comment, request_id, topic_id, checked)
+            front_topics.check_creation(desired["configs"])
+            row = _create(name, desired, actor, comment, request_id, topic_id, checked)
             _follow(row, actor, checked=checked)
             return row
     except IntegrityError:
@@ -70,38 +70,38 @@ def create_topic(
 
 def _create(
     name: str,
-    wanted: dict[str, Any],
+    desired: dict[str, Any],
     actor: str,
     comment: str,
     request_id: str | None,
     topic_id: uuid.UUID | None,
     checked: bool,
 ) -> Topic:
-    assignment = {int(k): v for k, v in wanted["assignment"].items()} if wanted["assignment"] else None
+    assignment = {int(k): v for k, v in desired["assignment"].items()} if desired["assignment"] else None
     if assignment is not None:
-        wanted["partitions"] = len(assignment)
-        wanted["replication_factor"] = len(next(iter(assignment.values()), [])) or 1
-    if wanted["replication_factor"] is None:
-        wanted["replication_factor"] = max(1, min(3, Broker.objects.filter(alive=True).count()))
+        desired["partitions"] = len(assignment)
+        desired["replication_factor"] = len(next(iter(assignment.values()), [])) or 1
+    if desired["replication_factor"] is None:
+        desired["replication_factor"] = max(1, min(3, Broker.objects.filter(alive=True).count()))
     topic_checks.check_topic(
         name,
-        partitions=wanted["partitions"],
-        replication_factor=wanted["replication_factor"],
-        configs=wanted["configs"],
+        partitions=desired["partitions"],
+        replication_factor=desired["replication_factor"],
+        configs=desired["configs"],
         assignment=assignment,
         checked=checked,
     )
     row = Topic.objects.create(
         id=topic_id or uuid.uuid4(),
         name=name,
-        partitions=wanted["partitions"],
-        replication_factor=wanted["replication_factor"],
-        configs=wanted["configs"],
-        assignment=wanted["assignment"],
+        partitions=desired["partitions"],
+        replication_factor=desired["replication_factor"],
+        configs=desired["configs"],
+        assignment=desired["assignment"],
         internal=name in INTERNAL_TOPICS,
         request_id=request_id,
     )
-    record(actor, "topic.create", "topic", name, comment=comment, after=wanted, object_id=str(row.id), generation=1)
+    record(actor, "topic.create", "topic", name, comment=comment, after=desired, object_id=str(row.id), generation=1)
     return row
 
 
@@ -140,24 +140,24 @@ def alter_topic(
 def _follow(row: Topic, actor: str, *, checked: bool) -> None:
     """Create or alter the front topics of a topic, so that they follow the topic."""
     comment = f"follows topic {row.name}"
-    for wanted in front_topics.wanted(row):
-        front = Topic.objects.filter(name=wanted.name, deleted_at__isnull=True).first()
+    for desired in front_topics.desired(row):
+        front = Topic.objects.filter(name=desired.name, deleted_at__isnull=True).first()
         if front is None:
-            configs = {**wanted.initial, **wanted.configs}
-            requested = _requested(wanted.partitions, row.replication_factor, configs, None)
-            front = _create(wanted.name, requested, actor, comment, None, None, checked)
+            configs = {**desired.initial, **desired.configs}
+            requested = _requested(desired.partitions, row.replication_factor, configs, None)
+            front = _create(desired.name, requested, actor, comment, None, None, checked)
             _follow(front, actor, checked=checked)
             continue
-        if front.configs.get(wanted.marker) != row.name:
+        if front.configs.get(desired.marker) != row.name:
             raise Rejected(
-                f"Topic {wanted.name!r} exists and is not a front topic of {row.name!r}; delete it, or do not set "
-                f"{front_topics.ENABLED_BY[wanted.marker]}.",
+                f"Topic {desired.name!r} exists and is not a front topic of {row.name!r}; delete it, or do not set "
+                f"{front_topics.ENABLED_BY[desired.marker]}.",
                 "configs",
             )
-        removed = [k for k in front_topics.FOLLOWED if k in front.configs and k not in wanted.configs]
-        differ = any(front.configs.get(k) != v for k, v in wanted.configs.items())
-        if removed or differ or front.partitions != wanted.partitions:
-            front = _alter(wanted.name, wanted.partitions, wanted.configs, removed, None, actor, comment, None, None)
+        removed = [k for k in front_topics.FOLLOWED if k in front.configs and k not in desired.configs]
+        differ = any(front.configs.get(k) != v for k, v in desired.configs.items())
+        if removed or differ or front.partitions != desired.partitions:
+            front = _alter(desired.name, desired.partitions, desired.configs, removed, None, actor, comment, None, None)
             _follow(front, actor, checked=checked)
 
 

@@ -66,13 +66,15 @@ class Archive:
             ).write.mode("overwrite").partitionBy("topic").parquet(str(self.job.staged(batch)))
         lines = self.job.publish(batch, planned)
         rows, seconds = sum(line.rows for line in lines), time.monotonic() - began
-        self.say(
+        self.update_status(
             batch=batch, rows_last_batch=rows, batch_seconds=round(seconds, 2), rows_per_second=round(rows / seconds)
         )
 
-    def say(self, **changes: Any) -> None:
+    def update_status(self, **changes: Any) -> None:
         self.status |= changes
-        self.job.say({**self.status, "rows": self.job.rows, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+        self.job.write_status(
+            {**self.status, "rows": self.job.rows, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        )
 
 
 def offsets_of(checkpoint: Path, batch: int) -> Offsets:
@@ -84,13 +86,13 @@ def offsets_of(checkpoint: Path, batch: int) -> Offsets:
     return offsets
 
 
-def started_at(job: JobFolder, settings: Settings, wanted: str) -> Offsets:
+def started_at(job: JobFolder, settings: Settings, requested: str) -> Offsets:
     """Start offsets of the job. They are resolved once and stored, because a repeated first batch must start at the same offsets."""
     path = job.folder / "_start.json"
     if path.exists():
         found: Offsets = json.loads(path.read_text())
         return found
-    start = SourceCluster(settings).resolve(wanted)
+    start = SourceCluster(settings).resolve(requested)
     replace_text(path, json.dumps(start))
     return start
 
@@ -132,7 +134,7 @@ def run(arguments: argparse.Namespace) -> None:
         signal.signal(number, stop)
     with JobFolder(Path(arguments.lake).resolve(), arguments.job_id) as job:
         archive = Archive(job, {})
-        archive.say(phase="starting", topics=topics)
+        archive.update_status(phase="starting", topics=topics)
         settings = Settings.parse(options, streaming=True)
         archive.start = started_at(job, settings, arguments.starting_offsets)
         options["startingOffsets"] = json.dumps(complete(archive.start, SourceCluster(settings).partitions()))
@@ -152,13 +154,13 @@ def run(arguments: argparse.Namespace) -> None:
 
             def once() -> None:
                 query = writer.start()
-                archive.say(phase="running")
+                archive.update_status(phase="running")
                 watch(query, archive, lambda: stopping)
 
             patiently(once, lambda: stopping)
-            archive.say(phase="ended")
+            archive.update_status(phase="ended")
         except Exception as e:
-            archive.say(phase="failed", error=reason(e))
+            archive.update_status(phase="failed", error=reason(e))
             raise
         finally:
             spark.stop()
@@ -183,7 +185,7 @@ def watch(query: StreamingQuery, archive: Archive, stop_requested: Any) -> None:
         now = time.monotonic()
         if now - heartbeat > HEARTBEAT_SECONDS:
             heartbeat = now
-            archive.say(behind_records=behind(query))
+            archive.update_status(behind_records=behind(query))
         if stop_requested():
             deadline = deadline or now + STOP_SECONDS_MAX
             if not query.status["isTriggerActive"] or now > deadline:

@@ -104,7 +104,7 @@ class Query:
         files = records.mapInArrow(lambda batches: write(batches), WRITTEN_DDL).collect()
         rows = self._archive.commit(planned, [WrittenFile.of_row(f.asDict()) for f in files])
         seconds = time.monotonic() - began
-        self._context.say(
+        self._context.update_status(
             batches=int(self._context.status.get("batches", 0)) + 1,
             rows=self._archive.rows,
             dead_letters=self._archive.dead_letters,
@@ -127,7 +127,7 @@ class Query:
             now = time.monotonic()
             if now - heartbeat > HEARTBEAT_SECONDS:
                 heartbeat = now
-                self._context.say(behind_records=behind(query))
+                self._context.update_status(behind_records=behind(query))
             if self._context.stop_requested:
                 deadline = deadline or now + STOP_SECONDS_MAX
                 if not query.status["isTriggerActive"] or now > deadline:

@@ -112,17 +112,17 @@ class RunContext:
     def spark(self) -> SparkSession:
         """The session, started on first use."""
         if self._spark is None:
-            self.say(phase=Phase.STARTING)
+            self.update_status(phase=Phase.STARTING)
             self._spark = session.start(
                 f"{self.run.kind} {self.run.name}",
                 master=self.run.master,
                 driver_memory=self.run.driver_memory,
                 work=self.work,
             )
-            self.say(phase=Phase.RUNNING)
+            self.update_status(phase=Phase.RUNNING)
         return self._spark
 
-    def say(self, **changes: Any) -> None:
+    def update_status(self, **changes: Any) -> None:
         """Merge values into the status and replace its file."""
         self.status |= changes
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -130,7 +130,7 @@ class RunContext:
         replace_text(self.folder / STATUS_FILE, json.dumps({**self.status, "at": at, "seconds": seconds}, default=str))
 
     def report(self, *tables: ReportTable) -> None:
-        self.say(report=[t.json() for t in tables])
+        self.update_status(report=[t.json() for t in tables])
 
 
 class Job(ABC):

@@ -51,7 +51,7 @@ class Compact(Job):
                     ReportTable("Merged", ("table", "files before", "files after", "expired snapshots"), rows)
                 )
             count, size = maintenance.delete_unused(related, self.orphan_days)
-            context.say(batches=len(rows), deleted_files=count, deleted_bytes=size)
+            context.update_status(batches=len(rows), deleted_files=count, deleted_bytes=size)
 
     def _merge(self, context: RunContext, table: Table) -> tuple[int, int]:
         """The number of files that were merged, and of the files that they became."""

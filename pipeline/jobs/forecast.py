@@ -66,9 +66,9 @@ class ForecastJob(Job):
         rows, table, now = HistoryRows(context.run.database), forecasts_table(context.lake.open()), datetime.now(UTC)
         found = [*disks(rows, now, timedelta(days=self.horizon_days)), *groups(rows, now)]
         store(table, found, context.run.name)
-        context.say(batches=1, rows=len(found))
+        context.update_status(batches=1, rows=len(found))
         checked = accuracy(rows, stored(table.refresh(), now - CHECKED_SPAN)[-CHECKED_MAX:], now)
-        context.say(
+        context.update_status(
             batches=2,
             forecasts=[_json(f) for f in found],
             accuracy=[
@@ -88,9 +88,9 @@ class ForecastJob(Job):
 def disks(rows: HistoryRows, now: datetime, horizon: timedelta) -> list[StoredForecast]:
     """When the disk of each broker is full."""
     capacities = rows.disk_bytes()
-    wanted = [s for s in rows.series() if s.figure == DISK_FIGURE and s.subject in capacities]
+    needed = [s for s in rows.series() if s.figure == DISK_FIGURE and s.subject in capacities]
     return list(
-        _forecasts(rows, wanted, now, DISK_SPAN, DISK_STEP_S, horizon, lambda s, _: float(capacities[s.subject]))
+        _forecasts(rows, needed, now, DISK_SPAN, DISK_STEP_S, horizon, lambda s, _: float(capacities[s.subject]))
     )
 
 
@@ -109,13 +109,13 @@ def groups(rows: HistoryRows, now: datetime) -> list[StoredForecast]:
             level = CAUGHT_UP_S * statistics.fmean(v for _, v in pace)
             if lag[-1][1] > level > 0:
                 levels[s.subject], lags[s.subject] = level, lag[-1][1]
-    wanted = sorted((s for s in behind if s.subject in levels), key=lambda s: -lags[s.subject])[:GROUPS_MAX]
-    return list(_forecasts(rows, wanted, now, LAG_SPAN, LAG_STEP_S, LAG_HORIZON, lambda s, _: levels[s.subject]))
+    needed = sorted((s for s in behind if s.subject in levels), key=lambda s: -lags[s.subject])[:GROUPS_MAX]
+    return list(_forecasts(rows, needed, now, LAG_SPAN, LAG_STEP_S, LAG_HORIZON, lambda s, _: levels[s.subject]))
 
 
 def _forecasts(
     rows: HistoryRows,
-    wanted: Sequence[Series],
+    needed: Sequence[Series],
     now: datetime,
     span: timedelta,
     step_s: int,
@@ -124,7 +124,7 @@ def _forecasts(
 ) -> Iterable[StoredForecast]:
     """One forecast of each series that has enough values up to now."""
     since, until = int((now - span).timestamp()), int(now.timestamp())
-    for series in wanted:
+    for series in needed:
         values = rows.values([series], since, until).get(series.id, [])
         if not values or values[-1][0] < until - 2 * step_s:
             continue  # An object without recent values may not exist any more.

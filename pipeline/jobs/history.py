@@ -39,7 +39,7 @@ class History(Job):
     def run(self, context: RunContext) -> None:
         copy = HistoryCopy(context.lake, HistoryRows(context.run.database), context.run.name)
         for batches, _ in enumerate(copy.steps(), 1):
-            context.say(batches=batches, rows=copy.points + copy.changes)
+            context.update_status(batches=batches, rows=copy.points + copy.changes)
             context.report(*copy.report())
             if context.stop_requested:
                 return

@@ -40,7 +40,7 @@ class ProfileTopics(Job):
             if context.stop_requested:
                 break
             profiles.append(self._profile(context, topic))
-            context.say(batches=len(profiles), rows=sum(p.records for p in profiles))
+            context.update_status(batches=len(profiles), rows=sum(p.records for p in profiles))
             context.report(*tables(profiles))
 
     def _profile(self, context: RunContext, topic: str) -> Profile:

@@ -45,7 +45,7 @@ class Reconcile(Job):
             found, offsets = compared
             hours += [(topic, *row) for row in found]
             differing += [(topic, *row) for row in offsets]
-            context.say(batches=len(hours), rows=sum(int(h[2]) for h in hours), differences=len(differing))
+            context.update_status(batches=len(hours), rows=sum(int(h[2]) for h in hours), differences=len(differing))
             context.report(
                 ReportTable("Differences", ("topic", "partition", "offset", "difference"), differing),
                 ReportTable(
@@ -54,7 +54,7 @@ class Reconcile(Job):
                     hours,
                 ),
             )
-        context.say(differences=len(differing))
+        context.update_status(differences=len(differing))
         context.report(
             ReportTable("Differences", ("topic", "partition", "offset", "difference"), differing),
             ReportTable(

@@ -46,7 +46,7 @@ class ReplayToTopic(Job):
         )
         found = frame.mapInArrow(lambda batches: replayer(batches), REPLAYED_DDL).collect()
         rows = sorted((r["partition"], r["records"]) for r in found)
-        context.say(rows=sum(n for _, n in rows), batches=1)
+        context.update_status(rows=sum(n for _, n in rows), batches=1)
         context.report(ReportTable(f"Replayed to {replay.topic}", ("partition of the table", "records"), rows))
 
     def _replay(self, context: RunContext) -> TableReplay:

@@ -39,16 +39,16 @@ def main() -> int:
 
 def run(context: RunContext) -> int:
     """Run the job and report its end. Returns the exit code."""
-    context.say(phase=Phase.STARTING)
+    context.update_status(phase=Phase.STARTING)
     try:
         job = JOBS[context.run.kind](**parse(KINDS[context.run.kind], context.run.parameters))
         job.run(context)
     except Exception as e:  # the end of the run is reported whatever the job raises
         text, is_final = reason(e), isinstance(e, Contradiction | JavaMissing | ValueError)
-        context.say(phase=Phase.FAILED, error=text, is_final=is_final)
+        context.update_status(phase=Phase.FAILED, error=text, is_final=is_final)
         print(f"{context.run.kind}: {text}", file=sys.stderr)
         return Exit.REFUSED if is_final else Exit.FAILED
-    context.say(phase=Phase.ENDED)
+    context.update_status(phase=Phase.ENDED)
     return Exit.OK
 
 

@@ -162,17 +162,17 @@ def _protobuf_single(field: Any, depth: int) -> IcebergType:
     return _PROTOBUF_CPP.get(field.cpp_type, StringType())
 
 
-def is_wider_or_equal(present: IcebergType, wanted: IcebergType) -> bool:
-    """Whether a column of type `present` takes values of type `wanted`."""
-    return type(present) is type(wanted) or (type(wanted), type(present)) in PROMOTIONS
+def is_wider_or_equal(present: IcebergType, needed: IcebergType) -> bool:
+    """Whether a column of type `present` takes values of type `needed`."""
+    return type(present) is type(needed) or (type(needed), type(present)) in PROMOTIONS
 
 
-def missing(present: StructType | None, wanted: StructType) -> StructType | None:
-    """The fields of `wanted` that `present` lacks or must widen, with their parents. None if there are none. Raises Conflict."""
+def missing(present: StructType | None, needed: StructType) -> StructType | None:
+    """The fields of `needed` that `present` lacks or must widen, with their parents. None if there are none. Raises Conflict."""
     lower = {f.name.lower(): f for f in present.fields} if present is not None else {}
     out: dict[str, IcebergType] = {}
     names: set[str] = set()
-    for field in wanted.fields:
+    for field in needed.fields:
         if not field.name or "." in field.name or field.name.lower() in names:
             raise ColumnNameConflict(f"{field.name!r} is not a valid name of a column, or differs only in case")
         names.add(field.name.lower())
@@ -187,24 +187,24 @@ def missing(present: StructType | None, wanted: StructType) -> StructType | None
     return struct(out) if out else None
 
 
-def _change(present: IcebergType, wanted: IcebergType, name: str) -> IcebergType | None:
-    if isinstance(present, StructType) and isinstance(wanted, StructType):
-        return missing(present, wanted)
-    if isinstance(present, ListType) and isinstance(wanted, ListType):
-        inner = _change(present.element_type, wanted.element_type, f"{name}.element")
+def _change(present: IcebergType, needed: IcebergType, name: str) -> IcebergType | None:
+    if isinstance(present, StructType) and isinstance(needed, StructType):
+        return missing(present, needed)
+    if isinstance(present, ListType) and isinstance(needed, ListType):
+        inner = _change(present.element_type, needed.element_type, f"{name}.element")
         return None if inner is None else list_of(inner)
-    if isinstance(present, MapType) and isinstance(wanted, MapType):
-        inner = _change(present.value_type, wanted.value_type, f"{name}.value")
+    if isinstance(present, MapType) and isinstance(needed, MapType):
+        inner = _change(present.value_type, needed.value_type, f"{name}.value")
         return None if inner is None else map_of(inner)
-    if present == wanted or (type(wanted), type(present)) in PROMOTIONS:
+    if present == needed or (type(needed), type(present)) in PROMOTIONS:
         return None
-    if (type(present), type(wanted)) in PROMOTIONS:
-        return wanted
-    raise TypeConflict(f"column {name!r} has the type {present}, the schema has {wanted}")
+    if (type(present), type(needed)) in PROMOTIONS:
+        return needed
+    raise TypeConflict(f"column {name!r} has the type {present}, the schema has {needed}")
 
 
 class TypeConflict(Exception):
-    """A column has a type that cannot become the wanted one."""
+    """A column has a type that cannot become the needed one."""
 
 
 class ColumnNameConflict(Exception):

@@ -29,10 +29,10 @@ def answer(request: HistoryRequest, lake: LakeSettings) -> HistoryAnswer:
     except NoSuchTableError:
         return HistoryAnswer(error=QueryError.NO_TABLE, detail="No job `history` has run yet.")
     since, until = (datetime.fromtimestamp(s, UTC) for s in (request.since_s, request.until_s))
-    wanted = every(
+    needed = every(
         at_least("timestamp", since), below("timestamp", until), one_of("subject", {s for s, _ in request.keys})
     )
-    paths = [task.file.file_path for task in table.scan(row_filter=wanted).plan_files()]
+    paths = [task.file.file_path for task in table.scan(row_filter=needed).plan_files()]
     if len(paths) > HISTORY_FILES_MAX:
         return HistoryAnswer(
             error=QueryError.FAILED,
@@ -52,12 +52,12 @@ def points_of(request: HistoryRequest, table: Table, paths: list[str]) -> list[H
     """The points of all keys from files of the table. Raises duckdb.Error and FilesUnreadable."""
     with duckdb.connect(config={"threads": "2", "memory_limit": f"{request.memory_mb}MB"}) as connection:
         connection.execute("SET temp_directory = ''")
-        connection.execute("CREATE TABLE wanted (subject VARCHAR, figure VARCHAR)")
-        connection.executemany("INSERT INTO wanted VALUES (?, ?)", [list(key) for key in request.keys])
+        connection.execute("CREATE TABLE requested (subject VARCHAR, figure VARCHAR)")
+        connection.executemany("INSERT INTO requested VALUES (?, ?)", [list(key) for key in request.keys])
         create_view(connection, "points", table, paths)
         found = connection.execute(
             "SELECT subject, figure, (epoch(timestamp)::BIGINT // $step) * $step AS point, avg(value), max(value)"
-            " FROM points SEMI JOIN wanted USING (subject, figure)"
+            " FROM points SEMI JOIN requested USING (subject, figure)"
             " WHERE timestamp >= to_timestamp($since) AND timestamp < to_timestamp($until) GROUP BY ALL ORDER BY ALL",
             {"step": request.step_s, "since": request.since_s, "until": request.until_s},
         ).fetchall()

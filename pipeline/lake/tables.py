@@ -130,15 +130,15 @@ def typed_columns(table: Table) -> StructType | None:
     return field.field_type if field is not None and isinstance(field.field_type, StructType) else None
 
 
-def add_columns(table: Table, wanted: StructType, *, only_new_names: bool = False) -> None:
+def add_columns(table: Table, needed: StructType, *, only_new_names: bool = False) -> None:
     """Add the typed columns that the table lacks. Any process may do it at any time: rows of earlier files have null there. `only_new_names`: a present
-    column keeps its type, whatever type is wanted. Raises what `columns.missing` raises, and TooManyColumns."""
+    column keeps its type, whatever type is needed. Raises what `columns.missing` raises, and TooManyColumns."""
     for attempt in range(COMMITS_MAX):
         present = typed_columns(table)
         if only_new_names and present is not None:
             there = {f.name for f in present.fields}
-            wanted = StructType(*(f for f in wanted.fields if f.name not in there))
-        new = columns.missing(present, wanted)
+            needed = StructType(*(f for f in needed.fields if f.name not in there))
+        new = columns.missing(present, needed)
         if new is None:
             return
         count = sum(1 for _ in columns.leaves(present)) if present is not None else 0

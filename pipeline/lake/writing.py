@@ -142,9 +142,9 @@ class _TopicWriter:
 
     def _fit(self, decoded: TypedValue) -> DoesNotFitTable | None:
         """Add the columns that this type of value needs. The result is the reason if the table cannot have them."""
-        wanted = self._decoder.type_of(decoded)
+        needed = self._decoder.type_of(decoded)
         try:
-            add_columns(self._table, wanted, only_new_names=self._target.value_format is ValueFormat.JSON)
+            add_columns(self._table, needed, only_new_names=self._target.value_format is ValueFormat.JSON)
         except columns.TypeConflict as e:
             return DoesNotFitTable(DeadLetterReason.SCHEMA_CONFLICT, str(e))
         except columns.ColumnNameConflict as e:

@@ -140,7 +140,7 @@ class DevCluster(LocalCluster):
 
 
 Answer = dict[str, str]
-"""`answer` (yes, no, none: the client has no such thing) and, unless yes, `why`."""
+"""`answer` (yes, no, none: the client has no such thing) and, unless yes, `reason`."""
 
 
 def shown(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[str]) -> str:
@@ -248,9 +248,9 @@ def _listen(
     at, acked = next(iter(features)), []
     deadline = time.monotonic() + FEATURE_SECONDS_MAX
 
-    def answered(answer: str, why: str = "") -> None:
-        answers[at] = {"answer": answer, **({"why": why} if answer != "yes" else {})}
-        say(f"{at:24} {answer} {why}")
+    def answered(answer: str, reason: str = "") -> None:
+        answers[at] = {"answer": answer, **({"why": reason} if answer != "yes" else {})}
+        say(f"{at:24} {answer} {reason}")
 
     while True:
         try:
@@ -271,7 +271,7 @@ def _listen(
         elif word in ("yes", "no", "none") and rest.partition(" ")[0] == at:
             if features[at].kill:
                 scene.healed(devcluster)
-            why = rest.partition(" ")[2]
+            reason = rest.partition(" ")[2]
             if word == "yes":
-                why = shown(devcluster, features[at], prefix + at, acked)
-            answered("no" if why and word == "yes" else word, why)
+                reason = shown(devcluster, features[at], prefix + at, acked)
+            answered("no" if reason and word == "yes" else word, reason)

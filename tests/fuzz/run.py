@@ -71,8 +71,8 @@ class Run:
     def _unreadable(self, ends: Mapping[TopicPartition, int]) -> dict[str, str]:
         """Batches written since `ends` that no consumer could read."""
         for replica in clients_logs(self.stage.broker):
-            if (why := unreadable(replica, ends.get(replica.tp, 0))) is not None:
-                return {"accepted and unreadable": f"{replica.tp}: {why}"}
+            if (reason := unreadable(replica, ends.get(replica.tp, 0))) is not None:
+                return {"accepted and unreadable": f"{replica.tp}: {reason}"}
         return {}
 
     def again(self) -> None:

@@ -191,9 +191,9 @@ class PipelinedProducer(Client):
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._acknowledged(line, batch, part.base_offset if code == ErrorCode.NONE else None)
             elif code in FATAL and self._final(line, batch, code):
-                why = f"{self.name} at {line.place} {batch.sequence}: {code.name} {part.error_message}"
-                self.world.deliver(f"{why}: it gives up")
-                self.history.given_up.append(why)
+                reason = f"{self.name} at {line.place} {batch.sequence}: {code.name} {part.error_message}"
+                self.world.deliver(f"{reason}: it gives up")
+                self.history.given_up.append(reason)
                 self.refused = True
             else:
                 self.world.reached["pipelined batch retried"] += 1

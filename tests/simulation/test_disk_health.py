@@ -102,7 +102,7 @@ def test_a_hung_directory_goes_offline_and_no_record_is_lost() -> None:
 
 
 def test_the_worlds_detect_a_broker_that_ignores_a_hung_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LogDirs, "fail", lambda self, failed, why: None)
+    monkeypatch.setattr(LogDirs, "fail", lambda self, failed, reason: None)
     with pytest.raises((Violation, AssertionError)):
         hang(1)
 

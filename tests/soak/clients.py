@@ -59,7 +59,7 @@ def confluent_producer(s: dict[str, Any]) -> None:
         if error is None:
             reported.append(message.value().decode())
         else:
-            say(failed=[message.value().decode()], why=str(error))
+            say(failed=[message.value().decode()], reason=str(error))
 
     pace = Pace(s["rate"])
     while going() or producer.poll(0.05) or len(producer):
@@ -256,7 +256,7 @@ def aiokafka_producer(s: dict[str, Any]) -> None:
                 say(acked=acked)
             for value, error in reported.items():
                 if error is not None:
-                    say(failed=[value], why=repr(error))
+                    say(failed=[value], reason=repr(error))
         await producer.stop()
 
     asyncio.run(run())
@@ -349,7 +349,7 @@ def kafka_python_producer(s: dict[str, Any]) -> None:
     def send(value: str) -> None:
         future = producer.send(s["topic"], value.encode())
         future.add_callback(lambda _: reported.append(value))
-        future.add_errback(lambda error: say(failed=[value], why=repr(error)))
+        future.add_errback(lambda error: say(failed=[value], reason=repr(error)))
 
     while going():
         for n in pace.due():

@@ -56,8 +56,8 @@ def uniform_assignor(
 ) -> dict[str, Assignment]:
     if not members:
         return {}
-    wanted = {w.topics for w in members.values()}
-    topics = sorted(frozenset[UUID]().union(*wanted) & counts.keys())
+    subscribed = {w.topics for w in members.values()}
+    topics = sorted(frozenset[UUID]().union(*subscribed) & counts.keys())
     everything = [TopicPartition(topic, i) for topic in topics for i in range(counts[topic])]
     kept: dict[str, list[TopicPartition]] = {}
     free = set(everything)
@@ -71,7 +71,7 @@ def uniform_assignor(
     left = [tp for tp in everything if tp in free]
     shares = (
         _assign_same_subscriptions(in_order, kept, left)
-        if len(wanted) == 1
+        if len(subscribed) == 1
         else _assign_different_subscriptions(members, in_order, kept, left)
     )
     return {m: frozenset(share) for m, share in shares.items()}

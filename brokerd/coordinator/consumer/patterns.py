@@ -185,8 +185,8 @@ class _Parser:
         self.text, self.at, self.depth = text, 0, 0
         self.any_case = False
 
-    def fail(self, why: str) -> NoReturn:
-        raise PatternError(f"{why} (at character {self.at + 1})")
+    def fail(self, reason: str) -> NoReturn:
+        raise PatternError(f"{reason} (at character {self.at + 1})")
 
     def peek(self, ahead: int = 0) -> str:
         return self.text[self.at + ahead : self.at + ahead + 1]

@@ -19,8 +19,8 @@ def simple(
     current: Mapping[str, Assignment],
 ) -> dict[str, Assignment]:
     """{member id: assignment}. `subscriptions`: {member id: topic ids}. `partitions`: the assignable partitions by topic id."""
-    wanted = {t for topics in subscriptions.values() for t in topics}
-    targets = [TopicPartition(t, p) for t in sorted(wanted & partitions.keys()) for p in sorted(partitions[t])]
+    subscribed = {t for topics in subscriptions.values() for t in topics}
+    targets = [TopicPartition(t, p) for t in sorted(subscribed & partitions.keys()) for p in sorted(partitions[t])]
     takers: dict[UUID, list[str]] = {
         t: sorted(m for m, topics in subscriptions.items() if t in topics) for t in {tp.topic_id for tp in targets}
     }

@@ -165,19 +165,19 @@ def every(
     done: Callable[[dict[SharePartitionKey, int]], None],
 ) -> None:
     """Start one request for each share partition. `done` gets all error codes at the end."""
-    wanted = list(places)
+    requested = list(places)
     errors: dict[SharePartitionKey, int] = {}
-    if not wanted:
+    if not requested:
         done(errors)
         return
 
     def one(place: SharePartitionKey) -> Done:
         def answered(error: int) -> None:
             errors[place] = error
-            if len(errors) == len(wanted):
+            if len(errors) == len(requested):
                 done(errors)
 
         return answered
 
-    for place in wanted:
+    for place in requested:
         start(place, one(place))

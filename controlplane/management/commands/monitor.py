@@ -45,7 +45,7 @@ class Command(BaseCommand):
         monitor.start()
         has_lock, turns = True, monitor.turns
         while has_lock and not done.wait(LOCK_SECONDS):
-            has_lock = lock.held()
+            has_lock = lock.is_held()
             if monitor.turns != turns:
                 turns = monitor.turns
                 notify_watchdog()

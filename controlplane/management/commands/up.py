@@ -63,7 +63,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         os.umask(0o077)  # the data directory contains passwords, tokens and records
         folder: Path = options["data_dir"].resolve()
-        layout = layouts.wanted(
+        layout = layouts.planned_layout(
             folder, options["port_base"], options["brokers"], options["controllers"], options["secure"]
         )
         supervisor = supervisor_client.read_state(folder)["supervisor"]
@@ -85,7 +85,7 @@ class Command(BaseCommand):
             lock = layouts.lock(folder)
         except layouts.CannotStart as e:
             raise CommandError(str(e)) from e
-        facts = provision.settle(layout)
+        facts = provision.write_configuration(layout)
         demo = None if options["no_demo"] else ["--speed", str(options["demo_speed"])]
         if demo is not None and options["demo_once"]:
             demo.append("--once")

@@ -151,23 +151,23 @@ def test_a_refused_dead_letter_does_not_stop_the_group() -> None:
     assert w.core.start == 2 and w.writer.unwritten == 2 and w.shared.letters.problem is Unwritable.REFUSED
 
 
-@pytest.mark.parametrize("why", list(Unwritable))
-def test_a_topic_that_cannot_take_dead_letters_does_not_stop_the_group(why: Unwritable) -> None:
+@pytest.mark.parametrize("cause", list(Unwritable))
+def test_a_topic_that_cannot_take_dead_letters_does_not_stop_the_group(cause: Unwritable) -> None:
     w = Writer(failed(0, 1))
-    if why is Unwritable.DISABLED:
+    if cause is Unwritable.DISABLED:
         w.config = ShareGroupConfig()
-    elif why is Unwritable.NAME:
+    elif cause is Unwritable.NAME:
         w.config = ShareGroupConfig(dead_letter_topic="tasks.failed")
-    elif why is Unwritable.MISSING:
+    elif cause is Unwritable.MISSING:
         del w.topics[NAME]
-    elif why is Unwritable.SOURCE:
+    elif cause is Unwritable.SOURCE:
         w.topics[NAME].topic_id = T
-    elif why is Unwritable.NOT_ENABLED:
+    elif cause is Unwritable.NOT_ENABLED:
         w.takes = False
     else:
         return  # the test above
     w.go()
-    assert not w.sent and w.core.start == 2 and w.shared.letters.problem is why
+    assert not w.sent and w.core.start == 2 and w.shared.letters.problem is cause
 
 
 def test_an_answer_to_a_deposed_leader_changes_nothing() -> None:

@@ -9,7 +9,7 @@ from bench.readers import Figures, figures, report
 
 
 def test_figures_count_all_readers_until_the_last_one_has_finished() -> None:
-    spent = Spent(seconds=4.0, client_cpu=2.0, client_wanted=2.0, brokers_cpu=1.5, all_cores=4.0)
+    spent = Spent(seconds=4.0, client_cpu=2.0, client_demand=2.0, brokers_cpu=1.5, all_cores=4.0)
     found = figures([(2.0, 1_000_000_000), (4.0, 1_000_000_000)], spent)
     assert found == Figures(mb_per_s=500.0, cpu_s_per_gb=0.75, first_to_last=0.5, client_bound=False)
 

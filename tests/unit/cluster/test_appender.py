@@ -50,7 +50,7 @@ RECORD = ClusterCreated("c")
 
 def appender(store: Any) -> tuple[Appender, list[tuple[MetadataRecord, ...]]]:
     applied: list[tuple[MetadataRecord, ...]] = []
-    return Appender(store, Image(), 1, 0, applied=applied.append, deposed=lambda why: None), applied
+    return Appender(store, Image(), 1, 0, applied=applied.append, deposed=lambda reason: None), applied
 
 
 def test_a_connection_loss_reported_after_the_reconnect_is_resolved() -> None:

@@ -32,7 +32,7 @@ LOADED_ROWS = {"offset-reset-act", "move-act", "acl-delete", "quota-edit", "quot
 def test_each_operation_has_a_rule_and_each_rule_a_page() -> None:
     assert set(OPERATIONS) <= set(access_rules.RULES) <= set(PAGES)
     asked = {n for n in OPERATIONS if (rule := access_rules.RULES[n]) and rule.names is no_names}
-    assert asked == set(access_rules.ASKED_IN_VIEW)
+    assert asked == set(access_rules.CHECKED_IN_VIEW)
 
 
 def page(user: Any, name: str, resource: str) -> int:
@@ -76,7 +76,7 @@ def test_who_may_use_each_page() -> None:
         assert (page(team, name, "team.a") == 200) is (rule is not None), name
         for kind, owner in owners.items():
             assert (page(owner, name, "x") == 200) is (rule is not None and rule.resource is kind), (name, kind)
-        if name not in access_rules.ASKED_IN_VIEW:
+        if name not in access_rules.CHECKED_IN_VIEW:
             assert page(team, name, "other") == 403, name
 
 

@@ -30,8 +30,8 @@ def test_the_monitor_writes_no_desired_state_and_no_metadata_record(world: World
 
 
 def test_an_unconfirmed_order_keeps_its_copy_slot() -> None:
-    ordered, waiting = part(1, "submitted", ordered_at=0.0), part(2)
-    view = replace(move(ordered, waiting), parts_in_flight_max=1)
+    submitted, waiting = part(1, "submitted", submitted_at=0.0), part(2)
+    view = replace(move(submitted, waiting), parts_in_flight_max=1)
     for now in (1.0, 60.0, 86_400.0):
         steps = next_steps(view, now)
         assert [s.state for s in steps.parts if s.part_id == 2] == []

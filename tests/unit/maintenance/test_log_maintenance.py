@@ -47,9 +47,9 @@ class Harness:
             moving=False,
         )
 
-    def fail(self, replica: Any, why: BaseException) -> None:
-        replica.offline_reason = why
-        self.failed.append(why)
+    def fail(self, replica: Any, reason: BaseException) -> None:
+        replica.offline_reason = reason
+        self.failed.append(reason)
 
     def flushed(self, replica: Any, now: object) -> None:
         pass

@@ -34,8 +34,8 @@ class Channel:
     def __init__(self) -> None:
         self.sent: list[Any] = []
 
-    def propose(self, wanted: Proposals) -> None:
-        self.sent.append(wanted)
+    def propose(self, proposals: Proposals) -> None:
+        self.sent.append(proposals)
 
     def publish_offline_replicas(self, offline: frozenset[TopicPartition]) -> None:
         self.sent.append(offline)

@@ -39,9 +39,9 @@ def test_nothing_is_sent_for_the_empty_value() -> None:
 
 def test_the_znode_is_deleted_and_created_again_for_each_value() -> None:
     node, store = publisher()
-    node.wanted = "a"
+    node.desired = "a"
     node.send(5)
-    node.wanted = "b"
+    node.desired = "b"
     node.send(5)
     assert store.calls == [("delete", b""), ("create", b"5 a")], "one request at a time"
     store.pending.pop()(Result(Code.OK))
@@ -54,7 +54,7 @@ def test_the_znode_is_deleted_and_created_again_for_each_value() -> None:
 
 def test_a_failed_write_is_repeated_and_a_new_session_writes_again() -> None:
     node, store = publisher()
-    node.wanted = "a"
+    node.desired = "a"
     node.send(5)
     store.pending.pop()(Result(Code.CONNECTION_LOSS))
     node.send(5)

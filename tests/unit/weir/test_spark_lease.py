@@ -21,7 +21,7 @@ class FakeLock:
         self.had = self.free
         return self.had
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         self._clock.now += self.answer_seconds
         return self.had
 

@@ -108,7 +108,7 @@ def objects(world: World) -> None:
             replicas_from=[1],
             replicas_to=[2],
             read_generation=1,
-            wanted=[2],
+            desired_replicas=[2],
             before=PlacementBefore((1,), 1, (1,)),
         )
         AccessEntry.objects.create(pk=number, kind="quota", key=json.dumps({"user": name}), value={}, changed_by="root")

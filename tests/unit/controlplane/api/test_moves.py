@@ -71,7 +71,7 @@ def test_the_plan_of_a_move_is_exported_and_imported_as_kafkas_json(world: World
     made = operator.post(f"{API}/moves", {"scope": file, "comment": "x"}, format="json")
     assert (made.status_code, made.json()["title"]) == (201, "flights-0")
     plans = operator.get(f"{API}/moves/{made.json()['id']}/plan").json()
-    assert plans["wanted"] == {"version": 1, "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
+    assert plans["proposed"] == {"version": 1, "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}
     assert plans["previous"]["partitions"] == [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]
     file["partitions"][0]["log_dirs"] = ["/data/1", "any"]  # type: ignore[index]
     refused = operator.post(f"{API}/moves", {"scope": file, "dry": True}, format="json")

@@ -101,7 +101,7 @@ def test_a_sample_with_sizes_has_replicas_directories_and_lagging_replicas() -> 
         (F1, EARLIEST, READ_UNCOMMITTED): 0,
         (F0, LATEST, READ_COMMITTED): 60,
     }
-    sample = sample_broker(broker, 1, {"flights": [0, 1]}, {}, with_sizes=True, stuck=[F0])
+    sample = sample_broker(broker, 1, {"flights": [0, 1]}, {}, with_sizes=True, stalled=[F0])
     assert sample.produce_counts == (5, 1)
     assert sample.offsets == {F0: (10, 100)}, "a partition whose leader it no longer is has no offsets"
     assert sample.replicas == {F0: (500, 0), F1: (300, None)}, "the future replica does not count"

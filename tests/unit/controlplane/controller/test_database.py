@@ -207,7 +207,7 @@ def test_a_reset_of_a_replica_with_a_requested_recovery_adds_a_change_row_only(w
     reset_id = str(uuid5(topic_id, "0 2 7"))
     for _ in range(2):
         reported(core_harness, world.image, topic_id, 0, 2, reset_id)
-    assert [(r.actor, r.state) for r in ReplicaRecovery.objects.all()] == [("alice", "asked")]
+    assert [(r.actor, r.state) for r in ReplicaRecovery.objects.all()] == [("alice", "requested")]
     changes = Change.objects.filter(verb="replica.recover", actor="controller")
     assert [c.outcome for c in changes] == ["confirmed"]
 
@@ -255,7 +255,7 @@ def test_a_rejected_order_has_its_reason_in_its_row_until_it_is_applied(world: W
     (report,) = look.effects
     assert isinstance(report, Report)
     core_harness.thread._handle(report)
-    MovePartition.objects.update(ordered_at=timezone.now() - timedelta(minutes=1))
+    MovePartition.objects.update(submitted_at=timezone.now() - timedelta(minutes=1))
     move_worker.advance_move(move.pk)
     part, row = move.parts.get(), selectors.move_list().rows[0]
     assert (part.state, part.cause) == ("bootstrapping", "refused")

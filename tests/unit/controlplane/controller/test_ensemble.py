@@ -33,7 +33,7 @@ class Candidate:
     def brokers(self, registrations: dict[int, Registration], now: Any) -> None:
         self.heard.append(("brokers", sorted(registrations)))
 
-    def proposed(self, broker_id: int, broker_epoch: int, wanted: Proposals, now: Any) -> None:
+    def proposed(self, broker_id: int, broker_epoch: int, desired: Proposals, now: Any) -> None:
         self.heard.append(("proposed", (broker_id, broker_epoch)))
 
     def offline(self, broker_id: int, broker_epoch: int, partitions: Any, now: Any) -> None:

@@ -36,7 +36,7 @@ def test_bulk_writes_read_back_with_defaults_for_omitted_columns(world: World) -
         "before",
         "replicas_from",
         "replicas_to",
-        "wanted",
+        "desired_replicas",
         "read_generation",
     )
     insert_many(
@@ -48,8 +48,8 @@ def test_bulk_writes_read_back_with_defaults_for_omitted_columns(world: World) -
     assert [p.before for p in found] == before
     assert [repr(p.replicas_from) for p in found] == [repr(v) for _, v in given], "True is not 1 in a cached list"
     assert {(p.state, p.active, p.note, p.bytes_total) for p in found} == {("waiting", True, "", None)}
-    update_many(MovePartition, ["wanted", "note"], [((3, 1), "so", p.pk) for p in found[:2]])
-    assert [(p.wanted, p.note) for p in MovePartition.objects.order_by("partition")] == [
+    update_many(MovePartition, ["desired_replicas", "note"], [((3, 1), "so", p.pk) for p in found[:2]])
+    assert [(p.desired_replicas, p.note) for p in MovePartition.objects.order_by("partition")] == [
         ([3, 1], "so"),
         ([3, 1], "so"),
         ([2, 3], ""),

@@ -34,18 +34,18 @@ def locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ProcessLock]]:
 def test_with_sqlite_there_is_one_machine_and_the_lock_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "vendor", "sqlite")
     lock = ProcessLock(LockName.MONITOR)
-    assert lock.acquire() and lock.held()
+    assert lock.acquire() and lock.is_held()
 
 
 @pytest.mark.django_db
 def test_one_process_has_the_lock_until_its_connection_ends(locks: list[ProcessLock]) -> None:
     first, second = locks
-    assert first.acquire() and first.held()
-    assert not second.acquire() and not second.held()
+    assert first.acquire() and first.is_held()
+    assert not second.acquire() and not second.is_held()
     assert first._connection is not None
     first._connection.close()  # the next statement would open a connection again, without the lock
-    assert not first.held()
-    assert second.acquire() and second.held() and not first.acquire()
+    assert not first.is_held()
+    assert second.acquire() and second.is_held() and not first.acquire()
 
 
 class Broken:
@@ -65,7 +65,7 @@ def test_without_the_database_nobody_has_the_lock(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(connection, "vendor", "postgresql")
     monkeypatch.setattr(type(connections), "create_connection", lambda self, alias: broken)
     lock = ProcessLock(LockName.MONITOR)
-    assert not lock.held()
+    assert not lock.is_held()
     assert not lock.acquire() and broken.closed == 1
     monkeypatch.setattr(lock, "_connection", broken)
-    assert not lock.held() and broken.closed == 2
+    assert not lock.is_held() and broken.closed == 2

@@ -80,7 +80,7 @@ def _part(**values: Any) -> MovePartition:
         partition=0,
         replicas_from=[1, 2],
         replicas_to=[2, 3],
-        wanted=[2, 3],
+        desired_replicas=[2, 3],
         read_generation=1,
         **{"before": PLACEMENT, "compared": COMPARISON, **values},
     )

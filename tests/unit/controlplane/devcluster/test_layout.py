@@ -33,10 +33,10 @@ def test_ports_follow_the_base(tmp_path: Path) -> None:
 
 
 def test_missing_options_are_those_of_the_last_start(tmp_path: Path) -> None:
-    assert layouts.wanted(tmp_path, None, None, None) == Layout(tmp_path, 19_090, 4, 2, False)
+    assert layouts.planned_layout(tmp_path, None, None, None) == Layout(tmp_path, 19_090, 4, 2, False)
     facts = {"port_base": 21_000, "brokers": 5, "controllers": 3, "secure": True}
     (tmp_path / "local-cluster.json").write_text(json.dumps(facts))
-    assert layouts.wanted(tmp_path, None, 6, None) == Layout(tmp_path, 21_000, 6, 3, True)
+    assert layouts.planned_layout(tmp_path, None, 6, None) == Layout(tmp_path, 21_000, 6, 3, True)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from controlplane.services import access
 
 
 def test_each_broker_has_valid_settings(tmp_path: Path) -> None:
-    facts = provision.settle(Layout(tmp_path, 20_000, 4, 1))
+    facts = provision.write_configuration(Layout(tmp_path, 20_000, 4, 1))
     assert facts["bootstrap"].count(",") == 3 and facts["zookeeper"] == "127.0.0.1:20001"
     for n in range(1, 5):
         config = BrokerConfig.load(tmp_path / f"broker-{n}" / "broker.properties", lambda name: True)
@@ -25,8 +25,8 @@ def test_each_broker_has_valid_settings(tmp_path: Path) -> None:
 
 
 def test_secrets_are_kept_and_the_number_of_brokers_follows(tmp_path: Path) -> None:
-    first = provision.settle(Layout(tmp_path, 20_000, 1, 1))
-    again = provision.settle(Layout(tmp_path, 20_000, 3, 2))
+    first = provision.write_configuration(Layout(tmp_path, 20_000, 1, 1))
+    again = provision.write_configuration(Layout(tmp_path, 20_000, 3, 2))
     assert (again["secret_key"], again["password"]) == (first["secret_key"], first["password"])
     assert (again["brokers"], again["controllers"]) == (3, 2) and "kafka_password" not in again
 

@@ -35,7 +35,7 @@ def faults(document: Any) -> dict[str, DocumentFault]:
 def test_a_document_has_its_resources_with_defaults() -> None:
     found = parse(DOCUMENT)
     assert found.owner == "payments" and [r.kind for r in found.resources] == list(ResourceKind)[:4]
-    topic, acl, quota, route = (r.wanted for r in found.resources)
+    topic, acl, quota, route = (r.desired for r in found.resources)
     assert topic["configs"] == {"retention.ms": "1000", "cleanup.policy": None}
     assert acl["host"] == "*" and acl["pattern_type"] == "literal"
     assert quota["entity"] == {"user": "ada"} and route["start"] == "latest" and route["enabled"] is True

@@ -47,14 +47,14 @@ def test_creations_have_a_safe_order() -> None:
         ("quota", "create"),
         ("route", "create"),
     ]
-    assert [s.wanted["permission"] for s in steps[1:3] if s.wanted] == ["deny", "allow"]
+    assert [s.desired["permission"] for s in steps[1:3] if s.desired] == ["deny", "allow"]
 
 
 def test_deletions_come_last_and_in_the_opposite_order() -> None:
     document = parse({**DOCUMENT, "acls": [ACL, {**ACL, "permission": "deny"}], "routes": [ROUTE]})
     created = steps_of(document, NOTHING)
     now = Present(
-        {(s.kind, s.key): s.wanted or {} for s in created}, {(s.kind, s.key): "payments" for s in created}, {}
+        {(s.kind, s.key): s.desired or {} for s in created}, {(s.kind, s.key): "payments" for s in created}, {}
     )
     other = parse({"owner": "payments", "topics": [{"name": "new"}]})
     steps = steps_of(other, now, prune=True)
@@ -107,7 +107,7 @@ def test_other_refusals() -> None:
     assert "Without an owner" in refusals(parse({}), NOTHING, prune=True)[0]
     assert "follows topic f" in refusals(topic(), Present({}, {}, {"flights": "f"}))[0]
     route = parse({"routes": [ROUTE]})
-    was = {**route.resources[0].wanted, "source": "other"}
+    was = {**route.resources[0].desired, "source": "other"}
     assert "never changes" in refusals(route, Present({route.resources[0].id: was}, {}, {}))[0]
     many = parse({"topics": [{"name": f"t{i}"} for i in range(STEPS_MAX + 1)]})
     assert "Divide it" in refusals(many, NOTHING)[0]

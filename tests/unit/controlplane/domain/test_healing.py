@@ -20,13 +20,13 @@ from controlplane.domain.healing import (
 NOW = 100_000.0
 
 
-def judged(mode: HealingMode, *ago_s: float, wanted: bool = True, cool_down_s: int = 600, per_hour: int = 3) -> str:
-    return verdict(HealingLimits(mode, cool_down_s, per_hour), wanted, [NOW - s for s in ago_s], NOW)
+def judged(mode: HealingMode, *ago_s: float, is_due: bool = True, cool_down_s: int = 600, per_hour: int = 3) -> str:
+    return verdict(HealingLimits(mode, cool_down_s, per_hour), is_due, [NOW - s for s in ago_s], NOW)
 
 
 def test_off_is_off_and_nothing_is_done_without_a_cause() -> None:
     assert judged(HealingMode.OFF) is HealingVerdict.OFF
-    assert judged(HealingMode.ON, wanted=False) is HealingVerdict.NOTHING
+    assert judged(HealingMode.ON, is_due=False) is HealingVerdict.NOTHING
 
 
 @pytest.mark.parametrize(("mode", "acts"), [(HealingMode.ON, "act"), (HealingMode.DRY_RUN, "dry_run")])

@@ -23,7 +23,7 @@ LIMITS = AlertThresholds()
 def test_each_check_has_one_rule_with_texts() -> None:
     assert [r.name for r in RULES] == list(CheckName) and set(RULE_OF) == set(CheckName)
     for rule in RULES:
-        assert rule.weight > 0 and rule.why.endswith(".") and rule.do.endswith(".") and not rule.title.endswith(".")
+        assert rule.weight > 0 and rule.impact.endswith(".") and rule.do.endswith(".") and not rule.title.endswith(".")
 
 
 @pytest.mark.parametrize(

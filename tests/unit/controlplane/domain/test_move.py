@@ -25,9 +25,9 @@ def part(i: int = 1, state: str = "waiting", observed: ObservedPart | None = Non
     values: dict[str, object] = {
         "replicas_from": (1, 2),
         "replicas_to": (2, 3),
-        "wanted": (2, 3),
+        "desired_replicas": (2, 3),
         "read_generation": 7,
-        "ordered_at": None,
+        "submitted_at": None,
         "progress_at": None,
         "bytes_done": None,
         **more,
@@ -50,7 +50,7 @@ def test_the_number_of_concurrent_copies_is_limited() -> None:
 
 
 def test_the_number_of_copies_per_broker_is_limited() -> None:
-    others = {"replicas_to": (2, 4), "wanted": (2, 4)}
+    others = {"replicas_to": (2, 4), "desired_replicas": (2, 4)}
     view = replace(
         move(part(1), part(2), part(3), part(4, **others)),
         parts_per_broker_max=2,
@@ -61,7 +61,7 @@ def test_the_number_of_copies_per_broker_is_limited() -> None:
     # uses the capacity that 1 has left.
     assert [s.part_id for s in next_steps(view, now=0).parts] == [1, 4]
     # A part that copies nothing uses no capacity.
-    turned = {"replicas_to": (2, 1), "wanted": (2, 1)}
+    turned = {"replicas_to": (2, 1), "desired_replicas": (2, 1)}
     assert (
         len(
             next_steps(
@@ -74,11 +74,11 @@ def test_the_number_of_copies_per_broker_is_limited() -> None:
 
 def test_partitions_under_comparison_or_removal_do_not_use_copy_slots() -> None:
     all_beside = seen((1, 2, 3), isr=(1, 2, 3), generation=8)
-    compared = part(1, "copying", all_beside, wanted=(1, 2, 3), read_generation=8)
+    compared = part(1, "copying", all_beside, desired_replicas=(1, 2, 3), read_generation=8)
     (looked, next_one) = next_steps(move(compared, part(2), part(3), at_a_time=1), now=0).parts
     assert (looked.part_id, looked.state) == (1, "comparing") and (next_one.part_id, next_one.state) == (2, "submitted")
     lets_go = part(
-        1, "submitted", all_beside, read_generation=8, compared=StoredComparison(True, "equal"), ordered_at=0.0
+        1, "submitted", all_beside, read_generation=8, compared=StoredComparison(True, "equal"), submitted_at=0.0
     )
     assert [(s.part_id, s.state) for s in next_steps(move(lets_go, part(2), part(3), at_a_time=1), now=0).parts] == [
         (2, "submitted")
@@ -86,7 +86,10 @@ def test_partitions_under_comparison_or_removal_do_not_use_copy_slots() -> None:
 
 
 def test_the_number_of_copied_partitions_that_wait_for_comparison_is_limited() -> None:
-    beside = [part(i, "comparing", seen((1, 2, 3), generation=8), wanted=(1, 2, 3)) for i in range(1, COPIED_AHEAD + 1)]
+    beside = [
+        part(i, "comparing", seen((1, 2, 3), generation=8), desired_replicas=(1, 2, 3))
+        for i in range(1, COPIED_AHEAD + 1)
+    ]
     ordered = [s.part_id for s in next_steps(move(*beside[:-1], part(8), part(9), at_a_time=1), now=0).parts]
     assert 8 in ordered and 9 not in ordered
     ordered = [s.part_id for s in next_steps(move(*beside, part(8), at_a_time=1), now=0).parts]
@@ -143,7 +146,7 @@ def test_a_throttle_below_the_incoming_rate_is_reported_early() -> None:
 
 
 def test_a_paused_move_submits_no_order_and_tracks_running_copies() -> None:
-    running = part(1, "submitted", copying(), ordered_at=0.0)
+    running = part(1, "submitted", copying(), submitted_at=0.0)
     steps = next_steps(move(running, part(2), state="paused"), now=1)
     assert [(s.part_id, s.state) for s in steps.parts] == [(1, "copying")]
 
@@ -163,5 +166,7 @@ def test_the_move_is_verifying_while_its_last_partitions_are() -> None:
 
 
 def test_a_rollback_ends_when_every_partition_is_reverted() -> None:
-    back = replace(part(state="verifying", wanted=(1, 2), observed=seen((1, 2), generation=10)), ordered_at=0.0)
+    back = replace(
+        part(state="verifying", desired_replicas=(1, 2), observed=seen((1, 2), generation=10)), submitted_at=0.0
+    )
     assert next_steps(move(back, state="rolling_back"), now=60).state == "rolled_back"

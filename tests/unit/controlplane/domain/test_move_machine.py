@@ -59,7 +59,7 @@ class Moving(RuleBasedStateMachine):
                 before, tuple(ReplicaIncarnation(b, b) for b in before), before[0], before[0]
             )
             part = PartView(i, f"p-{i}", "waiting", before, after, after, 0, None, None, None, None)
-            self.parts[i] = replace(part, wanted=beside(before, after)) if self.waits(part) else part
+            self.parts[i] = replace(part, desired_replicas=beside(before, after)) if self.waits(part) else part
 
     def broker_epoch(self, broker: int) -> int | None:
         return broker if broker in self.alive else None
@@ -98,7 +98,7 @@ class Moving(RuleBasedStateMachine):
                 if p.state in ("submitted", "bootstrapping", "truncating"):
                     order = tail.order(
                         p.state,
-                        wanted=p.wanted,
+                        desired_replicas=p.desired_replicas,
                         replicas_from=p.replicas_from,
                         replicas_to=p.replicas_to,
                         delete_below=p.delete_below,
@@ -120,21 +120,21 @@ class Moving(RuleBasedStateMachine):
     @precondition(lambda self: self.in_hand)
     @rule()
     def controller_carries_out(self) -> None:
-        wanted = self.in_hand.pop(0)
-        i, generation = wanted.partition, wanted.read_generation
+        desired = self.in_hand.pop(0)
+        i, generation = desired.partition, desired.read_generation
         state = self.cluster[i]
-        if partition_changes.is_applied(state, wanted):
+        if partition_changes.is_applied(state, desired):
             return
-        if wanted.delete_below is not None:
-            after = partition_changes.with_records_deleted(state, wanted.delete_below, generation)
-        elif wanted.observers:
-            after = partition_changes.with_observers(state, wanted.observers, generation, self.broker_epoch)
-        elif wanted.hand_over_at is not None:
+        if desired.delete_below is not None:
+            after = partition_changes.with_records_deleted(state, desired.delete_below, generation)
+        elif desired.observers:
+            after = partition_changes.with_observers(state, desired.observers, generation, self.broker_epoch)
+        elif desired.hand_over_at is not None:
             after = partition_changes.handed_over(
-                state, wanted.replicas, wanted.hand_over_at, generation, self.broker_epoch
+                state, desired.replicas, desired.hand_over_at, generation, self.broker_epoch
             )
         else:
-            after = partition_changes.assigned(state, wanted.replicas, generation, self.broker_epoch)
+            after = partition_changes.assigned(state, desired.replicas, generation, self.broker_epoch)
         if isinstance(after, str):
             return
         assert (i, generation) not in self.taken, "one order was carried out twice"

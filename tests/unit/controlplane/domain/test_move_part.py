@@ -16,7 +16,11 @@ from tests.unit.controlplane.domain.test_move import copying, move, part, seen
 def test_an_observation_older_than_a_clients_cancellation_rejects_nothing() -> None:
     """The controller binds a client's request to its own metadata, which may be newer than the rows that the worker reads."""
     sent_back = part(
-        state="submitted", wanted=(1, 2), observed=seen((1, 2), generation=7), read_generation=8, ordered_at=100.0
+        state="submitted",
+        desired_replicas=(1, 2),
+        observed=seen((1, 2), generation=7),
+        read_generation=8,
+        submitted_at=100.0,
     )
     assert not next_steps(move(sent_back), now=100.2).parts
     caught_up = replace(sent_back, observed=seen((1, 2), generation=9))
@@ -76,7 +80,7 @@ def test_a_copy_without_progress_has_a_cause() -> None:
 
 
 def test_an_order_without_a_controller_is_reported_once() -> None:
-    waiting = part(state="submitted", ordered_at=0.0)
+    waiting = part(state="submitted", submitted_at=0.0)
     gone = replace(move(waiting), alive=frozenset({1, 2}))
     assert next_steps(gone, now=ORDER_UNTAKEN_SECONDS + 1).parts[0].cause == "target_down"
     assert not next_steps(move(waiting), now=ORDER_UNTAKEN_SECONDS - 1).parts

@@ -19,12 +19,15 @@ def test_cancel_is_rejected_without_a_live_in_sync_old_replica() -> None:
 
 def test_cancel_reverts_partitions_in_flight_only() -> None:
     steps = cancel_steps([part(1), part(2, "copying", copying()), part(3, "done")])
-    assert [(s.part_id, s.state, s.wanted) for s in steps] == [(1, "skipped", (1, 2)), (2, "submitted", (1, 2))]
+    assert [(s.part_id, s.state, s.desired_replicas) for s in steps] == [
+        (1, "skipped", (1, 2)),
+        (2, "submitted", (1, 2)),
+    ]
     assert steps[1].read_generation == 8
 
 
 def test_a_reverted_partition_waits_for_its_order_even_without_a_change() -> None:
-    back = part(state="submitted", wanted=(1, 2), observed=seen((1, 2), generation=7), ordered_at=0.0)
+    back = part(state="submitted", desired_replicas=(1, 2), observed=seen((1, 2), generation=7), submitted_at=0.0)
     assert not next_steps(move(back, state="cancelling"), now=9).parts
     taken = replace(back, observed=seen((1, 2), generation=8))
     step = next_steps(move(taken, state="cancelling"), now=9).parts[0]
@@ -34,13 +37,13 @@ def test_a_reverted_partition_waits_for_its_order_even_without_a_change() -> Non
 
 
 def test_cancelling_a_withdrawn_order_submits_the_old_placement_again() -> None:
-    withdrawn = part(state="waiting", ordered_at=1.0)
+    withdrawn = part(state="waiting", submitted_at=1.0)
     assert [s.state for s in cancel_steps([withdrawn])] == ["submitted"]
     assert [s.state for s in roll_back_steps([withdrawn])] == ["submitted"]
 
 
 def test_an_order_applied_after_the_cancel_updates_the_generation_of_the_revert() -> None:
-    late = part(state="submitted", wanted=(1, 2), observed=copying(), ordered_at=0.0)
+    late = part(state="submitted", desired_replicas=(1, 2), observed=copying(), submitted_at=0.0)
     step = next_steps(move(late, state="cancelling"), now=1).parts[0]
     assert (step.state, step.read_generation) == ("submitted", 8)
 

@@ -25,9 +25,9 @@ PART = PartView(
     state=PartState.SUBMITTED,
     replicas_from=(1, 2),
     replicas_to=(2, 3),
-    wanted=(2, 3),
+    desired_replicas=(2, 3),
     read_generation=8,
-    ordered_at=100.0,
+    submitted_at=100.0,
     progress_at=None,
     bytes_done=None,
     observed=SEEN,
@@ -50,8 +50,8 @@ def test_the_target_of_a_reassignment_omits_the_removed_replicas() -> None:
 
 def test_a_part_copies_to_brokers_that_are_new_in_its_direction() -> None:
     assert PART.copies_to == (3,) and not PART.going_back
-    assert replace(PART, wanted=(1, 2, 3)).copies_to == (3,)
-    back = replace(PART, wanted=(1, 2))
+    assert replace(PART, desired_replicas=(1, 2, 3)).copies_to == (3,)
+    back = replace(PART, desired_replicas=(1, 2))
     assert back.going_back and back.copies_to == (1,)
     assert back.tail_copies == (3,)
 
@@ -60,7 +60,7 @@ def test_a_copy_occupies_its_targets_and_the_leader() -> None:
     assert PART.burdens == {1, 3}
     assert replace(PART, observed=None).burdens == {3}
     assert replace(PART, observed=replace(SEEN, leader=None)).burdens == {3}
-    assert replace(PART, replicas_to=(2, 1), wanted=(2, 1)).burdens == frozenset()
+    assert replace(PART, replicas_to=(2, 1), desired_replicas=(2, 1)).burdens == frozenset()
 
 
 def test_a_changed_assignment_is_described_with_both_generations() -> None:
@@ -74,7 +74,7 @@ def test_a_partition_without_a_leader_names_the_replicas_to_start() -> None:
 
 def test_an_order_is_reported_only_after_the_time_that_a_failover_takes() -> None:
     assert untaken(PART, SEEN, ALIVE, 100.0 + ORDER_UNTAKEN_SECONDS) is None
-    assert untaken(replace(PART, ordered_at=None), SEEN, ALIVE, LATE) is None
+    assert untaken(replace(PART, submitted_at=None), SEEN, ALIVE, LATE) is None
     step = untaken(PART, SEEN, ALIVE, LATE)
     assert step is not None and (step.part_id, step.cause) == (4, StallCause.CONTROLLER)
     assert untaken(replace(PART, note=step.note or ""), SEEN, ALIVE, LATE) is None, (

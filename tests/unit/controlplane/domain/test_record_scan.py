@@ -43,14 +43,14 @@ class LogReader:
         assert ranges, "a fetch of nothing"
         return {p: self._chunk(p, r) for p, r in ranges.items()}
 
-    def _chunk(self, partition: int, wanted: FetchRange) -> Chunk:
+    def _chunk(self, partition: int, fetch_ranges: FetchRange) -> Chunk:
         if partition in self.problems:
-            return Chunk(wanted.offset, problem=self.problems[partition])
+            return Chunk(fetch_ranges.offset, problem=self.problems[partition])
         log_start = self.log_starts.get(partition, 0)
-        if wanted.offset < log_start:
+        if fetch_ranges.offset < log_start:
             return Chunk(log_start, log_start=log_start)
-        found = [r for r in self.logs[partition] if wanted.offset <= r.offset < wanted.upto][: self.step]
-        following = found[-1].offset + 1 if len(found) == self.step else wanted.upto
+        found = [r for r in self.logs[partition] if fetch_ranges.offset <= r.offset < fetch_ranges.upto][: self.step]
+        following = found[-1].offset + 1 if len(found) == self.step else fetch_ranges.upto
         return Chunk(following, found, 10 * len(found), log_start=log_start)
 
 
@@ -171,9 +171,9 @@ def test_a_partition_without_progress_has_a_problem() -> None:
     class Silent:
         fetches = 0
 
-        def fetch(self, wanted: Mapping[int, FetchRange]) -> dict[int, Chunk]:
+        def fetch(self, fetch_ranges: Mapping[int, FetchRange]) -> dict[int, Chunk]:
             self.fetches += 1
-            return {p: Chunk(r.offset) for p, r in wanted.items()}
+            return {p: Chunk(r.offset) for p, r in fetch_ranges.items()}
 
     scan, reader = Scan([ScanRange(0, 0, 10, 0)], WIDE), Silent()
     run(scan, reader, lambda: 0.0)
@@ -191,9 +191,9 @@ def test_records_that_retention_deletes_during_the_read_are_a_gap(backward: bool
 
 def test_a_shorter_log_of_a_new_leader_ends_the_range() -> None:
     class Shorter(LogReader):
-        def _chunk(self, partition: int, wanted: FetchRange) -> Chunk:
-            found = [r for r in self.logs[partition] if wanted.offset <= r.offset]
-            return Chunk(found[-1].offset + 1 if found else wanted.offset, found, end=5)
+        def _chunk(self, partition: int, fetch_ranges: FetchRange) -> Chunk:
+            found = [r for r in self.logs[partition] if fetch_ranges.offset <= r.offset]
+            return Chunk(found[-1].offset + 1 if found else fetch_ranges.offset, found, end=5)
 
     logs = {0: [record(o, o) for o in range(5)]}
     scan = Scan([ScanRange(0, 0, 8, 0)], WIDE)

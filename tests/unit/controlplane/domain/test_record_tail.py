@@ -29,10 +29,10 @@ def placed(*partitions: int, at: int = 10) -> RecordTail:
 
 def test_a_tail_starts_at_the_end_of_each_partition() -> None:
     tail = RecordTail([0, 1])
-    assert tail.unplaced() == [0, 1] and not tail.wanted()
+    assert tail.unplaced() == [0, 1] and not tail.ranges()
     tail.place({0: 10}, {1: PartitionProblem.NO_LEADER})
     assert tail.unplaced() == [1] and tail.problems == {1: PartitionProblem.NO_LEADER}
-    assert {p: r.offset for p, r in tail.wanted().items()} == {0: 10} and not tail.behind()
+    assert {p: r.offset for p, r in tail.ranges().items()} == {0: 10} and not tail.behind()
     tail.place({1: 5}, {})
     assert not tail.problems and tail.counts.unread == 0
 
@@ -42,7 +42,7 @@ def test_new_records_are_shown_newest_first() -> None:
     tail.add({0: chunk(10, 2), 1: chunk(10, 3)})
     shown = [(p, r.offset) for p, r in tail.take(1.0)]
     assert shown == [(1, 12), (1, 11), (0, 11), (1, 10), (0, 10)]
-    assert tail.take(1.0) == [] and {p: r.offset for p, r in tail.wanted().items()} == {0: 12, 1: 13}
+    assert tail.take(1.0) == [] and {p: r.offset for p, r in tail.ranges().items()} == {0: 12, 1: 13}
 
 
 def test_records_that_do_not_match_are_scanned_only() -> None:
@@ -84,13 +84,13 @@ def test_a_tail_that_is_behind_continues_at_the_end() -> None:
     tail.add({0: chunk(10, 5, end=1_000)})
     assert {p: r.offset for p, r in tail.behind().items()} == {0: 15}
     tail.skip_behind()
-    assert tail.counts.unread == 985 and tail.wanted()[0].offset == 1_000 and not tail.behind()
+    assert tail.counts.unread == 985 and tail.ranges()[0].offset == 1_000 and not tail.behind()
 
 
 def test_a_partition_with_a_problem_is_asked_again_and_loses_nothing() -> None:
     tail = placed(0)
     tail.add({0: Chunk(10, problem=PartitionProblem.LEADER_UNREACHABLE)})
-    assert tail.problems and tail.wanted()[0].offset == 10
+    assert tail.problems and tail.ranges()[0].offset == 10
     tail.add({0: chunk(10, 2)})
     assert not tail.problems and tail.counts.scanned == 2
 
@@ -98,18 +98,18 @@ def test_a_partition_with_a_problem_is_asked_again_and_loses_nothing() -> None:
 def test_an_unreadable_batch_is_skipped() -> None:
     tail = placed(0)
     tail.add({0: Chunk(10, problem=PartitionProblem.UNREADABLE)})
-    assert tail.unplaced() == [0] and not tail.wanted()
+    assert tail.unplaced() == [0] and not tail.ranges()
     tail.place({0: 13}, {})
-    assert tail.counts.unread == 3 and tail.wanted()[0].offset == 13
+    assert tail.counts.unread == 3 and tail.ranges()[0].offset == 13
 
 
 def test_deleted_records_and_a_shorter_log() -> None:
     tail = placed(0, 1)
     tail.add({0: Chunk(25), 1: Chunk(OFFSET_MAX)})
-    assert tail.counts.unread == 15 and tail.wanted()[0].offset == 25
+    assert tail.counts.unread == 15 and tail.ranges()[0].offset == 25
     assert tail.unplaced() == [1]
     tail.place({1: 4}, {})
-    assert tail.wanted()[1].offset == 4 and tail.counts.unread == 15
+    assert tail.ranges()[1].offset == 4 and tail.counts.unread == 15
 
 
 @given(st.lists(st.tuples(st.integers(0, 120), st.booleans(), st.floats(0, 3)), max_size=20))

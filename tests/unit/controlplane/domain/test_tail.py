@@ -38,9 +38,9 @@ PART = PartView(
     state=PartState.CATCHING_UP,
     replicas_from=(1, 2),
     replicas_to=(2, 3),
-    wanted=(2, 3),
+    desired_replicas=(2, 3),
     read_generation=8,
-    ordered_at=100.0,
+    submitted_at=100.0,
     progress_at=None,
     bytes_done=40,
     observed=SEEN,
@@ -84,7 +84,7 @@ def test_a_retention_by_time_or_bytes_or_a_deadline_makes_a_topic_fit() -> None:
 def test_a_waiting_part_orders_its_observers_unless_the_cluster_has_changed() -> None:
     waiting = replace(PART, state=PartState.WAITING)
     fresh = replace(SEEN, observers=(), tail_start=None)
-    assert (tail.begin(waiting, fresh).state, tail.begin(waiting, fresh).ordered) == (PartState.BOOTSTRAPPING, True)
+    assert (tail.begin(waiting, fresh).state, tail.begin(waiting, fresh).submits) == (PartState.BOOTSTRAPPING, True)
     assert tail.begin(waiting, SEEN).state == PartState.CATCHING_UP, "ordered before, and withdrawn too late"
     for changed in ({"generation": 9}, {"unfit": "t is compacted"}, {"archive_start": 7}):
         rejected = tail.begin(waiting, replace(fresh, **changed))
@@ -107,7 +107,7 @@ def test_a_part_in_step_waits_for_retention_and_joins_after_it() -> None:
     ready = replace(PART, state=PartState.READY, note=waits.note or "")
     assert tail.advance(ready, SEEN, MOVE, 1_000.0) is None, "nothing new"
     joined = step(ready, replace(SEEN, log_start=500))
-    assert (joined.state, joined.ordered, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
+    assert (joined.state, joined.submits, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
     assert step(ready, replace(SEEN, log_start=500), state=MoveState.PAUSED).state == PartState.READY
 
 
@@ -126,7 +126,7 @@ def test_a_tiered_part_waits_for_copies_and_then_joins_without_a_hand_over(move:
     ready = replace(PART, state=PartState.READY, note=waits.note or "", observed=tiered)
     assert tail.advance(ready, replace(tiered, log_start=None), MOVE, 1_000.0) is not None, "unknown, not copied"
     joined = step(ready, replace(tiered, log_start=500), **move)
-    assert (joined.state, joined.ordered, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
+    assert (joined.state, joined.submits, joined.hand_over_at) == (PartState.SUBMITTED, True, None)
     assert tail.deletable([ready]) == [], "the old records are not deleted"
 
 
@@ -179,9 +179,14 @@ def test_that_nothing_can_be_deleted_has_a_reason() -> None:
 
 
 def test_each_state_has_its_order_and_only_the_first_placement_the_hand_over() -> None:
-    def order(state: PartState, wanted: tuple[int, ...]) -> tail.Order:
+    def order(state: PartState, desired_replicas: tuple[int, ...]) -> tail.Order:
         return tail.order(
-            state, wanted=wanted, replicas_from=(1, 2), replicas_to=(2, 3), delete_below=500, hand_over_at=7
+            state,
+            desired_replicas=desired_replicas,
+            replicas_from=(1, 2),
+            replicas_to=(2, 3),
+            delete_below=500,
+            hand_over_at=7,
         )
 
     assert order(PartState.BOOTSTRAPPING, (2, 3)) == tail.Order((1, 2), observers=(3,))

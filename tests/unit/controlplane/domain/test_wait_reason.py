@@ -21,12 +21,12 @@ from tests.unit.controlplane.world import World
 
 def onto_a_dead_broker(i: int) -> PartView:
     gone = seen((2, 9, 1), isr=(2, 1), generation=8, adding=(9,), removing=(1,))
-    return part(i, "copying", gone, replicas_to=(2, 9), wanted=(2, 9), ordered_at=0.0)
+    return part(i, "copying", gone, replicas_to=(2, 9), desired_replicas=(2, 9), submitted_at=0.0)
 
 
 def test_a_move_with_progress_has_no_wait_reason() -> None:
     down = onto_a_dead_broker(1)
-    going = part(2, "copying", copying(), ordered_at=0.0)
+    going = part(2, "copying", copying(), submitted_at=0.0)
     assert next_steps(move(down, going), now=1).waits_for == ""
     assert next_steps(move(down), now=1).waits_for == "a target that is down (1)"
     assert next_steps(move(part(3)), now=1).waits_for == "", "it is ordered by this very look"
@@ -35,7 +35,7 @@ def test_a_move_with_progress_has_no_wait_reason() -> None:
 
 def test_wait_reasons_are_counted_by_frequency_with_queued_last() -> None:
     down = [onto_a_dead_broker(i) for i in (1, 2)]
-    no_leader = part(3, "copying", replace(copying(), leader=None), ordered_at=0.0)
+    no_leader = part(3, "copying", replace(copying(), leader=None), submitted_at=0.0)
     view = replace(move(*down, no_leader, part(4), at_a_time=3), rest={"waiting": 1000, "done": 7})
     assert next_steps(view, now=1).waits_for == "a target that is down (2), a leader (1), its turn (1,001)"
     assert next_steps(replace(view, state="paused"), now=1).waits_for == "", "the state says it"

@@ -88,7 +88,7 @@ def test_manual_recovery_needs_a_request_and_the_report_shows_it(world: World, o
     body = {"topic": "flights", "partition": 0, "broker_id": 2, "comment": "bit rot"}
     assert operator.post("/api/v1/recoveries", body, format="json").status_code == 201
     (row,) = operator.get("/api/v1/damage-reports?state=open").json()["rows"]
-    assert (row["kind"], row["recovery_state"]) == ("corrupt", "asked")
+    assert (row["kind"], row["recovery_state"]) == ("corrupt", "requested")
 
 
 @pytest.mark.django_db

@@ -121,9 +121,9 @@ def test_a_read_committed_consumer_behind_an_open_transaction_is_blocked(
     world.put("flights", 0, isr=isr)
     metrics = MetricsCache()
     run(world, metrics, 0, 60, lambda s: 10 * s, lambda s: 10 * s + 5)
-    assert metrics.lags.stuck({"flights": [0]}) == []
+    assert metrics.lags.stalled_partitions({"flights": [0]}) == []
     for s in range(60, 200):
-        asked = {F0: 590} if metrics.lags.stuck({"flights": [0]}) else {}
+        asked = {F0: 590} if metrics.lags.stalled_partitions({"flights": [0]}) else {}
         answer = BrokerSample(1, s * 1000, {F0: (0, 10 * s)}, None, (group({F0: 590}),), stable=asked)
         metrics.write(metrics.take([answer], {}, world.image, s * 1000), world.projection, world.image)
     row = GroupPartition.objects.get()

@@ -50,7 +50,7 @@ def test_written_records_are_summed_per_partition_and_gaps_are_marked(world: Wor
 
 
 @pytest.mark.parametrize(
-    ("state", "can"), [("asked", ["stop"]), ("running", ["stop"]), ("stopping", []), ("stopped", ["resume"])]
+    ("state", "can"), [("requested", ["stop"]), ("running", ["stop"]), ("stopping", []), ("stopped", ["resume"])]
 )
 def test_the_state_allows_acts(state: str, can: list[str]) -> None:
     row = archives.archive_row(job(state).pk)

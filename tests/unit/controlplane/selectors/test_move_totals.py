@@ -30,7 +30,7 @@ def strange_parts(world: World, count: int, seed: int = 1) -> Move:
     move = moves.plan_move(parse_scope({"kind": "partitions", "partitions": plan}), **ALICE)
     for part in move.parts.all():
         part.state, part.cause = draw.choice(list(PartState)), draw.choice(["", "", "throttle"])
-        part.wanted = draw.choice([part.replicas_from, part.replicas_to])
+        part.desired_replicas = draw.choice([part.replicas_from, part.replicas_to])
         part.bytes_total, part.bytes_done = draw.choice([None, 0, 1000]), draw.choice([None, 0, 400])
         part.bytes_per_s, part.active = draw.choice([None, 2.5]), False
         part.save()

@@ -92,5 +92,5 @@ def test_rates_between_samples_are_never_negative(world: World) -> None:
 
 def test_the_files_for_kafka_have_the_planned_and_the_previous_placement(world: World) -> None:
     files = selectors.kafka_plans(plan(world).pk)
-    assert files["wanted"] == {"version": 1, "partitions": [part([2, 3])]}
+    assert files["proposed"] == {"version": 1, "partitions": [part([2, 3])]}
     assert files["previous"] == {"version": 1, "partitions": [part([1, 2])]}

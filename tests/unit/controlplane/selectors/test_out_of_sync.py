@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 def copy_on_3() -> partitions.ReplicaOf:
     row = partitions.partition_row("flights", 0)
-    assert row is not None and [r.why_out for r in row.replica_rows[:2]] == ["", ""]
+    assert row is not None and [r.out_of_sync_reason for r in row.replica_rows[:2]] == ["", ""]
     return row.replica_rows[2]
 
 
@@ -39,7 +39,7 @@ def test_the_position_of_a_replica_is_the_one_that_the_leader_reports(
     metrics.write(metrics.take([leader, follower], {}, lagging.image, 5), lagging.projection, lagging.image)
     assert Partition.objects.get().lagging == {"3": list(reported)}, "a broker that does not lead has no say"
     copy = copy_on_3()
-    assert words in copy.why_out and (copy.end_offset, copy.lag_records) == (end, behind)
+    assert words in copy.out_of_sync_reason and (copy.end_offset, copy.lag_records) == (end, behind)
     again = metrics.take([leader], {}, lagging.image, 6)
     assert not again.lagging, "nothing is written where nothing changed"
     whole = BrokerSample(1, 7, {F0: (200, 1000)}, {F0: (700, 0)})
@@ -48,15 +48,17 @@ def test_the_position_of_a_replica_is_the_one_that_the_leader_reports(
 
 
 def test_the_closest_replica_is_listed_first(lagging: World) -> None:
-    assert copy_on_3().why_out == "The leader has not reported the replica's log end offset yet."
+    assert copy_on_3().out_of_sync_reason == "The leader has not reported the replica's log end offset yet."
     Partition.objects.update(lagging={"3": [940, -1]}, end_offset=1000)
     lagging.put("flights", 0, adding=(3,))
-    assert copy_on_3().why_out.startswith("A move is copying the replica to this broker. The replica lacks 60 records")
+    assert copy_on_3().out_of_sync_reason.startswith(
+        "A move is copying the replica to this broker. The replica lacks 60 records"
+    )
     lagging.put("flights", 0, adding=())
     topic_id = lagging.image.topic_ids["flights"]
     ReplicaDamageReport.objects.create(
         topic_id=topic_id, topic_name="flights", partition=0, broker_id=3, kind="disk", detail="/b: EIO"
     )
-    assert copy_on_3().why_out == "The log directory has failed: /b: EIO."
+    assert copy_on_3().out_of_sync_reason == "The log directory has failed: /b: EIO."
     lagging.down(3)
-    assert copy_on_3().why_out == "The broker is down."
+    assert copy_on_3().out_of_sync_reason == "The broker is down."

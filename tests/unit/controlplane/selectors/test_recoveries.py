@@ -11,7 +11,9 @@ pytestmark = pytest.mark.django_db
 
 
 def test_recoveries_are_filtered_by_progress_topic_and_partition() -> None:
-    for number, (topic, partition, state) in enumerate([("a", 0, "asked"), ("a", 1, "done"), ("b", 0, "copying")], 1):
+    for number, (topic, partition, state) in enumerate(
+        [("a", 0, "requested"), ("a", 1, "done"), ("b", 0, "copying")], 1
+    ):
         ReplicaRecovery.objects.create(
             pk=number,
             topic_id=uuid.uuid4(),

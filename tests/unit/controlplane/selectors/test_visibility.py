@@ -76,7 +76,7 @@ def test_a_move_is_visible_if_all_its_topics_are(world: World) -> None:
                 replicas_from=[1],
                 replicas_to=[2],
                 read_generation=1,
-                wanted=[2],
+                desired_replicas=[2],
                 before=PlacementBefore((1,), 1, (1,)),
             )
         Alert.objects.create(

@@ -92,7 +92,7 @@ def test_an_archive_job_follows_the_state_of_its_row(world: World, lake: Path, d
     archives.stop_archive(job.pk, actor="alice")
     job = settled(job, "stopped")
     assert job.pid is None
-    assert archives.resume_archive(job.pk, actor="alice").state == "asked"
+    assert archives.resume_archive(job.pk, actor="alice").state == "requested"
 
 
 def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again(

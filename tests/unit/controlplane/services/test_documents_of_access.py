@@ -57,8 +57,8 @@ def test_a_document_creates_no_user_and_changes_no_mechanism() -> None:
 
 def test_a_managed_user_is_deleted_by_prune_only() -> None:
     users.create_user("billing", actor="ada")
-    wanted = {"users": [{"name": "billing", "mechanisms": ["SCRAM-SHA-512", "SCRAM-SHA-256"]}]}
-    assert actions(apply(wanted)) == [("user", "billing", "manage")]
+    desired = {"users": [{"name": "billing", "mechanisms": ["SCRAM-SHA-512", "SCRAM-SHA-256"]}]}
+    assert actions(apply(desired)) == [("user", "billing", "manage")]
     assert actions(apply({})) == [] and users.credentials("billing")
     assert actions(apply({}, prune=True)) == [("user", "billing", "delete")]
     assert not users.credentials("billing")
@@ -66,11 +66,11 @@ def test_a_managed_user_is_deleted_by_prune_only() -> None:
 
 def test_broker_configs_are_set_and_removed_and_others_stay() -> None:
     broker_configs.alter_configs(1, {"max.connections": "2"}, actor="bob")
-    wanted = [
+    desired = [
         {"broker": 1, "configs": {"max.connections.per.ip": 4}},
         {"broker": "all", "configs": {"log.retention.ms": 3000}},
     ]
-    apply({"broker_configs": wanted})
+    apply({"broker_configs": desired})
     exported = selectors.export()["broker_configs"]
     assert exported == [
         {"broker": "all", "configs": {"log.retention.ms": "3000"}},

@@ -19,7 +19,7 @@ def test_a_move_runs_from_planned_to_done_by_observations(world: World) -> None:
     moves.start_move(move.pk, actor="alice")
     assert advance(move) == "running"
     (order,) = move_worker.ordered_parts()
-    assert (order.wanted, order.read_generation) == ([2, 3], 0)
+    assert (order.desired_replicas, order.read_generation) == ([2, 3], 0)
     world.begin_move("flights", 0, (2, 3))
     advance(move)
     assert move_worker.ordered_parts() == []
@@ -68,7 +68,7 @@ def test_cancelling_during_the_copy_restores_the_old_placement(world: World) -> 
     advance(move)
     moves.cancel_move(move.pk, actor="alice", comment="too slow")
     (order,) = move_worker.ordered_parts()
-    assert (order.wanted, order.read_generation) == ([1, 2], 1)
+    assert (order.desired_replicas, order.read_generation) == ([1, 2], 1)
     assert advance(move) == "cancelling"
     world.begin_move("flights", 0, (1, 2))
     world.end_move("flights", 0)
@@ -103,7 +103,7 @@ def test_a_finished_move_is_rolled_back_to_the_recorded_order(world: World) -> N
     moves.roll_back_move(move.pk, actor="alice")
     advance(move)
     (order,) = move_worker.ordered_parts()
-    assert order.wanted == [1, 2]
+    assert order.desired_replicas == [1, 2]
     world.begin_move("flights", 0, (1, 2))
     advance(move)
     world.end_move("flights", 0)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 def test_a_replica_is_recovered_when_it_is_back_in_sync_after_the_reset(world: World) -> None:
     world.topic("flights", (1, 2))
     row = recovery.recover_replica("flights", 0, 2, actor="alice", comment="bad disk")
-    assert recovery.advance_recovery(row.pk) == "asked"
+    assert recovery.advance_recovery(row.pk) == "requested"
     recovery.mark_reset(row.reset_id, world.image.seq + 1, controller_epoch=3)
     assert recovery.advance_recovery(row.pk) == "reset"  # the projection has not seen the reset yet
     world.put("flights", 0, isr=(1,))

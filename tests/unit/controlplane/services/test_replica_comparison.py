@@ -105,11 +105,11 @@ def beside(world: World) -> Move:
     """A move whose replicas, old and new, are all in the ISR."""
     world.topic("flights", (1, 2))
     move = moves.plan_move(parse_scope(TO_23), actor="alice", comment="x", compare=True)
-    assert move.parts.get().wanted == [1, 2, 3]
+    assert move.parts.get().desired_replicas == [1, 2, 3]
     moves.start_move(move.pk, actor="alice")
     move_worker.advance_move(move.pk)
     (order,) = move_worker.ordered_parts()
-    world.begin_move("flights", 0, tuple(order.wanted))
+    world.begin_move("flights", 0, tuple(order.desired_replicas))
     assert replica_comparison.due() == []
     move_worker.advance_move(move.pk)
     world.end_move("flights", 0)
@@ -132,7 +132,7 @@ def test_the_old_replica_is_removed_only_after_all_replicas_are_equal(
     assert (part.state, move_worker.ordered_parts()) == ("comparing", [])
     assert world.state("flights", 0).isr_ids == (1, 2, 3), "nobody has gone yet"
     part = look(beside)
-    assert (part.state, part.wanted, part.compared.equal) == ("submitted", [2, 3], True)
+    assert (part.state, part.desired_replicas, part.compared.equal) == ("submitted", [2, 3], True)
     assert part.compared.text == "Offsets 0 to 4 are equal on 3 replicas." and len(part.compared.crc) == 8
     world.begin_move("flights", 0, (2, 3))
     move_worker.advance_move(beside.pk)
@@ -155,7 +155,7 @@ def test_different_replicas_keep_the_old_one_and_roll_back_exactly(
     moves.roll_back_move(beside.pk, actor="alice", comment="broker 3 has wrong data")
     move_worker.advance_move(beside.pk)
     (order,) = move_worker.ordered_parts()
-    assert order.wanted == [1, 2]
+    assert order.desired_replicas == [1, 2]
 
 
 @pytest.mark.django_db
@@ -201,7 +201,7 @@ def test_compacted_replicas_are_compared_by_log_end_offset(world: World, brokers
 def test_a_move_is_cancelled_during_the_comparison(beside: Move, world: World, brokers: Brokers) -> None:
     moves.cancel_move(beside.pk, actor="alice", comment="x")
     (order,) = move_worker.ordered_parts()
-    assert order.wanted == [1, 2]
+    assert order.desired_replicas == [1, 2]
     assert replica_comparison.due() == []
     world.begin_move("flights", 0, (1, 2))
     world.end_move("flights", 0)
@@ -217,7 +217,7 @@ def test_a_changed_replication_factor_needs_no_comparison(world: World) -> None:
     for replicas in ([1, 2, 3], [1], [2, 1]):
         scope = {"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": replicas}]}
         move = moves.plan_move(parse_scope(scope), actor="alice", comment="x", compare=True)
-        assert move.parts.get().wanted == replicas
+        assert move.parts.get().desired_replicas == replicas
         moves.cancel_move(move.pk, actor="alice", comment="x")
 
 
@@ -233,7 +233,7 @@ def test_the_comparison_does_not_wait_for_an_old_replica_out_of_sync(
     part = look(beside)
     assert part.state == "comparing"
     part = look(beside)
-    assert (part.state, part.wanted) == ("submitted", [2, 3])
+    assert (part.state, part.desired_replicas) == ("submitted", [2, 3])
     assert part.compared.text == "Offsets 0 to 4 are equal on 2 replicas."
     # The broker returns at this moment, which ends the earlier assignment. The request is bound to the current one.
     world.put("flights", 0, adding=(), isr=(1, 2, 3), assignment_generation=state.assignment_generation + 1)

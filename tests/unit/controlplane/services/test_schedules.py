@@ -61,7 +61,7 @@ def test_at_the_stop_by_time_no_copy_starts_and_the_next_opening_is_shown(move: 
     schedules.schedule_move(move.pk, NIGHT, actor="alice")
     look(move)
     (order,) = move_worker.ordered_parts()
-    world.begin_move("flights", order.partition, tuple(order.wanted))
+    world.begin_move("flights", order.partition, tuple(order.desired_replicas))
     look(move)
     clock("2026-11-22T05:30")
     assert (look(move).state, move.resumes_at) == ("paused", datetime(2026, 11, 22, 22, tzinfo=UTC))

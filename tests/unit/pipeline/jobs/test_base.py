@@ -29,8 +29,8 @@ def test_one_driver_per_folder(folder: Path) -> None:
 def test_the_status_keeps_earlier_values(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "REPORT_ROWS_MAX", 1)
     context = RunContext.of(folder)
-    context.say(phase=Phase.RUNNING, rows=1)
-    context.say(rows=2)
+    context.update_status(phase=Phase.RUNNING, rows=1)
+    context.update_status(rows=2)
     context.report(ReportTable("T", ("a",), [(1,), (2,)]))
     status = json.loads((folder / STATUS_FILE).read_text())
     assert (status["phase"], status["rows"]) == ("running", 2)

@@ -81,10 +81,10 @@ def test_plain_json_types() -> None:
 def test_missing_columns_are_new_names_and_wider_types() -> None:
     present = columns.struct({"a": IntegerType(), "in": columns.struct({"x": LongType()})})
     assert columns.missing(present, columns.struct({"a": IntegerType()})) is None
-    wanted = columns.struct(
+    needed = columns.struct(
         {"a": LongType(), "b": StringType(), "in": columns.struct({"x": LongType(), "y": DoubleType()})}
     )
-    found = columns.missing(present, wanted)
+    found = columns.missing(present, needed)
     assert found is not None
     assert [f.name for f in found.fields] == ["a", "b", "in"]
     assert "y" in str(found) and "x" not in str(found)
@@ -104,6 +104,6 @@ def test_a_column_keeps_a_type_that_is_wide_enough() -> None:
         (columns.struct({"b": LongType(), "B": LongType()}), columns.ColumnNameConflict),
     ],
 )
-def test_columns_that_a_table_cannot_have(wanted: StructType, error: type[Exception]) -> None:
+def test_columns_that_a_table_cannot_have(needed: StructType, error: type[Exception]) -> None:
     with pytest.raises(error):
-        columns.missing(columns.struct({"a": LongType()}), wanted)
+        columns.missing(columns.struct({"a": LongType()}), needed)

@@ -81,14 +81,14 @@ def test_the_service_manager_is_notified_on_standby_and_while_the_monitor_makes_
 
     progress = Progress()
 
-    def held(lock: object) -> bool:
+    def is_held(lock: object) -> bool:
         progress.turns = next(turns, 0)
         calls.append("held")
         return progress.turns > 0
 
     monkeypatch.setattr(monitor, "build", lambda address, hub: progress)
     monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: next(acquired))
-    monkeypatch.setattr(command.ProcessLock, "held", held)
+    monkeypatch.setattr(command.ProcessLock, "held", is_held)
     monkeypatch.setattr(command, "notify_watchdog", lambda: calls.append("notified"))
     with pytest.raises(CommandError):
         run("monitor", "--skip-checks")
