@@ -106,9 +106,9 @@ def seed(topics: int, partitions: int, groups: int) -> None:
         Change,
         ConsumerGroup,
         GroupPartition,
+        ObservedPartition,
+        ObservedReplica,
         ObservedTopic,
-        Partition,
-        Replica,
         Topic,
     )
     from controlplane.monitoring.projection import MetadataProjection
@@ -139,10 +139,10 @@ def seed(topics: int, partitions: int, groups: int) -> None:
     mirror = MetadataProjection()
     mirror.write(image)
     mirror.touch(image, controller_id=1, connected=True, fresh=True, sampled=True, drift=drift_count())
-    Partition.objects.update(
+    ObservedPartition.objects.update(
         start_offset=0, end_offset=F("id") * 37 % 100_000, size_bytes=F("id") * 911 % 10**9, sampled_at=now
     )
-    Replica.objects.update(end_offset=1000, lag_records=0, size_bytes=F("id") * 911 % 10**9, sampled_at=now)
+    ObservedReplica.objects.update(end_offset=1000, lag_records=0, size_bytes=F("id") * 911 % 10**9, sampled_at=now)
     ObservedTopic.objects.update(size_bytes=F("partition_count") * 10**6, records=10**6, records_per_s=3.5)
     Broker.objects.update(answered=True, sampled_at=now, size_bytes=61_000_000)
     Broker.objects.filter(broker_id=DEAD).update(answered=False)
@@ -202,10 +202,12 @@ def seed_moves() -> None:
     from controlplane.domain.move_types import PlacementBefore
     from controlplane.domain.progress import Sample
     from controlplane.domain.scope import DrainScope
-    from controlplane.models import Move, MovePartition, Partition
+    from controlplane.models import Move, MovePartition, ObservedPartition
     from controlplane.services.move_totals import keep
 
-    rows = Partition.objects.order_by("pk").values_list("topic_id", "topic__name", "index", "replicas", "size_bytes")
+    rows = ObservedPartition.objects.order_by("pk").values_list(
+        "topic_id", "topic__name", "index", "replicas", "size_bytes"
+    )
 
     def part(move: Move, place: int, row: tuple[Any, ...], over: bool) -> MovePartition:
         topic_id, name, index, replicas, size = row

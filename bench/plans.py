@@ -27,7 +27,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
 
     seed(topics, partitions, 1)
     from controlplane.domain.scope import DrainScope, parse
-    from controlplane.models import Broker, Partition
+    from controlplane.models import Broker, ObservedPartition
     from controlplane.selectors import move_loads
     from controlplane.selectors import moves as move_pages
     from controlplane.selectors import plans as pages
@@ -38,7 +38,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
         # Every partition has a replica on the drained broker, and all its replicas are in sync.
         replicas = [(first + j) % BROKERS + 1 for j in range(3)]
         moved = [*[b for b in replicas if b != BROKER][:2], BROKER]
-        Partition.objects.filter(replicas=replicas).update(replicas=moved, isr=moved, leader=moved[0])
+        ObservedPartition.objects.filter(replicas=replicas).update(replicas=moved, isr=moved, leader=moved[0])
     actor: dict[str, Any] = {"actor": "bench", "comment": "bench"}
     found: list[tuple[str, float, float, float]] = []
 
@@ -52,7 +52,7 @@ def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float
     timed("rebalancing proposed, nothing written", rebalance.proposed)
     preview = timed("planned, nothing written", lambda: moves.preview_move(drain))
     plan = timed("planned and stored", lambda: plans.save_plan(drain, **actor))
-    assert len(preview.parts) == plan.parts == Partition.objects.count(), (len(preview.parts), plan.parts)
+    assert len(preview.parts) == plan.parts == ObservedPartition.objects.count(), (len(preview.parts), plan.parts)
     file = timed("exported as Kafka's JSON", lambda: "".join(pages.kafka_file(plan.pk)))
     again = timed("imported from Kafka's JSON and stored", lambda: plans.save_plan(parse(json.loads(file)), **actor))
     assert again.digest == plan.digest

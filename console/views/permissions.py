@@ -85,13 +85,8 @@ def permission_page(request: HttpRequest) -> HttpResponse:
         options = report.options(form.options())
         try:
             if v["operation"]:
-<<<<<<< HEAD
-                wanted = {n: v[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")}
-                check = permissions.check_permission(**wanted, options=options)
-=======
                 requested = {n: v[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")}
-                check = permissions.check_permission(**requested, options=form.options())
->>>>>>> 7f6885da (names: desired, requested, reason, stalled instead of wanted, asked, why)
+                check = permissions.check_permission(**requested, options=options)
                 context |= {"check": check, "explanation": EXPLANATIONS[PermissionReason(check.reason)]}
             else:
                 context["super_user"] = v["principal"].strip() in options.super_users

@@ -23,7 +23,7 @@ from controlplane.domain.formats import Format
 from controlplane.domain.produce import CopyTimestamp
 from controlplane.domain.record_filter import RecordFilters
 from controlplane.domain.record_query import RecordQuery, StartPosition, partitions_of_text
-from controlplane.models import ObservedTopic, Partition
+from controlplane.models import ObservedPartition, ObservedTopic
 from controlplane.selectors import key_lookups, messages, partitions
 from controlplane.selectors import topics as selectors
 from controlplane.selectors.entity_tags import topic_tag
@@ -130,7 +130,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     )
     def partitions(self, request: Request, name: str) -> Response:
         self._check_topic(name)
-        return self.pages(Partition.objects.filter(topic__name=name))
+        return self.pages(ObservedPartition.objects.filter(topic__name=name))
 
     @action(detail=True, serializer_class=PARTITION, url_path="partitions/<int:partition>")
     def partition(self, request: Request, name: str, partition: int) -> Response:
@@ -248,7 +248,7 @@ def _partition(topic: str, index: int) -> partitions.PartitionRow:
 
 
 class PartitionViewSet(ListModelMixin, RowViewSet):
-    queryset = Partition.objects.all()
+    queryset = ObservedPartition.objects.all()
     serializer_class = PARTITION
     filterset_class = partitions.PartitionFilter
     page_of = staticmethod(partitions.partition_page)

@@ -21,7 +21,7 @@ from brokerd.cluster.model import (
     TopicState,
 )
 from controlplane.domain.config_overlay import LISTS, effective
-from controlplane.models import Broker, Cluster, HandledRequest, ObservedTopic, Partition, Topic
+from controlplane.models import Broker, Cluster, HandledRequest, ObservedPartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
 
@@ -64,7 +64,7 @@ def _epoch() -> int:
 def _add_observed_rows(image: Image) -> None:
     for t in ObservedTopic.objects.filter(ready=True):
         image.topics[t.id] = TopicState(t.id, t.name, t.generation, dict(t.configs), t.partition_count, ready=True)
-    for p in Partition.objects.filter(topic__ready=True):
+    for p in ObservedPartition.objects.filter(topic__ready=True):
         image.topics[p.topic_id].partitions[p.index] = PartitionState(
             tuple(p.replicas),
             (),

@@ -183,7 +183,7 @@ class ObservedTopic(models.Model):
         return self.name
 
 
-class Partition(models.Model):
+class ObservedPartition(models.Model):
     """A partition as in the metadata log, with the offsets that its leader reported at `sampled_at`. `observers` have replicas outside the ISR that
     start at `tail_start`. All records below `log_start_floor` were deleted by an operator. Records below `archive_start` are stored on the
     brokers `holders` (decision 036). `lagging`: figures of the leader about each replica out of sync, {broker as text: [its log end offset, its
@@ -234,11 +234,11 @@ class Partition(models.Model):
         return f"{self.topic_id}-{self.index}"
 
 
-class Replica(models.Model):
+class ObservedReplica(models.Model):
     """One replica of a partition. `lag_records` and `size_bytes` are from its own broker; null = no response. Topic and index are those of the
     partition. They are repeated here so that one page of a broker's replicas is read in order among hundreds of thousands."""
 
-    partition = models.ForeignKey(Partition, on_delete=models.CASCADE, related_name="replica_rows")
+    partition = models.ForeignKey(ObservedPartition, on_delete=models.CASCADE, related_name="replica_rows")
     broker_id = models.IntegerField()
     topic_name = models.CharField(max_length=249, default="")
     index = models.PositiveIntegerField(default=0)
@@ -263,7 +263,9 @@ class RemoteSize(models.Model):
     without a copy. `copying_bytes`: the segment that is being copied, 0 = none. `read_bytes_per_s`: read from the store for consumers; null = unknown.
     `local_start_offset`: the first offset of the leader's local log; null = unknown."""
 
-    partition = models.OneToOneField(Partition, on_delete=models.CASCADE, primary_key=True, related_name="remote_size")
+    partition = models.OneToOneField(
+        ObservedPartition, on_delete=models.CASCADE, primary_key=True, related_name="remote_size"
+    )
     remote_bytes = models.BigIntegerField(help_text="Finished copies, in bytes.")
     local_only_bytes = models.BigIntegerField(help_text="Local records without a copy, in bytes.")
     copying_bytes = models.BigIntegerField(help_text="The segment that is being copied, in bytes; 0: none.")
@@ -283,7 +285,7 @@ class LogEnds(models.Model):
     """History of a partition's log end offset, from the oldest unread record on. It preserves lag in time over a restart. `observed`:
     [[milliseconds, end], ...] (`log_ends.Ends.stored`)."""
 
-    partition = models.OneToOneField(Partition, on_delete=models.CASCADE, primary_key=True)
+    partition = models.OneToOneField(ObservedPartition, on_delete=models.CASCADE, primary_key=True)
     observed = models.JSONField(default=list, help_text="[[Unix milliseconds, log end offset], ...], the oldest first.")
 
     def __str__(self) -> str:

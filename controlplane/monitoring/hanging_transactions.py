@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from brokerd.cluster.model import TRANSACTION_STATE_TOPIC
 from controlplane.domain.transactions import PartitionTransaction, TransactionVerdict
-from controlplane.models import HangingTransaction, Partition
+from controlplane.models import HangingTransaction, ObservedPartition
 from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 
@@ -70,7 +70,7 @@ class HangingTransactionMonitor:
 
     def search(self, now_ms: int) -> None:
         """One search. Raises DatabaseError."""
-        coordinated = Partition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).exists()
+        coordinated = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).exists()
         if not coordinated and not HangingTransaction.objects.exists():
             return  # No transaction was ever begun.
         # Without the topic, known transactions hang on until their partitions say otherwise: a lost topic is a cause of hanging transactions.
@@ -95,7 +95,7 @@ class HangingTransactionMonitor:
 
     def _choose(self, known: Iterable[Spot]) -> dict[int, dict[str, list[int]]]:
         """The partitions of this search by leader: the next ones, and those with rows."""
-        rows = Partition.objects.order_by("topic__name", "index")
+        rows = ObservedPartition.objects.order_by("topic__name", "index")
         columns = ("topic__name", "index", "leader")
         after = rows
         if self._position is not None:
@@ -125,7 +125,7 @@ class HangingTransactionMonitor:
             HangingTransaction.objects.filter(pk__in=ended).delete()
             rows = list(HangingTransaction.objects.values_list("pk", "topic", "partition"))
             topics = {topic for _, topic, _ in rows}
-            existing = set(Partition.objects.filter(topic__name__in=topics).values_list("topic__name", "index"))
+            existing = set(ObservedPartition.objects.filter(topic__name__in=topics).values_list("topic__name", "index"))
             gone = [pk for pk, topic, partition in rows if (topic, partition) not in existing]
             HangingTransaction.objects.filter(pk__in=gone).delete()
             now = timezone.now()

@@ -32,7 +32,7 @@ from brokerd.wire.messages.half_messages import HalfMessagesAnswer
 from controlplane.clients import delayed_messages, half_messages
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.message_figures import COLUMNS, MessageFigures
-from controlplane.models import ObservedTopic, Partition, TopicMessages
+from controlplane.models import ObservedPartition, ObservedTopic, TopicMessages
 from controlplane.selectors.front_leaders import Unanswered, leader_answers
 
 COLLECT_MS = 10_000
@@ -72,7 +72,7 @@ class MessageFigureCollector:
         special = special_topics()
         leaders: dict[Spot, int | None] = {
             (name, index): leader
-            for name, index, leader in Partition.objects.filter(topic__name__in=[*special.half, *special.delay])
+            for name, index, leader in ObservedPartition.objects.filter(topic__name__in=[*special.half, *special.delay])
             .order_by("topic__name", "index")
             .values_list("topic__name", "index", "leader")
         }
@@ -164,7 +164,7 @@ def special_topics() -> Special:
 
 def _offsets(names: Iterable[str]) -> dict[str, tuple[int | None, int | None]]:
     """{topic: (records by offsets, sum of the end offsets)}; None: not known."""
-    rows = Partition.objects.filter(topic__name__in=list(names)).order_by().values("topic__name")
+    rows = ObservedPartition.objects.filter(topic__name__in=list(names)).order_by().values("topic__name")
     sums = rows.annotate(n=Sum(F("end_offset") - F("start_offset")), end=Sum("end_offset"))
     return {r["topic__name"]: (r["n"], r["end"]) for r in sums}
 

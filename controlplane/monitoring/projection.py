@@ -22,7 +22,7 @@ from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER, BrokerState, PartitionState, TopicState
 from controlplane.domain import cluster_events
 from controlplane.domain.cluster_events import BrokerLife, LeaderChange, ObservedEvent
-from controlplane.models import Broker, Cluster, ClusterEvent, ObservedTopic, Partition, Replica
+from controlplane.models import Broker, Cluster, ClusterEvent, ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors.topic_configs import min_insync
 
 BLOCKERS_KEPT = 50
@@ -199,10 +199,10 @@ class MetadataProjection:
         if not changed:
             return
         rows = [
-            Partition(topic_id=spot[0], index=spot[1], observed_at=now, **partition_columns(desired[spot]))
+            ObservedPartition(topic_id=spot[0], index=spot[1], observed_at=now, **partition_columns(desired[spot]))
             for spot in changed
         ]
-        Partition.objects.bulk_create(
+        ObservedPartition.objects.bulk_create(
             rows,
             batch_size=BATCH,
             update_conflicts=True,
@@ -211,9 +211,9 @@ class MetadataProjection:
         )
         topics = list({s[0] for s in changed})
         for start in range(0, len(topics), BATCH):
-            for pk, topic_id, index in Partition.objects.filter(topic_id__in=topics[start : start + BATCH]).values_list(
-                "pk", "topic_id", "index"
-            ):
+            for pk, topic_id, index in ObservedPartition.objects.filter(
+                topic_id__in=topics[start : start + BATCH]
+            ).values_list("pk", "topic_id", "index"):
                 self.partition_ids[topic_id, index] = pk
         names = {i: t.name for i, t in self._topics.items()}
         self._write_replicas(changed, desired, names, now)
@@ -230,14 +230,14 @@ class MetadataProjection:
     def _write_replicas(
         self, changed: Iterable[Spot], desired: dict[Spot, PartitionState], names: Mapping[UUID, str], now: Any
     ) -> None:
-        rows: list[Replica] = []
+        rows: list[ObservedReplica] = []
         for spot in changed:
             state, pk = desired[spot], self.partition_ids[spot]
             before = self._partitions.get(spot)
             if before is None or set(before.hosts) - set(state.hosts):
-                Replica.objects.filter(partition_id=pk).exclude(broker_id__in=state.hosts).delete()
+                ObservedReplica.objects.filter(partition_id=pk).exclude(broker_id__in=state.hosts).delete()
             rows += [
-                Replica(
+                ObservedReplica(
                     partition_id=pk,
                     broker_id=b,
                     topic_name=names[spot[0]],
@@ -247,7 +247,7 @@ class MetadataProjection:
                 )
                 for b in state.hosts
             ]
-        Replica.objects.bulk_create(
+        ObservedReplica.objects.bulk_create(
             rows,
             batch_size=BATCH,
             update_conflicts=True,
@@ -311,7 +311,7 @@ class MetadataProjection:
         self.partition_ids = {}
         for row in ObservedTopic.objects.all():
             self._topics[row.id] = TopicSums(**{c: getattr(row, c) for c in TopicSums.__dataclass_fields__})
-        for pk, topic_id, index in Partition.objects.values_list("pk", "topic_id", "index"):
+        for pk, topic_id, index in ObservedPartition.objects.values_list("pk", "topic_id", "index"):
             self.partition_ids[topic_id, index] = pk
         self._loaded = True
 

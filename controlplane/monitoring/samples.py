@@ -22,7 +22,7 @@ from controlplane.clients.group_samples import Key
 from controlplane.db.bulk import update_many
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.message_figures import MessageFigures
-from controlplane.models import Broker, ObservedTopic, Partition, Replica
+from controlplane.models import Broker, ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.projection import MetadataProjection
@@ -116,7 +116,7 @@ class MetricsCache:
         self.use_thresholds(alert_thresholds.current())
         self.lags.restore()
         columns = ("topic__name", "index", "start_offset", "end_offset", "size_bytes", "sampled_at")
-        for name, index, start, end, size, at in Partition.objects.values_list(*columns).iterator():
+        for name, index, start, end, size, at in ObservedPartition.objects.values_list(*columns).iterator():
             if start is not None and end is not None:
                 self.offsets[name, index] = (start, end)
             if size is not None and at is not None:
@@ -295,12 +295,12 @@ class MetricsCache:
         leaders = {(t.name, i): s.leader for t, i, s in image.each_partition()}
         with transaction.atomic():
             update_many(
-                Partition,
+                ObservedPartition,
                 ["start_offset", "end_offset", "sampled_at"],
                 [(*self.offsets[k], now, pks[k]) for k in changed.offsets if k in pks and k in self.offsets],
             )
             update_many(
-                Partition,
+                ObservedPartition,
                 ["lagging"],
                 [
                     ({str(b): state for b, state in self.lagging.get(k, {}).items()}, pks[k])
@@ -311,7 +311,7 @@ class MetricsCache:
             self._write_sizes(changed, pks, leaders, now)
             rates = self.traffic.partitions
             update_many(
-                Partition,
+                ObservedPartition,
                 ["bytes_in_per_s", "bytes_out_per_s"],
                 [
                     ((rate.bytes_in, rate.bytes_out) if (rate := rates.get(k)) else (None, None)) + (pks[k],)
@@ -342,9 +342,9 @@ class MetricsCache:
                 copies.append(
                     (size, behind, None if end is None or behind is None else end - behind, now, pks[key], broker_id)
                 )
-        update_many(Partition, ["size_bytes"], whole)
+        update_many(ObservedPartition, ["size_bytes"], whole)
         update_many(
-            Replica,
+            ObservedReplica,
             ["size_bytes", "lag_records", "end_offset", "sampled_at"],
             copies,
             where=["partition_id", "broker_id"],

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
-from controlplane.models import ArchiveBatch, ArchiveJob, Partition
+from controlplane.models import ArchiveBatch, ArchiveJob, ObservedPartition
 from controlplane.selectors.common import age_s
 from controlplane.selectors.paging import Page, PageStart, paged
 
@@ -93,7 +93,7 @@ def archive_written(job_id: int) -> list[WrittenRow]:
     """Written records per partition, summed over the batches of the job."""
     ends = {
         (t, i): end
-        for t, i, end in Partition.objects.filter(
+        for t, i, end in ObservedPartition.objects.filter(
             topic__name__in=ArchiveBatch.objects.filter(job_id=job_id).values("topic")
         ).values_list("topic__name", "index", "end_offset")
     }

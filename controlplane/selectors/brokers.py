@@ -16,7 +16,7 @@ from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
 from controlplane.domain.text import some
-from controlplane.models import Broker, Move, Replica
+from controlplane.models import Broker, Move, ObservedReplica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.common import RowFilter, age_s, cluster_row
@@ -270,12 +270,12 @@ def broker_replicas(
     return replica_page(rows, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def replicas_on(broker_id: int) -> QuerySet[Replica]:
-    return Replica.objects.filter(broker_id=broker_id)
+def replicas_on(broker_id: int) -> QuerySet[ObservedReplica]:
+    return ObservedReplica.objects.filter(broker_id=broker_id)
 
 
 def replica_page(
-    rows: QuerySet[Replica], *, sort: str, page: PageStart, per_page: int, query: str = ""
+    rows: QuerySet[ObservedReplica], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ReplicaRow]:
     return paged(
         rows.select_related("partition"),

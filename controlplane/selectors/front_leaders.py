@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from controlplane.clients.all_brokers import BrokerAddress, ask_brokers
 from controlplane.clients.connection import Declined, KafkaConnection
-from controlplane.models import Broker, Partition, Topic
+from controlplane.models import Broker, ObservedPartition, Topic
 
 T = TypeVar("T")
 K = TypeVar("K", int, tuple[str, int])
@@ -39,7 +39,7 @@ def front_of(topic: str, name: str, marker: str) -> str | None:
 
 def leaders_of(front: str, partition: int | None = None) -> dict[int, int | None]:
     """{partition: broker, or None without a leader} of all partitions, or of this one."""
-    rows = Partition.objects.filter(topic__name=front).order_by("index")
+    rows = ObservedPartition.objects.filter(topic__name=front).order_by("index")
     if partition is not None:
         rows = rows.filter(index=partition)
     return dict(rows.values_list("index", "leader"))

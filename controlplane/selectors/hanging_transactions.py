@@ -21,7 +21,7 @@ from controlplane.domain.transactions import (
     probe_ids,
     verdict,
 )
-from controlplane.models import Partition
+from controlplane.models import ObservedPartition
 from controlplane.selectors import transactions as selectors
 
 SCANNED_PARTITIONS_MAX = 10_000
@@ -67,7 +67,7 @@ def search(topic: str = "", index: int | None = None, start_offset: int | None =
     """The transactions that hang in the partitions of `topic`, or of one of them; without a topic in all partitions. `start_offset`: only the
     transaction that begins there, also if it does not hang."""
     given = {"topic__name": topic or None, "index": index}
-    rows = Partition.objects.filter(**{k: v for k, v in given.items() if v is not None}).order_by(
+    rows = ObservedPartition.objects.filter(**{k: v for k, v in given.items() if v is not None}).order_by(
         "topic__name", "index"
     )
     total, leaders = rows.count(), dict[int, dict[str, list[int]]]()
@@ -99,7 +99,7 @@ def search(topic: str = "", index: int | None = None, start_offset: int | None =
 def open_in_partition(topic: str, index: int, start_offset: int) -> PartitionTransaction | None:
     """The transaction that is open at this offset, as the leader of the partition describes it now; None if it has ended. Raises LookupError if the
     leader is unknown or does not answer."""
-    leader = Partition.objects.filter(topic__name=topic, index=index).values_list("leader", flat=True).first()
+    leader = ObservedPartition.objects.filter(topic__name=topic, index=index).values_list("leader", flat=True).first()
     if leader is None:
         raise LookupError(f"{topic}-{index} has no leader")
     (answer,) = selectors.scan_leaders(selectors.living_brokers(), {leader: {topic: [index]}})
@@ -130,7 +130,7 @@ def _judged(
     if not found:
         return [], [], None, offline
     producer_ids = sorted({t.producer_id for t in found})
-    count = Partition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).count()
+    count = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).count()
     probes = probe_ids(count)
 
     def coordinated(connection: KafkaConnection, broker_id: int) -> CoordinatorAnswer:

@@ -21,7 +21,7 @@ from controlplane.models import (
     GroupPartition,
     MovePartition,
     MoveTransition,
-    Partition,
+    ObservedPartition,
     ReplicaDamageReport,
 )
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
@@ -221,7 +221,7 @@ def _brokers(known: Dependencies, spots: AbstractSet[Spot]) -> set[str]:
 
 def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:
     columns = ("topic__name", "index", "replicas", "isr", "leader")
-    troubled = list(Partition.objects.filter(in_trouble=True).values_list(*columns)[:TROUBLED_MAX])
+    troubled = list(ObservedPartition.objects.filter(in_trouble=True).values_list(*columns)[:TROUBLED_MAX])
     missing = {
         (topic, index): {f"broker:{b}" for b in replicas if leader is None or b not in isr}
         for topic, index, replicas, isr, leader in troubled

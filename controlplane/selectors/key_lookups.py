@@ -17,7 +17,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.lookup_token import decode_token, encode_token
 from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.record_scan import StopReason
-from controlplane.models import Broker, ObservedTopic, Partition
+from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.selectors.messages import DOWNLOAD_RESPONSE_BYTES, DOWNLOAD_SECONDS, MessageRow, message_row
 
 MATCHES_MAX = 100
@@ -229,7 +229,7 @@ def _check(key: bytes, limit: int, bytes_max: int, from_ms: int | None, to_ms: i
 
 def _partitions(topic: str, chosen: Collection[int], token: str) -> dict[int, int]:
     """The partitions to search, each with the offset below which it is searched; -1 is the end."""
-    known = set(Partition.objects.filter(topic__name=topic).values_list("index", flat=True))
+    known = set(ObservedPartition.objects.filter(topic__name=topic).values_list("index", flat=True))
     if not known:
         raise Rejected(f"There is no topic {topic!r}.", "topic")
     if missing := sorted(set(chosen) - known):
@@ -247,7 +247,7 @@ class _Leaders:
 
     def __init__(self, topic: str, partitions: dict[int, int]) -> None:
         self._topic = topic
-        rows = Partition.objects.filter(topic__name=topic, index__in=partitions)
+        rows = ObservedPartition.objects.filter(topic__name=topic, index__in=partitions)
         self._leader = dict(rows.values_list("index", "leader"))
         brokers = Broker.objects.filter(broker_id__in=[b for b in self._leader.values() if b is not None])
         self._address = {b.broker_id: (b.host, b.port) for b in brokers}

@@ -19,7 +19,7 @@ from controlplane.domain.leader_election import (
     election_verdict,
     verdict_text,
 )
-from controlplane.models import Broker, ObservedTopic, Partition
+from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.selectors.common import age_s, cluster_row
 
 CONSIDERED_MAX = 10_000
@@ -77,7 +77,7 @@ class ElectionPreview:
 
 def election_preview(topic: str = "", partition: int | None = None) -> ElectionPreview | None:
     """None: unknown topic or partition."""
-    rows: QuerySet[Partition] = Partition.objects.all()
+    rows: QuerySet[ObservedPartition] = ObservedPartition.objects.all()
     if topic:
         if not ObservedTopic.objects.filter(name=topic).exists():
             return None

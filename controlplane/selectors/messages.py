@@ -23,7 +23,7 @@ from controlplane.domain.record_expression import EvaluationError, ExpressionFil
 from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_query import PARTITIONS_MAX, RecordQuery, ResumePoint, StartPosition
 from controlplane.domain.record_scan import PartitionProblem, Scan, ScanBudget, ScanRange, StopReason, run
-from controlplane.models import Partition
+from controlplane.models import ObservedPartition
 
 PAGE_SECONDS, PAGE_BYTES, PAGE_RESPONSE_BYTES = 5.0, 64 * 1024 * 1024, 4 * 1024 * 1024
 """Limits of one read: time, fetched bytes, bytes of the found records."""
@@ -168,7 +168,7 @@ def read_for_download(
 
 def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartition]]:
     """(partitions to read, the partitions of the default partitioners for the filter by key). Raises Rejected."""
-    existing = set(Partition.objects.filter(topic__name=query.topic).values_list("index", flat=True))
+    existing = set(ObservedPartition.objects.filter(topic__name=query.topic).values_list("index", flat=True))
     if not existing:
         raise Rejected(f"There is no topic {query.topic!r}.", "topic")
     by_key: list[KeyPartition] = []

@@ -19,7 +19,7 @@ from controlplane.models import (
     GroupPartition,
     HangingTransaction,
     MovePartition,
-    Partition,
+    ObservedPartition,
     ReplicaDamageReport,
 )
 from controlplane.models.change import Outcome
@@ -117,7 +117,7 @@ def _disk_low(a: AlertRow) -> list[NextStep]:
 
 
 def _partition(a: AlertRow) -> list[NextStep]:
-    rows = Partition.objects.filter(in_trouble=True, leader__isnull=a.kind == AlertKind.PARTITIONS_OFFLINE)
+    rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=a.kind == AlertKind.PARTITIONS_OFFLINE)
     found = rows.order_by("topic__name", "index").values_list("topic__name", "index").first()
     if found is None:
         return []

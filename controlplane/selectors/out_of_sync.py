@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.domain.text import some
-from controlplane.models import Broker, Partition, ReplicaDamageReport
+from controlplane.models import Broker, ObservedPartition, ReplicaDamageReport
 
 UNTOLD = -1
-"""In place of an offset (`Partition.lagging`)."""
+"""In place of an offset (`ObservedPartition.lagging`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ReportedReplicas:
     """Brokers that are down."""
 
 
-def known(found: Sequence[Partition]) -> ReportedReplicas:
+def known(found: Sequence[ObservedPartition]) -> ReportedReplicas:
     """At most three queries; one where everything is in sync and all records are with their replicas."""
     down = frozenset(Broker.objects.filter(alive=False).values_list("broker_id", flat=True)) if found else frozenset()
     if all(len(p.isr) >= len(p.replicas) and not p.holders for p in found):
@@ -41,7 +41,7 @@ def known(found: Sequence[Partition]) -> ReportedReplicas:
     )
 
 
-def reason(p: Partition, broker_id: int, size_bytes: int | None, known: ReportedReplicas) -> str:
+def reason(p: ObservedPartition, broker_id: int, size_bytes: int | None, known: ReportedReplicas) -> str:
     broker = known.brokers.get(broker_id)
     if broker is None:
         return "The broker has never registered."
@@ -59,7 +59,7 @@ def reason(p: Partition, broker_id: int, size_bytes: int | None, known: Reported
     return lacks or "The leader has not reported the replica's log end offset yet."
 
 
-def _lacks(p: Partition, broker_id: int) -> str:
+def _lacks(p: ObservedPartition, broker_id: int) -> str:
     """The lag by the leader's offsets; "" where the leader has not reported it."""
     state = p.lagging.get(str(broker_id))
     if state is None:

@@ -10,7 +10,7 @@ from django.db.models import F, Q, QuerySet, prefetch_related_objects
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.model import effective_min_insync, replicas_owed
-from controlplane.models import ObservedTopic, Partition, Replica
+from controlplane.models import ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors import out_of_sync
 from controlplane.selectors.common import NumberFilter, RowFilter, StateFilter, age_s
 from controlplane.selectors.paging import Page, PageStart, paged, within
@@ -102,12 +102,12 @@ def partition_list(
     broker: int | None = None,
 ) -> Page[PartitionRow]:
     """Partitions of one topic ("" = of all). `state`: "", problems, offline, moving."""
-    rows = PartitionFilter.rows(Partition.objects.all(), topic=topic, broker=broker, state=state)
+    rows = PartitionFilter.rows(ObservedPartition.objects.all(), topic=topic, broker=broker, state=state)
     return partition_page(rows, sort="topic" if sort == "index" and not topic else sort, page=page, per_page=per_page)
 
 
 def partition_page(
-    rows: QuerySet[Partition], *, sort: str, page: PageStart, per_page: int, query: str = ""
+    rows: QuerySet[ObservedPartition], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[PartitionRow]:
     return paged(
         rows.select_related("topic").prefetch_related("replica_rows"),
@@ -124,8 +124,8 @@ def in_trouble(most: int) -> Page[PartitionRow]:
     """The first `most` partitions in trouble and their total number. Order: without a leader, below min.insync.replicas, under-replicated; within
     each the users' topics before internal ones. Only the first topics with such partitions are searched: with a broker down, half of all partitions
     would be sorted for a few rows."""
-    total = visible(Partition.objects.filter(in_trouble=True)).count()
-    found: dict[int, Partition] = {}
+    total = visible(ObservedPartition.objects.filter(in_trouble=True)).count()
+    found: dict[int, ObservedPartition] = {}
     defaults = cluster_defaults()
     for topics, states in (
         (Q(offline__gt=0), {"offline"}),
@@ -139,7 +139,7 @@ def in_trouble(most: int) -> Page[PartitionRow]:
             .order_by("internal", "name")
             .values_list("pk", flat=True)[:most]
         )
-        rows = Partition.objects.filter(in_trouble=True, topic_id__in=ids).select_related("topic")
+        rows = ObservedPartition.objects.filter(in_trouble=True, topic_id__in=ids).select_related("topic")
         for p in rows.order_by("topic__internal", "topic__name", "index")[:LOOKED_AT_MAX]:
             if len(found) < most and p.pk not in found and _state(p, defaults) in states:
                 found[p.pk] = p
@@ -150,7 +150,7 @@ def in_trouble(most: int) -> Page[PartitionRow]:
 
 def partition_row(topic: str, index: int) -> PartitionRow | None:
     row = (
-        visible(Partition.objects.filter(topic__name=topic, index=index))
+        visible(ObservedPartition.objects.filter(topic__name=topic, index=index))
         .select_related("topic")
         .prefetch_related("replica_rows")
         .first()
@@ -172,21 +172,23 @@ def partition_state(
     return "moving" if adding or removing else "in_sync"
 
 
-def _min_isr(p: Partition, defaults: Mapping[str, str]) -> int:
+def _min_isr(p: ObservedPartition, defaults: Mapping[str, str]) -> int:
     return effective_min_insync(min_insync(p.topic.configs, defaults), p.replicas, p.adding, p.removing)
 
 
-def _state(p: Partition, defaults: Mapping[str, str]) -> str:
+def _state(p: ObservedPartition, defaults: Mapping[str, str]) -> str:
     return partition_state(p.leader, p.replicas, p.isr, p.adding, p.removing, _min_isr(p, defaults))
 
 
-def _partition_rows(found: Sequence[Partition]) -> list[PartitionRow]:
+def _partition_rows(found: Sequence[ObservedPartition]) -> list[PartitionRow]:
     known = out_of_sync.known(found)
     defaults = cluster_defaults() if found else {}
     return [_partition_row(p, known, defaults) for p in found]
 
 
-def _partition_row(p: Partition, known: out_of_sync.ReportedReplicas, defaults: Mapping[str, str]) -> PartitionRow:
+def _partition_row(
+    p: ObservedPartition, known: out_of_sync.ReportedReplicas, defaults: Mapping[str, str]
+) -> PartitionRow:
     replicas = {r.broker_id: r for r in p.replica_rows.all()}
     return PartitionRow(
         topic=p.topic.name,
@@ -216,7 +218,9 @@ def _partition_row(p: Partition, known: out_of_sync.ReportedReplicas, defaults: 
     )
 
 
-def _replica(p: Partition, broker_id: int, row: Replica | None, known: out_of_sync.ReportedReplicas) -> ReplicaOf:
+def _replica(
+    p: ObservedPartition, broker_id: int, row: ObservedReplica | None, known: out_of_sync.ReportedReplicas
+) -> ReplicaOf:
     end, lag, size = (row.end_offset, row.lag_records, row.size_bytes) if row is not None else (None, None, None)
     out = broker_id not in p.isr
     state = p.lagging.get(str(broker_id)) if out else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controlplane.db.bulk import read_many
-from controlplane.models import Partition, PlanChunk
+from controlplane.models import ObservedPartition, PlanChunk
 
 CHUNK = 500
 """Parts per row: a page of a hundred reads one or two; 100,000 partitions are 200 rows."""
@@ -33,4 +33,4 @@ def parts_of(plan_id: int, first: int = 0, count: int | None = None) -> Iterator
 def placements_now() -> dict[tuple[str, int], tuple[list[int], int]]:
     """By (topic id, partition): replicas and assignment generation."""
     columns = ("topic_id", "index", "replicas", "assignment_generation")
-    return {(str(t), i): (list(r), g) for t, i, r, g in read_many(Partition.objects.order_by(), columns)}
+    return {(str(t), i): (list(r), g) for t, i, r, g in read_many(ObservedPartition.objects.order_by(), columns)}

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Count, Q, Sum
 
 from controlplane.domain.storage_cost import StorageCost, StoragePrices, monthly_cost
-from controlplane.models import ObservedTopic, Partition, Replica
+from controlplane.models import ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors.common import age_s
 
 
@@ -60,7 +60,7 @@ def topic_storage(name: str) -> TopicStorage | None:
     """None: unknown topic."""
     if not ObservedTopic.objects.filter(name=name).exists():
         return None
-    rows = Partition.objects.filter(topic__name=name).order_by()
+    rows = ObservedPartition.objects.filter(topic__name=name).order_by()
     sums = rows.aggregate(
         partitions=Count("pk"),
         known=Count("size_bytes"),
@@ -72,7 +72,9 @@ def topic_storage(name: str) -> TopicStorage | None:
         copying=Sum("remote_size__copying_bytes"),
         read=Sum("remote_size__read_bytes_per_s"),
     )
-    on_replicas = Replica.objects.filter(partition__topic__name=name).aggregate(total=Sum("size_bytes"))["total"]
+    on_replicas = ObservedReplica.objects.filter(partition__topic__name=name).aggregate(total=Sum("size_bytes"))[
+        "total"
+    ]
     remote = sums["remote"] or 0
     return TopicStorage(
         topic=name,
@@ -90,14 +92,14 @@ def topic_storage(name: str) -> TopicStorage | None:
 
 def partition_storage(topic: str, index: int) -> PartitionStorage | None:
     """None: unknown partition."""
-    row = Partition.objects.filter(topic__name=topic, index=index).select_related("remote_size").first()
+    row = ObservedPartition.objects.filter(topic__name=topic, index=index).select_related("remote_size").first()
     if row is None:
         return None
-    on_replicas = Replica.objects.filter(partition=row).aggregate(total=Sum("size_bytes"))["total"]
+    on_replicas = ObservedReplica.objects.filter(partition=row).aggregate(total=Sum("size_bytes"))["total"]
     return _partition(row, on_replicas)
 
 
-def _partition(row: Partition, on_replicas: int | None) -> PartitionStorage:
+def _partition(row: ObservedPartition, on_replicas: int | None) -> PartitionStorage:
     remote = getattr(row, "remote_size", None)
     remote_bytes = None if remote is None else remote.remote_bytes
     return PartitionStorage(

@@ -19,7 +19,7 @@ from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_br
 from controlplane.clients.connection import KafkaConnection
 from controlplane.clients.share_groups import DescribedShareGroup, ListedShareGroup
 from controlplane.domain.access import AccessRecordKind
-from controlplane.models import AccessEntry, Partition
+from controlplane.models import AccessEntry, ObservedPartition
 from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 from controlplane.selectors.visibility import GROUP, TOPIC, sees
@@ -177,7 +177,7 @@ def _silent(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
 
 
 def _offline_partitions() -> int:
-    return Partition.objects.filter(topic__name=GROUP_OFFSETS_TOPIC, leader=None).count()
+    return ObservedPartition.objects.filter(topic__name=GROUP_OFFSETS_TOPIC, leader=None).count()
 
 
 def _described(
@@ -210,7 +210,7 @@ def _row(group_id: str, state: str, coordinator: int, group: DescribedShareGroup
 
 
 def _partitions(group: DescribedShareGroup) -> list[SharePartitionRow]:
-    rows = Partition.objects.filter(topic__name__in={x.topic for x in group.offsets})
+    rows = ObservedPartition.objects.filter(topic__name__in={x.topic for x in group.offsets})
     ends = {(t, i): end for t, i, end in rows.values_list("topic__name", "index", "end_offset")}
     members = Counter(key for x in group.members for key in x.partitions)
     return [

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import HistorySubject
-from controlplane.models import Broker, ConsumerGroup, HistorySeries, ObservedTopic, Partition
+from controlplane.models import Broker, ConsumerGroup, HistorySeries, ObservedPartition, ObservedTopic
 from controlplane.selectors import clients, history
 
 TOP_DEFAULT = 10
@@ -135,7 +135,7 @@ def _skew(limit: int) -> _Found:
     """Partitions with the greatest size in per cent of the mean of their topic."""
     means = {
         topic: mean
-        for topic, mean, count in Partition.objects.filter(size_bytes__isnull=False)
+        for topic, mean, count in ObservedPartition.objects.filter(size_bytes__isnull=False)
         .order_by()
         .values_list("topic_id")
         .annotate(mean=Avg("size_bytes"), count=Count("pk"))
@@ -144,7 +144,7 @@ def _skew(limit: int) -> _Found:
     found: list[tuple[str, float, str]] = []
     columns = ("topic_id", "topic__name", "index", "size_bytes")
     # The greatest partitions of a cluster contain those that are far above their mean.
-    rows = Partition.objects.filter(topic_id__in=_largest(means), size_bytes__isnull=False)
+    rows = ObservedPartition.objects.filter(topic_id__in=_largest(means), size_bytes__isnull=False)
     for topic_id, name, index, size in rows.order_by("-size_bytes").values_list(*columns)[: 20 * TOP_MAX]:
         found.append((f"{name}-{index}", 100 * size / means[topic_id], f"partition:{name}:{index}"))
     return _Found(_greatest(found, limit))
@@ -177,7 +177,7 @@ _BEHIND = ExpressionWrapper(F("produced_per_s") - F("consumed_per_s"), output_fi
 _LAG_S = ExpressionWrapper(F("lag_ms_max") / 1000.0, output_field=FloatField())
 _DISK = ExpressionWrapper(100.0 * (F("total_bytes") - F("free_bytes")) / F("total_bytes"), output_field=FloatField())
 _LIVE = Broker.objects.filter(alive=True)
-_PARTITIONS = Partition.objects.annotate(top_name=F("topic__name"))
+_PARTITIONS = ObservedPartition.objects.annotate(top_name=F("topic__name"))
 _TRAFFIC = (("bytes_in_per_s", "Bytes in per second"), ("bytes_out_per_s", "Bytes out per second"))
 
 READS: dict[TopFigure, Read] = {
@@ -269,7 +269,7 @@ def _shape(figure: TopFigure, found: _Found) -> TopList:
     names: dict[str, str] = {}
     if figure.of is TopOf.PARTITIONS and figure.by != "skew_pct":
         keys = [int(name) for name, _, _ in found.rows]
-        rows = Partition.objects.filter(pk__in=keys).values_list("pk", "topic__name", "index")
+        rows = ObservedPartition.objects.filter(pk__in=keys).values_list("pk", "topic__name", "index")
         names = {str(pk): f"{topic}:{index}" for pk, topic, index in rows}
     result = []
     for name, value, subject in found.rows:

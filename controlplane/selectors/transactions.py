@@ -24,7 +24,7 @@ from controlplane.domain.transactions import (
     DescribedTransaction,
     ListedTransaction,
 )
-from controlplane.models import Broker, Partition
+from controlplane.models import Broker, ObservedPartition
 from controlplane.selectors.paging import Page, PageStart, ordered
 
 PARTITIONS_SHOWN_MAX = 500
@@ -180,7 +180,7 @@ def living_brokers() -> dict[int, BrokerAddress]:
 
 
 def offline_partitions_of_state() -> int:
-    return Partition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC, leader=None).count()
+    return ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC, leader=None).count()
 
 
 def ask(brokers: Mapping[int, BrokerAddress], call: Callable[[KafkaConnection, int], T]) -> list[BrokerAnswer[T]]:
@@ -235,7 +235,7 @@ def _row(t: ListedTransaction, d: DescribedTransaction | None, now_ms: int) -> T
 def _partitions_of(d: DescribedTransaction, brokers: Mapping[int, BrokerAddress]) -> list[TransactionPartition]:
     shown = d.partitions[:PARTITIONS_SHOWN_MAX]
     names = {topic for topic, _ in shown}
-    rows = Partition.objects.filter(topic__name__in=names).values_list("topic__name", "index", "leader")
+    rows = ObservedPartition.objects.filter(topic__name__in=names).values_list("topic__name", "index", "leader")
     leader_of = {(name, i): leader for name, i, leader in rows}
     leaders: dict[int, dict[str, list[int]]] = {}
     for topic, i in shown:

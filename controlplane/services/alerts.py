@@ -32,8 +32,8 @@ from controlplane.models import (
     HangingTransaction,
     Move,
     MovePartition,
+    ObservedPartition,
     ObservedTopic,
-    Partition,
     ReplicaDamageReport,
     ShareGroupLetters,
     TopicMessages,
@@ -255,7 +255,7 @@ def _named(count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bo
     if not count:
         return 0, ()
     ids = [t.pk for t in topics.order_by("name")[: types.NAMES_MAX]]
-    rows = Partition.objects.filter(topic_id__in=ids, in_trouble=True, leader__isnull=leaderless)
+    rows = ObservedPartition.objects.filter(topic_id__in=ids, in_trouble=True, leader__isnull=leaderless)
     found = rows.order_by("topic__name", "index").values_list("topic__name", "index")[: types.NAMES_MAX]
     return count, tuple(f"{name}-{index}" for name, index in found)
 

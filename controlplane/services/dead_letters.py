@@ -27,7 +27,7 @@ from controlplane.clients.transactional_producer import TransactionEnd, Transact
 from controlplane.domain.dead_letters import DeadLetterFilters, ResendTarget, has_group, place_text, resent
 from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord, check_record
 from controlplane.domain.record_query import RecordQuery, StartPosition
-from controlplane.models import DeadLetterBatch, Partition, SentDeadLetter
+from controlplane.models import DeadLetterBatch, ObservedPartition, SentDeadLetter
 from controlplane.models.change import Outcome
 from controlplane.models.dead_letter import ResendState
 from controlplane.selectors import dead_letters as selectors
@@ -209,7 +209,7 @@ def _prepared(
     if of.of_share_groups:
         made = failed_records.restore(user, letters, edited=edited is not None)
     else:
-        count = Partition.objects.filter(topic__name=to).count()
+        count = ObservedPartition.objects.filter(topic__name=to).count()
         made = Restored([replace(x, to=to, to_partition=x.partition if x.partition < count else None) for x in letters])
     if edited is not None:
         for x in made.letters:
@@ -234,7 +234,7 @@ def _missing(of: DeadLetterTopic, partition: int, offset: int) -> str:
 
 def _read(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
     """The chosen dead letters that are in the log. Raises Rejected."""
-    known = set(Partition.objects.filter(topic__name=of.dead_topic).values_list("index", flat=True))
+    known = set(ObservedPartition.objects.filter(topic__name=of.dead_topic).values_list("index", flat=True))
     found: list[Letter] = []
     for partition, offsets in sorted(chosen.items()):
         if partition not in known:

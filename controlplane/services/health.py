@@ -16,7 +16,15 @@ from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.alert_types import GROUP_STATUSES
 from controlplane.domain.health import RULES, CheckName, CheckOutcome, Values, outcome
 from controlplane.domain.lag import LagStatus
-from controlplane.models import Broker, Cluster, ConsumerGroup, HealthFailure, HealthResult, ObservedTopic, Partition
+from controlplane.models import (
+    Broker,
+    Cluster,
+    ConsumerGroup,
+    HealthFailure,
+    HealthResult,
+    ObservedPartition,
+    ObservedTopic,
+)
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
@@ -137,7 +145,7 @@ def _topic_values() -> dict[CheckName, Values]:
         if factor > 1:
             spare[name] = factor - min(factor, min_insync(configs, defaults))
     sizes = (
-        Partition.objects.filter(topic__internal=False, size_bytes__isnull=False)
+        ObservedPartition.objects.filter(topic__internal=False, size_bytes__isnull=False)
         .order_by()
         .values_list("topic__name")
         .annotate(largest=Max("size_bytes"), mean=Avg("size_bytes"))

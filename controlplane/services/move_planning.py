@@ -20,7 +20,7 @@ from controlplane.domain import scope as scopes
 from controlplane.domain.move_types import Handover, MoveMode, PlacementBefore
 from controlplane.domain.scope import PartitionsScope, Scope, ScopeError
 from controlplane.domain.tail import first_placement
-from controlplane.models import Broker, Move, MovePartition, ObservedTopic, Partition
+from controlplane.models import Broker, Move, MovePartition, ObservedPartition, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.services import tails, throttles
 from controlplane.services.common import Rejected, audited, record
@@ -346,7 +346,7 @@ def partition_views() -> list[planning.PlannerPartition]:
             records_per_s=topics[topic_id][2],
         )
         for topic_id, index, replicas, isr, leader, generation, size, adding, removing in read_many(
-            Partition.objects.order_by(), columns
+            ObservedPartition.objects.order_by(), columns
         )
         if topic_id in topics
     ]

@@ -21,7 +21,7 @@ from controlplane.domain import move_types as types
 from controlplane.domain import progress, tail
 from controlplane.domain.move import next_steps
 from controlplane.domain.move_types import Handover, MoveMode
-from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, Partition
+from controlplane.models import Broker, Change, Move, MovePartition, MoveTransition, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, ORDER_STATES, WORKING_STATES, MoveState, PartState
 from controlplane.selectors.move_totals import kinds_of
@@ -187,7 +187,7 @@ def observed_parts(
 ) -> dict[tuple[Any, int], types.ObservedPart]:
     requested = set(keys)
     rows = (
-        Partition.objects.filter(topic_id__in={t for t, _ in requested}, index__in={i for _, i in requested})
+        ObservedPartition.objects.filter(topic_id__in={t for t, _ in requested}, index__in={i for _, i in requested})
         .select_related("topic", "remote_size")
         .prefetch_related("replica_rows")
     )
@@ -196,7 +196,7 @@ def observed_parts(
     }
 
 
-def _observed(row: Partition, deadline: bool) -> types.ObservedPart:
+def _observed(row: ObservedPartition, deadline: bool) -> types.ObservedPart:
     copies = list(row.replica_rows.all())
     times: list[datetime] = [r.sampled_at for r in copies if r.sampled_at is not None]
     named = throttled_replicas(row.topic.configs.get(FOLLOWER_REPLICAS, ""))
@@ -222,7 +222,7 @@ def _observed(row: Partition, deadline: bool) -> types.ObservedPart:
     )
 
 
-def _local_start(row: Partition) -> int | None:
+def _local_start(row: ObservedPartition) -> int | None:
     """The log start offset of the row is that over both tiers."""
     remote = getattr(row, "remote_size", None)
     return None if remote is None else remote.local_start_offset

@@ -18,7 +18,7 @@ from brokerd.cluster.cordons import cordoned
 from controlplane.db.bulk import read_many
 from controlplane.domain import move_revert
 from controlplane.domain.throttle import Adaptive
-from controlplane.models import Broker, Move, MovePartition, Partition, Topic
+from controlplane.models import Broker, Move, MovePartition, ObservedPartition, Topic
 from controlplane.models.change import Outcome
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors import move_windows
@@ -82,7 +82,7 @@ Placed = tuple[Any, ...]
 def _unchanged(parts: Sequence[Placed]) -> None:
     """Raises Rejected when a partition is not as it was when the move was planned."""
     columns = ("topic_id", "index", "assignment_generation", "replicas")
-    rows = Partition.objects.filter(topic_id__in={p[0] for p in parts}).order_by()
+    rows = ObservedPartition.objects.filter(topic_id__in={p[0] for p in parts}).order_by()
     seen = {(t, i): (g, r) for t, i, g, r in read_many(rows, columns)}
     for topic_id, name, index, _, _, read in parts:
         if (topic_id, index) not in seen:

@@ -13,7 +13,7 @@ from typing import Any
 
 from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
-from controlplane.models import Broker, Change, Move, Partition
+from controlplane.models import Broker, Change, Move, ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.models.move import MoveState
 from controlplane.models.proposal import ProposalKind
@@ -122,12 +122,12 @@ def _first(lines: Sequence[str], what: str) -> list[str]:
 # -- an unclean leader election: the target is topic-partition -----------------------------------------------------------------
 
 
-def _offline(target: str) -> tuple[Partition, list[int]]:
+def _offline(target: str) -> tuple[ObservedPartition, list[int]]:
     """The partition, which has no leader, and its replicas on live brokers."""
     topic, _, index = target.rpartition("-")
     row = None
     if index.isdigit():
-        rows = Partition.objects.filter(topic__name=topic, index=int(index)).select_related("topic")
+        rows = ObservedPartition.objects.filter(topic__name=topic, index=int(index)).select_related("topic")
         row = rows.prefetch_related("replica_rows").first()
     if row is None:
         raise Rejected(f"Partition {target!r} does not exist.", "target")

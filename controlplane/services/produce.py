@@ -31,7 +31,7 @@ from controlplane.domain.produce import (
     check_record,
 )
 from controlplane.domain.roles import Access, RoleResource
-from controlplane.models import Partition
+from controlplane.models import ObservedPartition
 from controlplane.models.change import Outcome
 from controlplane.services import masking, records
 from controlplane.services.authorization import PERMISSION_FOR, permits
@@ -158,7 +158,7 @@ def _read_source(
         raise PermissionDenied(MASKED_SOURCE)
     check_record(NewRecord(partition=to_partition), check_target(topic, to_partition))
     check_range(first, last)
-    if not Partition.objects.filter(topic__name=source, index=partition).exists():
+    if not ObservedPartition.objects.filter(topic__name=source, index=partition).exists():
         raise Rejected(f"Partition {source}-{partition} does not exist.", "source_partition")
     try:
         return record_range.read_range(source, partition, first, last, REQUEST_BYTES_MAX)
@@ -170,7 +170,7 @@ def check_target(topic: str, partition: int | None) -> int:
     """The number of partitions of the topic. Raises Rejected for a topic or partition that cannot be written."""
     if topic in INTERNAL_TOPICS:
         raise Rejected(f"{topic} is an internal topic. Only brokers write to it.", "topic")
-    leaders = dict(Partition.objects.filter(topic__name=topic).values_list("index", "leader"))
+    leaders = dict(ObservedPartition.objects.filter(topic__name=topic).values_list("index", "leader"))
     if not leaders:
         raise Rejected(f"There is no topic {topic!r}.", "topic")
     offline = sorted(index for index, leader in leaders.items() if leader is None or leader < 0)

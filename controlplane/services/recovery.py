@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from controlplane.models import Broker, Change, Cluster, Partition, ReplicaDamageReport, ReplicaRecovery
+from controlplane.models import Broker, Change, Cluster, ObservedPartition, ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.job import DamageKind, RecoveryState
 from controlplane.services.common import Rejected, audited, record
@@ -37,7 +37,7 @@ def recover_replica(topic: str, partition: int, broker_id: int, *, actor: str, c
     is in sync and alive, when the broker is not alive, or when a recovery is already requested."""
     name = f"{topic}-{partition}@{broker_id}"[:255]
     with transaction.atomic():
-        row = Partition.objects.filter(topic__name=topic, index=partition).select_related("topic").first()
+        row = ObservedPartition.objects.filter(topic__name=topic, index=partition).select_related("topic").first()
         if row is None:
             raise Rejected(f"Partition {topic}-{partition} does not exist.", "partition")
         if broker_id not in row.replicas:
@@ -150,7 +150,7 @@ def begun_by_controller(
         return False
     if Change.objects.filter(object_id=f"reset-{reset_id}").exists():
         return False
-    row = Partition.objects.filter(topic_id=topic_id, index=partition).first()
+    row = ObservedPartition.objects.filter(topic_id=topic_id, index=partition).first()
     before = {} if row is None else {"replicas": row.replicas, "isr": row.isr, "leader": row.leader}
     with transaction.atomic():
         object_id, outcome = f"reset-{reset_id}", Outcome.CONFIRMED
@@ -208,7 +208,7 @@ def advance_recovery(recovery_id: int) -> str | None:
                 )
             return str(row.state)
         partition = (
-            Partition.objects.filter(topic_id=row.topic_id, index=row.partition)
+            ObservedPartition.objects.filter(topic_id=row.topic_id, index=row.partition)
             .prefetch_related("replica_rows")
             .first()
         )

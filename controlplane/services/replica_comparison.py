@@ -23,7 +23,7 @@ from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compared
 from controlplane.domain.move_types import MoveMode
-from controlplane.models import Broker, MovePartition, Partition
+from controlplane.models import Broker, MovePartition, ObservedPartition
 from controlplane.models.move import MoveState, PartState
 
 RANGE_BYTES = 1024 * 1024
@@ -59,7 +59,7 @@ def compare_part(part_id: int) -> str | None:
     part = MovePartition.objects.filter(pk=part_id, state=PartState.COMPARING).select_related("move").first()
     if part is None or (part.compared is not None and part.compared.equal is not None):
         return None
-    row = Partition.objects.filter(topic_id=part.topic_id, index=part.partition).select_related("topic").first()
+    row = ObservedPartition.objects.filter(topic_id=part.topic_id, index=part.partition).select_related("topic").first()
     if row is None or row.leader is None or not set(part.replicas_to) <= set(row.isr):
         return None
     found = _found(row, part.compared, whole=part.move.mode == MoveMode.TAIL)
@@ -71,7 +71,7 @@ def compare_part(part_id: int) -> str | None:
     return found.text
 
 
-def _found(row: Partition, so_far: StoredComparison | None, *, whole: bool) -> Comparison:
+def _found(row: ObservedPartition, so_far: StoredComparison | None, *, whole: bool) -> Comparison:
     """`so_far` as stored in the row of the partition; `whole`: the whole replicas, not only their ends."""
     addresses = {b.broker_id: (b.host, b.port) for b in Broker.objects.filter(broker_id__in=row.isr)}
     assert row.leader is not None
@@ -91,7 +91,9 @@ def _found(row: Partition, so_far: StoredComparison | None, *, whole: bool) -> C
     return _range(row, addresses, max(first, end - _records(row, end - first)), end)
 
 
-def _whole(row: Partition, addresses: Addresses, so_far: StoredComparison | None, first: int, end: int) -> Comparison:
+def _whole(
+    row: ObservedPartition, addresses: Addresses, so_far: StoredComparison | None, first: int, end: int
+) -> Comparison:
     """One poll's part of [first, end), with the bounds that were fixed at the start of the comparison."""
     begun = Comparison(None, "", first, first, upto=end)
     if so_far:
@@ -114,7 +116,7 @@ def _whole(row: Partition, addresses: Addresses, so_far: StoredComparison | None
             )
 
 
-def _range(row: Partition, addresses: Addresses, offset: int, end: int, crc: int = 0) -> Comparison:
+def _range(row: ObservedPartition, addresses: Addresses, offset: int, end: int, crc: int = 0) -> Comparison:
     """The range from `offset`, about RANGE_BYTES. (If retention has passed it meanwhile, a broker refuses, and the next poll starts higher.)"""
     assert row.leader is not None
     responses = _responses(row, addresses, offset)
@@ -123,7 +125,7 @@ def _range(row: Partition, addresses: Addresses, offset: int, end: int, crc: int
     return compared(offset, end, row.leader, responses, crc)
 
 
-def _ends(row: Partition, addresses: Addresses, end: int) -> Comparison:
+def _ends(row: ObservedPartition, addresses: Addresses, end: int) -> Comparison:
     """Compaction rewrites each replica independently, so only the records at the very end are the same in all of them."""
     responses = _responses(row, addresses, end)
     if isinstance(responses, str):
@@ -138,7 +140,7 @@ def _ends(row: Partition, addresses: Addresses, end: int) -> Comparison:
     )
 
 
-def _responses(row: Partition, addresses: Addresses, offset: int) -> dict[int, ComparedReplica] | str:
+def _responses(row: ObservedPartition, addresses: Addresses, offset: int) -> dict[int, ComparedReplica] | str:
     """The records of each broker's replica from `offset`, of the same size as the leader's; or why they are not known."""
     assert row.leader is not None
     responses: dict[int, ComparedReplica] = {}
@@ -169,7 +171,7 @@ def _read(address: tuple[str, int], topic: str, index: int, offset: int, size: i
     return copy
 
 
-def _records(row: Partition, count: int) -> int:
+def _records(row: ObservedPartition, count: int) -> int:
     """About as many records as fill the range."""
     if not row.size_bytes or count <= 0:
         return RANGE_BYTES // RECORD_BYTES_LEAST

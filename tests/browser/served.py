@@ -108,11 +108,13 @@ def moves_in_every_state() -> None:
     """Moves 3 to 9, one partition each, with the rows that the worker would write. For screenshots."""
     from controlplane.domain.progress import Sample
     from controlplane.domain.throttle import ProducerLatency
-    from controlplane.models import Broker, Move, MovePartition, Partition
+    from controlplane.models import Broker, Move, MovePartition, ObservedPartition
     from controlplane.services import move_planning
 
     Broker.objects.update(total_bytes=500 * 10**9, free_bytes=180 * 10**9)
-    parts = Partition.objects.filter(topic__name__startswith="app-", size_bytes__gt=10**8).order_by("topic__name")[:7]
+    parts = ObservedPartition.objects.filter(topic__name__startswith="app-", size_bytes__gt=10**8).order_by(
+        "topic__name"
+    )[:7]
     states = (
         ("paused", "copying", "", "", "copy"),
         (

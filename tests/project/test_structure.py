@@ -15,10 +15,7 @@ FLAT = {
     "brokerd": {"__init__.py", "__main__.py", "environment.py"},
     "controlplane": {"__init__.py", "apps.py", "tasks.py"},
 }
-AMBIGUOUS_CLASSES = {
-    "Partition": "Kafka's name of a broker's partition, and the row that shows one",
-    "Replica": "Kafka's name of a broker's replica, and the row that shows one",
-}
+AMBIGUOUS_CLASSES: dict[str, str] = {}
 """Names of top-level classes that more than one product file defines, each with the reason."""
 TESTED_WITH_PROCESSES = {
     "brokerd/cluster/zookeeper.py": "simulation/test_store_conformance.py",

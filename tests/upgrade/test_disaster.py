@@ -187,8 +187,8 @@ def rebuilt_and_imported(devcluster: DevCluster, written: dict[str, list[int]]) 
     assert "--force" in refused(devcluster, "rebuild")
 
     # As after an `up` over an empty ZooKeeper: the mirror was emptied by the new cluster's monitor. Desired rows and disks are left.
-    database(devcluster, "DELETE FROM controlplane_replica")
-    database(devcluster, "DELETE FROM controlplane_partition")
+    database(devcluster, "DELETE FROM controlplane_observedreplica")
+    database(devcluster, "DELETE FROM controlplane_observedpartition")
     database(devcluster, "DELETE FROM controlplane_observedtopic")
     database(devcluster, "UPDATE controlplane_cluster SET cluster_id = 'begun-by-mistake', metadata_seq = 3")
     output = devcluster.manage("rebuild", "--force")

@@ -19,9 +19,9 @@ from controlplane.models import (
     GroupPartition,
     Move,
     MovePartition,
+    ObservedPartition,
+    ObservedReplica,
     ObservedTopic,
-    Partition,
-    Replica,
     ReplicaDamageReport,
     SparkJob,
     SparkRun,
@@ -78,10 +78,10 @@ def seed(extra_topics: int = 0) -> dict[str, Any]:
     moves.start_move(move.pk, **alice)
     move_worker.advance_move(move.pk)
     world.begin_move("flights", 0, (2, 3, 4))
-    Replica.objects.filter(partition__topic__name="flights", partition__index=0, broker_id=4).update(
+    ObservedReplica.objects.filter(partition__topic__name="flights", partition__index=0, broker_id=4).update(
         size_bytes=20_000_000
     )
-    Partition.objects.filter(topic__name="flights").update(size_bytes=48_000_000)
+    ObservedPartition.objects.filter(topic__name="flights").update(size_bytes=48_000_000)
     move_worker.advance_move(move.pk)
     move_worker.advance_move(move.pk)
     copied(move.pk)
@@ -240,11 +240,11 @@ def kept_plans() -> None:
 def figures(world: World) -> None:
     """The responses that the brokers would have sent."""
     now = timezone.now()
-    for p in Partition.objects.select_related("topic"):
+    for p in ObservedPartition.objects.select_related("topic"):
         end = 9000 if p.topic.name == "flights" else 4000 + p.index
         p.start_offset, p.end_offset, p.sampled_at = 0, end, now
         p.save()
-        Replica.objects.filter(partition=p).update(end_offset=end, lag_records=0, sampled_at=now)
+        ObservedReplica.objects.filter(partition=p).update(end_offset=end, lag_records=0, sampled_at=now)
     for t in ObservedTopic.objects.all():
         t.size_bytes = sum(p.size_bytes or 0 for p in t.partitions.all())
         t.records = sum((p.end_offset or 0) for p in t.partitions.all())

@@ -12,7 +12,15 @@ from django.test import Client
 from django.utils import translation
 
 from console import cells
-from controlplane.models import ArchiveJob, Broker, Move, MovePartition, MoveTransition, ObservedTopic, Partition
+from controlplane.models import (
+    ArchiveJob,
+    Broker,
+    Move,
+    MovePartition,
+    MoveTransition,
+    ObservedPartition,
+    ObservedTopic,
+)
 from controlplane.monitoring import live_events
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference
@@ -153,7 +161,7 @@ def test_a_running_move_is_not_shown_as_a_problem(world: World) -> None:
     assert row is not None and row.state == "moving"
     assert "amber" not in cells.isr(row.isr, row.replicas, row.adding, row.removing)
     assert ObservedTopic.objects.get(name="flights").under_replicated == 0
-    assert not Partition.objects.filter(in_trouble=True).exists()
+    assert not ObservedPartition.objects.filter(in_trouble=True).exists()
     assert partitions.partition_list(state="problems").total == 0
     assert "replica" not in overview.health().reason.replace("all replicas are in sync", "")
     world.put("flights", 0, isr=(1, 2))

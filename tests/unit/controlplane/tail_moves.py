@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from controlplane.controller.events import DesiredAssignment
 from controlplane.controller.request_persistence import desired_assignment
-from controlplane.models import Move, Partition, Proposal, Replica
+from controlplane.models import Move, ObservedPartition, ObservedReplica, Proposal
 from controlplane.services import move_worker, moves, proposals
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.world import World
@@ -28,8 +28,8 @@ def advance(move: Move) -> str:
 
 
 def offsets(start: int, end: int, lag: int | None = None) -> None:
-    Partition.objects.update(start_offset=start, end_offset=end)
-    Replica.objects.filter(broker_id=3).update(lag_records=lag, sampled_at=timezone.now())
+    ObservedPartition.objects.update(start_offset=start, end_offset=end)
+    ObservedReplica.objects.filter(broker_id=3).update(lag_records=lag, sampled_at=timezone.now())
 
 
 def begun(world: World) -> Move:

@@ -17,7 +17,7 @@ from brokerd.cluster.model import (
     TopicPartition,
     TopicState,
 )
-from controlplane.models import Cluster, Replica, Topic
+from controlplane.models import Cluster, ObservedReplica, Topic
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.selectors.topics import drift_count
 from controlplane.services.access import missing_count
@@ -75,11 +75,11 @@ class World:
 
     def sized(self, name: str, size: int, **copies: int) -> None:
         """Every replica of the topic has `size` bytes, that of broker N `bN` bytes where it is given."""
-        from controlplane.models import Partition
+        from controlplane.models import ObservedPartition
 
         now = timezone.now()
-        Partition.objects.filter(topic__name=name).update(size_bytes=size, sampled_at=now)
-        rows = Replica.objects.filter(partition__topic__name=name)
+        ObservedPartition.objects.filter(topic__name=name).update(size_bytes=size, sampled_at=now)
+        rows = ObservedReplica.objects.filter(partition__topic__name=name)
         rows.update(size_bytes=size, sampled_at=now)
         for broker, bytes_held in copies.items():
             rows.filter(broker_id=int(broker[1:])).update(size_bytes=bytes_held)

@@ -10,7 +10,7 @@ from django.db.models import F
 from django.test import Client
 
 from controlplane.domain.scope import to_json
-from controlplane.models import Broker, Change, Move, MovePartition, Partition
+from controlplane.models import Broker, Change, Move, MovePartition, ObservedPartition
 
 
 def test_a_pasted_plan_is_reviewed_and_nothing_is_written(seeded: dict[str, Any], operator: Client) -> None:
@@ -57,7 +57,9 @@ def test_an_early_hand_over_is_chosen_in_the_wizard_and_a_partition_shows_its_hi
     row = operator.get(f"/api/v1/moves/{move}").json()
     assert (row["mode"], row["handover"], row["state"]) == ("tail", "early", "running")
     assert "New data only, switch leaders now" in operator.get(f"/moves/{move}/").content.decode()
-    Partition.objects.filter(topic__name="orders", index=0).update(archive_start=500, archive_epoch=1, holders=[1, 2])
+    ObservedPartition.objects.filter(topic__name="orders", index=0).update(
+        archive_start=500, archive_epoch=1, holders=[1, 2]
+    )
     shown = operator.get("/topics/orders/0/").content.decode()
     assert "records below offset 500 are read from" in shown
 
@@ -86,7 +88,7 @@ def test_a_tail_move_is_chosen_in_the_wizard_and_its_deletion_of_records_is_type
     assert cut.status_code == 409 and "are unknown" in cut.content.decode()
     refused = operator.post(f"/moves/{move}/delete_records/", {"confirm_name": "orders", "comment": "room"})
     assert refused.status_code == 409 and "no old records" in refused.content.decode()
-    rows = Partition.objects.filter(topic__name="orders", index=0)
+    rows = ObservedPartition.objects.filter(topic__name="orders", index=0)
     rows.update(observers=[4], tail_start=500, start_offset=100, assignment_generation=F("assignment_generation") + 1)
     MovePartition.objects.filter(move_id=move).update(state="ready", read_generation=rows.get().assignment_generation)
     shown = operator.get(f"/moves/{move}/delete_records/")
@@ -126,7 +128,7 @@ def test_a_whole_rack_is_drained_by_the_wizard_and_its_brokers_show_the_drain(
     refused = operator.post("/moves/new/", form)
     assert refused.status_code == 409
     assert "flights-0 has 4 replicas, and no other live broker" in refused.content.decode(), "above the form, not lost"
-    Partition.objects.filter(topic__name="flights").delete()
+    ObservedPartition.objects.filter(topic__name="flights").delete()
     answer = operator.post("/moves/new/", form, follow=True)
     move = Move.objects.latest("id")
     assert to_json(move.scope) == scope and "Drain rack row &amp; 1" in answer.content.decode()

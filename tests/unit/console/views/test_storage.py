@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.models import Partition, RemoteSize
+from controlplane.models import ObservedPartition, RemoteSize
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ PAGES = ("/topics/orders/", "/topics/orders/0/")
 def tiered(world: World) -> None:
     world.topic("orders", (1, 2), size=3_000_000, configs={"remote.storage.enable": "true"})
     RemoteSize.objects.create(
-        partition=Partition.objects.get(),
+        partition=ObservedPartition.objects.get(),
         remote_bytes=70_000_000,
         local_only_bytes=2_000_000,
         copying_bytes=1_000_000,

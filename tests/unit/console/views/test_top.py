@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from controlplane.models import Broker, ObservedTopic, Partition
+from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from tests.unit.controlplane.selectors.test_clients import answering, client
 from tests.unit.controlplane.world import World
 
@@ -23,7 +23,7 @@ def text(viewer: Client, query: str = "") -> str:
 def test_each_kind_has_its_lists(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.topic("orders", (1,), (2,), size=2_000_000)
     ObservedTopic.objects.update(records_per_s=12.5, size_bytes=3_000_000)
-    Partition.objects.filter(index=1).update(size_bytes=8_000_000)
+    ObservedPartition.objects.filter(index=1).update(size_bytes=8_000_000)
     Broker.objects.update(size_bytes=5_000_000)
     page = text(viewer)
     assert "Top topics" in page and 'href="/topics/orders/"' in page and "12.5" in page and "3.0 MB" in page

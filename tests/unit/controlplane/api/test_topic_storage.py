@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from controlplane.models import Partition, RemoteSize
+from controlplane.models import ObservedPartition, RemoteSize
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 def test_topics_and_partitions_have_sizes_over_both_tiers(world: World, viewer_client: APIClient) -> None:
     world.topic("orders", (1, 2), size=3_000_000)
     RemoteSize.objects.create(
-        partition=Partition.objects.get(),
+        partition=ObservedPartition.objects.get(),
         remote_bytes=70_000_000,
         local_only_bytes=2_000_000,
         copying_bytes=1_000_000,

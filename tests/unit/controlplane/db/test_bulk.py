@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.db.bulk import insert_many, read_many, update_many
 from controlplane.domain.move_types import PlacementBefore
-from controlplane.models import Move, MovePartition, Partition
+from controlplane.models import Move, MovePartition, ObservedPartition
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -16,7 +16,7 @@ def test_bulk_reads_equal_orm_reads_with_lists_as_tuples(world: World) -> None:
     world.topic("flights", (1, 2), (2, 3))
     world.topic("weather", (2, 3))
     columns = ("index", "topic_id", "replicas", "isr", "adding", "leader", "size_bytes")
-    rows = Partition.objects.order_by("topic_id", "index")
+    rows = ObservedPartition.objects.order_by("topic_id", "index")
     plain = [tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in rows.values_list(*columns)]
     assert list(read_many(rows, columns)) == plain
     assert [type(v).__name__ for v in plain[0]] == [type(v).__name__ for v in next(read_many(rows, columns))]

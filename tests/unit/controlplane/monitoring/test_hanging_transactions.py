@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from controlplane.domain.transactions import DescribedTransaction, PartitionTransaction
-from controlplane.models import Alert, ConsumerGroup, GroupPartition, HangingTransaction, Partition
+from controlplane.models import Alert, ConsumerGroup, GroupPartition, HangingTransaction, ObservedPartition
 from controlplane.monitoring import hanging_transactions as module
 from controlplane.monitoring.hanging_transactions import OPEN_MS_MIN, SEARCH_MS, HangingTransactionMonitor
 from controlplane.selectors import alerts as alert_selectors
@@ -134,7 +134,7 @@ def test_a_search_has_a_limited_number_of_partitions_and_the_next_continues(
 def test_rows_stay_when_the_topic_of_the_coordinators_is_lost(answers: Answers) -> None:
     answers.open[2] = [HANGING]
     search_twice(HangingTransactionMonitor(0))
-    Partition.objects.filter(topic__name="__transaction_state").delete()
+    ObservedPartition.objects.filter(topic__name="__transaction_state").delete()
     HangingTransactionMonitor(0).search(0)
     assert rows() == [("orders-1@1234", "unknown_producer")]
     answers.open[2] = []

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from brokerd.wire.messages.delayed_messages import DelayedMessagesAnswer
-from controlplane.models import ObservedTopic, Partition, ShareGroupLetters, TopicMessages
+from controlplane.models import ObservedPartition, ObservedTopic, ShareGroupLetters, TopicMessages
 from controlplane.monitoring import message_figures as module
 from controlplane.monitoring.message_figures import MessageFigureCollector
 from controlplane.selectors.alerts import open_alerts
@@ -27,7 +27,7 @@ def row(topic: str = "orders") -> TopicMessages:
 def test_half_messages_of_all_partitions_are_one_row(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     world.topic("orders.half.expired", (1,), configs={"weir.half.source": "orders.half"})
     half_answers.answering(monkeypatch, world)
-    Partition.objects.filter(topic__name="orders.half.expired").update(start_offset=2, end_offset=5)
+    ObservedPartition.objects.filter(topic__name="orders.half.expired").update(start_offset=2, end_offset=5)
     collector = MessageFigureCollector()
     collector.collect()
     found = row()
@@ -89,21 +89,21 @@ def test_new_dead_letters_are_counted_over_a_window(monkeypatch: pytest.MonkeyPa
     world.topic("dlq.tasks", (1,), configs={"errors.deadletterqueue.group.enable": "true"})
     world.topic("plain", (1,), configs={"errors.deadletterqueue.group.enable": "false"})
     world.look()
-    Partition.objects.update(start_offset=0, end_offset=10)
+    ObservedPartition.objects.update(start_offset=0, end_offset=10)
     collector = MessageFigureCollector()
     collector.collect()
     assert {r.topic: (r.dead_letters, r.dead_letters_grown) for r in TopicMessages.objects.all()} == {
         "orders": (20, 0),
         "dlq.tasks": (10, 0),
     }
-    Partition.objects.filter(topic__name="orders.dead", index=0).update(end_offset=40)
+    ObservedPartition.objects.filter(topic__name="orders.dead", index=0).update(end_offset=40)
     collector.collect()
     assert (row().dead_letters, row().dead_letters_grown) == (50, 30)
-    Partition.objects.filter(topic__name="orders.dead").update(end_offset=1)
+    ObservedPartition.objects.filter(topic__name="orders.dead").update(end_offset=1)
     collector.collect()
     assert row().dead_letters_grown == 0, "created again"
     monkeypatch.setattr(module, "GROWTH_S", 0)
-    Partition.objects.filter(topic__name="orders.dead").update(end_offset=5)
+    ObservedPartition.objects.filter(topic__name="orders.dead").update(end_offset=5)
     for _ in range(3):
         collector.collect()
     assert row().dead_letters_grown == 0, "an old growth is not new"

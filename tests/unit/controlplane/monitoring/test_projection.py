@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from brokerd.cluster.configs import ALL_BROKERS
-from controlplane.models import Broker, Cluster, ClusterEvent, ObservedTopic, Partition, Replica, Topic
+from controlplane.models import Broker, Cluster, ClusterEvent, ObservedPartition, ObservedReplica, ObservedTopic, Topic
 from controlplane.monitoring.projection import EVENTS_KEPT, MetadataProjection
 from controlplane.selectors import brokers, overview, partitions, topics
 from tests.unit.controlplane.world import World
@@ -21,9 +21,12 @@ def test_the_rows_have_the_content_of_the_log(world: World) -> None:
     world.put("flights", 0, isr=(1,))
     seen = ObservedTopic.objects.get(name="flights")
     assert (seen.partition_count, seen.under_replicated, seen.offline) == (2, 1, 0)
-    row = Partition.objects.get(topic=seen, index=0)
+    row = ObservedPartition.objects.get(topic=seen, index=0)
     assert (row.replicas, row.isr, row.leader) == ([1, 2], [1], 1)
-    assert list(Replica.objects.filter(partition=row).values_list("broker_id", "in_isr")) == [(1, True), (2, False)]
+    assert list(ObservedReplica.objects.filter(partition=row).values_list("broker_id", "in_isr")) == [
+        (1, True),
+        (2, False),
+    ]
     assert Broker.objects.get(broker_id=2).replicas_out_of_sync == 1
 
 
@@ -76,24 +79,24 @@ def test_old_events_are_deleted(world: World) -> None:
 def test_a_moved_partition_loses_the_rows_of_replicas_that_left(world: World) -> None:
     world.topic("flights", (1, 2))
     world.begin_move("flights", 0, (2, 3))
-    assert Replica.objects.count() == 3
+    assert ObservedReplica.objects.count() == 3
     world.end_move("flights", 0)
-    assert sorted(Replica.objects.values_list("broker_id", flat=True)) == [2, 3]
+    assert sorted(ObservedReplica.objects.values_list("broker_id", flat=True)) == [2, 3]
 
 
 def test_a_topic_deleted_in_the_log_is_deleted_with_its_partitions(world: World) -> None:
     topic_id = world.topic("flights", (1, 2))
     del world.image.topics[topic_id], world.image.topic_ids["flights"]
     assert world.projection.write(world.image).topics_gone == ["flights"]
-    assert not Partition.objects.exists()
+    assert not ObservedPartition.objects.exists()
 
 
 def test_a_restarted_monitor_reads_the_existing_rows(world: World) -> None:
     world.topic("flights", (1, 2))
-    Partition.objects.update(isr=[9])
+    ObservedPartition.objects.update(isr=[9])
     MetadataProjection().write(world.image)
-    assert Partition.objects.get().isr == [1, 2]
-    assert Partition.objects.count() == 1
+    assert ObservedPartition.objects.get().isr == [1, 2]
+    assert ObservedPartition.objects.count() == 1
 
 
 def test_after_a_failed_write_the_next_one_starts_from_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +111,7 @@ def test_after_a_failed_write_the_next_one_starts_from_the_rows(world: World, mo
         world.put("flights", 0, isr=(1,))
     monkeypatch.setattr(world.projection, "_write_partitions", broken)
     world.look()
-    assert Partition.objects.get().isr == [1]
+    assert ObservedPartition.objects.get().isr == [1]
 
 
 def test_the_health_of_a_topic_has_a_reason(world: World) -> None:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from controlplane.clients.broker_samples import BrokerSample, RemoteSample
 from controlplane.clients.group_samples import Key
-from controlplane.models import Partition, RemoteSize
+from controlplane.models import ObservedPartition, RemoteSize
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from tests.unit.controlplane.world import World
 
@@ -29,7 +29,7 @@ class Scene:
     def written(self, *samples: BrokerSample) -> dict[int, tuple[int, int, int, float | None]]:
         for one in samples:
             self.sizes.take(one, self.leaders)
-        pks = {("flights", p.index): p.pk for p in Partition.objects.all()}
+        pks = {("flights", p.index): p.pk for p in ObservedPartition.objects.all()}
         self.sizes.write(pks.get, timezone.now())
         return {
             r.partition.index: (r.remote_bytes, r.local_only_bytes, r.copying_bytes, r.read_bytes_per_s)

@@ -10,9 +10,9 @@ from controlplane.models import (
     Broker,
     ConsumerGroup,
     GroupPartition,
+    ObservedPartition,
+    ObservedReplica,
     ObservedTopic,
-    Partition,
-    Replica,
 )
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache
 from controlplane.selectors.overview import overview
@@ -39,9 +39,9 @@ def test_samples_become_rows(world: World) -> None:
     other = BrokerSample(2, 1000, {}, {F0: (600, 10)})
     changed = metrics.take([sample(1000, 100, group({F0: 60})), other], {}, world.image, 1000)
     metrics.write(changed, world.projection, world.image)
-    row = Partition.objects.get()
+    row = ObservedPartition.objects.get()
     assert (row.start_offset, row.end_offset, row.size_bytes) == (0, 100, 700)
-    assert list(Replica.objects.values_list("broker_id", "size_bytes", "lag_records", "end_offset")) == [
+    assert list(ObservedReplica.objects.values_list("broker_id", "size_bytes", "lag_records", "end_offset")) == [
         (1, 700, 0, 100),
         (2, 600, 10, 90),
     ]
@@ -65,9 +65,9 @@ def test_a_broker_without_a_response_keeps_its_figures_and_is_marked(world: Worl
     world.topic("flights", (1, 2))
     metrics = MetricsCache()
     metrics.write(metrics.take([sample(1000, 100)], {}, world.image, 1000), world.projection, world.image)
-    sampled = Partition.objects.get().sampled_at
+    sampled = ObservedPartition.objects.get().sampled_at
     metrics.write(metrics.take([], {1: "timed out"}, world.image, 2000), world.projection, world.image)
-    row = Partition.objects.get()
+    row = ObservedPartition.objects.get()
     assert (row.end_offset, row.sampled_at) == (100, sampled)
     assert Broker.objects.get(broker_id=1).answered is False
 
@@ -129,7 +129,7 @@ def test_rates_of_bytes_become_rows(world: World) -> None:
 
     take(0, TrafficCounters(), {})
     take(10_000, TrafficCounters(20_000, 10_000, 0, 20_000), {})
-    topic, partition = ObservedTopic.objects.get(), Partition.objects.get()
+    topic, partition = ObservedTopic.objects.get(), ObservedPartition.objects.get()
     assert (partition.bytes_in_per_s, partition.bytes_out_per_s) == (2_000, 1_000)
     assert (topic.bytes_in_per_s, topic.bytes_out_per_s, topic.replication_bytes_in_per_s) == (2_000, 1_000, 2_000)
     rates = Broker.objects.filter(broker_id__lt=3).order_by("broker_id").values_list(*BROKER_RATES)
@@ -138,7 +138,7 @@ def test_rates_of_bytes_become_rows(world: World) -> None:
     assert (o.bytes_in_per_s, o.bytes_out_per_s, o.replication_bytes_in_per_s) == (2_000, 1_000, 2_000)
     assert (row.bytes_in_per_s, row.bytes_out_per_s) == (2_000, 1_000)
     take(20_000, TrafficCounters(), {1: "timed out"})
-    assert Partition.objects.get().bytes_in_per_s is None and ObservedTopic.objects.get().bytes_in_per_s is None
+    assert ObservedPartition.objects.get().bytes_in_per_s is None and ObservedTopic.objects.get().bytes_in_per_s is None
     assert list(rates.all()) == [(None,) * 4, (0, 0, 0, 0)], "unknown is not zero"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.models import ArchiveBatch, ArchiveJob, Partition
+from controlplane.models import ArchiveBatch, ArchiveJob, ObservedPartition
 from controlplane.selectors import archives
 from tests.unit.controlplane.world import World
 
@@ -29,8 +29,8 @@ def batch(job: ArchiveJob, number: int, first: int, upto: int, partition: int = 
 
 def test_written_records_are_summed_per_partition_and_gaps_are_marked(world: World) -> None:
     world.topic("flights", (1, 2), (2, 1))
-    Partition.objects.filter(index=0).update(end_offset=120)
-    Partition.objects.filter(index=1).update(end_offset=None)
+    ObservedPartition.objects.filter(index=0).update(end_offset=120)
+    ObservedPartition.objects.filter(index=1).update(end_offset=None)
     mine = job()
     batch(mine, 0, 0, 50)
     batch(mine, 1, 50, 100)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.models import Partition
+from controlplane.models import ObservedPartition
 from controlplane.selectors import hanging_transactions
 from controlplane.selectors import transactions as selectors
 from tests.unit.controlplane.selectors.test_transactions import described
@@ -47,7 +47,7 @@ def test_a_coordinator_that_moves_is_not_taken_for_one_without_the_id(answers: A
     assert ([r.verdict for r in scan.rows], scan.brokers_silent) == (["undetermined"], [])
     answers.unclaimed = set()
     assert [r.verdict for r in hanging_transactions.search("orders").rows] == ["unknown_producer"]
-    Partition.objects.filter(topic__name="__transaction_state").delete()
+    ObservedPartition.objects.filter(topic__name="__transaction_state").delete()
     assert [r.verdict for r in hanging_transactions.search("orders").rows] == ["undetermined"]
 
 

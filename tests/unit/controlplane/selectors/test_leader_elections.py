@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.models import Broker, Partition
+from controlplane.models import Broker, ObservedPartition
 from controlplane.selectors import leader_elections as selectors
 from controlplane.selectors.leader_elections import election_preview, live_brokers
 from controlplane.selectors.overview import overview
@@ -50,7 +50,7 @@ def test_the_cluster_contains_all_topics_and_partitions_without_a_leader_are_not
     assert set(verdicts()) == {"clicks-0", "orders-0", "orders-1", "orders-2"}
     assert verdicts("clicks", 1) == {"clicks-1": "no_leader"}
     assert overview().not_preferred == 4 and topic_row("clicks").not_preferred == 1  # type: ignore[union-attr]
-    assert Partition.objects.filter(leader_not_preferred=True).count() == 4
+    assert ObservedPartition.objects.filter(leader_not_preferred=True).count() == 4
 
 
 def test_a_dead_or_demoted_broker_is_the_reason(world: World) -> None:

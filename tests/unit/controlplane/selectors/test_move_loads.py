@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.models import MovePartition, Partition
+from controlplane.models import MovePartition, ObservedPartition
 from controlplane.selectors import move_loads
 from controlplane.services import move_worker, moves
 from controlplane.services.move_planning import parse_scope
@@ -48,7 +48,7 @@ def test_each_broker_shows_incoming_and_outgoing_bytes_reversed_for_a_rollback(w
 
 def test_an_unknown_size_is_not_zero(world: World) -> None:
     world.topic("flights", (1, 2))
-    Partition.objects.update(size_bytes=None)
+    ObservedPartition.objects.update(size_bytes=None)
     move = moves.plan_move(
         parse_scope({"kind": "partitions", "partitions": [{"topic": "flights", "partition": 0, "replicas": [2, 3]}]}),
         **ALICE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.clients.broker_samples import BrokerSample
-from controlplane.models import Partition, ReplicaDamageReport
+from controlplane.models import ObservedPartition, ReplicaDamageReport
 from controlplane.monitoring.samples import MetricsCache
 from controlplane.selectors import partitions
 from tests.unit.controlplane.selectors.test_partitions import F0
@@ -37,19 +37,19 @@ def test_the_position_of_a_replica_is_the_one_that_the_leader_reports(
     leader = BrokerSample(1, 5, {F0: (200, 1000)}, {F0: (700, 0)}, lagging={F0: {3: reported}})
     follower = BrokerSample(3, 5, {}, {F0: (700, 0)}, lagging={F0: {2: (1, 1)}})
     metrics.write(metrics.take([leader, follower], {}, lagging.image, 5), lagging.projection, lagging.image)
-    assert Partition.objects.get().lagging == {"3": list(reported)}, "a broker that does not lead has no say"
+    assert ObservedPartition.objects.get().lagging == {"3": list(reported)}, "a broker that does not lead has no say"
     copy = copy_on_3()
     assert words in copy.out_of_sync_reason and (copy.end_offset, copy.lag_records) == (end, behind)
     again = metrics.take([leader], {}, lagging.image, 6)
     assert not again.lagging, "nothing is written where nothing changed"
     whole = BrokerSample(1, 7, {F0: (200, 1000)}, {F0: (700, 0)})
     metrics.write(metrics.take([whole], {}, lagging.image, 7), lagging.projection, lagging.image)
-    assert Partition.objects.get().lagging == {}
+    assert ObservedPartition.objects.get().lagging == {}
 
 
 def test_the_closest_replica_is_listed_first(lagging: World) -> None:
     assert copy_on_3().out_of_sync_reason == "The leader has not reported the replica's log end offset yet."
-    Partition.objects.update(lagging={"3": [940, -1]}, end_offset=1000)
+    ObservedPartition.objects.update(lagging={"3": [940, -1]}, end_offset=1000)
     lagging.put("flights", 0, adding=(3,))
     assert copy_on_3().out_of_sync_reason.startswith(
         "A move is copying the replica to this broker. The replica lacks 60 records"

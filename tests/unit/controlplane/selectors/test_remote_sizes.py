@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.models import Partition, RemoteSize, Replica
+from controlplane.models import ObservedPartition, ObservedReplica, RemoteSize
 from controlplane.selectors.remote_sizes import partition_storage, topic_storage
 from tests.unit.controlplane.world import World
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db
 
 def tiered(world: World) -> None:
     world.topic("flights", (1, 2), (1, 2))
-    Partition.objects.filter(index=0).update(size_bytes=300)
-    Replica.objects.filter(index=0).update(size_bytes=300)
-    Partition.objects.filter(index=1).update(size_bytes=None)
-    Replica.objects.filter(index=1).update(size_bytes=None)
+    ObservedPartition.objects.filter(index=0).update(size_bytes=300)
+    ObservedReplica.objects.filter(index=0).update(size_bytes=300)
+    ObservedPartition.objects.filter(index=1).update(size_bytes=None)
+    ObservedReplica.objects.filter(index=1).update(size_bytes=None)
     RemoteSize.objects.create(
-        partition=Partition.objects.get(index=0),
+        partition=ObservedPartition.objects.get(index=0),
         remote_bytes=2_000,
         local_only_bytes=100,
         copying_bytes=50,
@@ -48,7 +48,7 @@ def test_a_topic_has_sums_over_both_tiers(world: World) -> None:
 
 def test_a_topic_without_tiered_storage_has_local_bytes_only(world: World) -> None:
     world.topic("plain", (1, 2))
-    Partition.objects.update(size_bytes=40)
+    ObservedPartition.objects.update(size_bytes=40)
     found = topic_storage("plain")
     assert found is not None and not found.tiered
     assert (found.local_bytes, found.remote_bytes, found.total_bytes) == (40, 0, 40)

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.domain.errors import Rejected
-from controlplane.models import Broker, ConsumerGroup, ObservedTopic, Partition
+from controlplane.models import Broker, ConsumerGroup, ObservedPartition, ObservedTopic
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.selectors import top
 from controlplane.selectors.top import FIGURES, TopOf, TopRow, top_list
@@ -64,7 +64,7 @@ def test_growth_is_the_difference_of_an_hour(world: World) -> None:
 def test_partitions_by_skew(world: World) -> None:
     world.topic("even", (1,), (1,), (1,), size=2_000_000)
     world.topic("skewed", (1,), (1,), (1,), (1,), size=1_000_000)
-    Partition.objects.filter(topic__name="skewed", index=2).update(size_bytes=9_000_000)
+    ObservedPartition.objects.filter(topic__name="skewed", index=2).update(size_bytes=9_000_000)
     found = top_list("partitions", "skew_pct", 2).rows
     assert [(r.name, r.value, r.subject) for r in found] == [
         ("skewed-2", 300.0, "partition:skewed:2"),
@@ -125,8 +125,8 @@ def test_unknown_kinds_and_figures_name_the_known_ones(world: World) -> None:
 def test_topics_partitions_and_brokers_by_traffic(world: World) -> None:
     world.topic("a", (1,), (1,))
     world.topic("b", (1,))
-    Partition.objects.filter(topic__name="a", index=1).update(bytes_in_per_s=30.0, bytes_out_per_s=0.0)
-    Partition.objects.filter(topic__name="b").update(bytes_in_per_s=90.0, bytes_out_per_s=7.0)
+    ObservedPartition.objects.filter(topic__name="a", index=1).update(bytes_in_per_s=30.0, bytes_out_per_s=0.0)
+    ObservedPartition.objects.filter(topic__name="b").update(bytes_in_per_s=90.0, bytes_out_per_s=7.0)
     for name, rate in (("a", 30.0), ("b", 90.0)):
         ObservedTopic.objects.filter(name=name).update(bytes_in_per_s=rate, replication_bytes_in_per_s=rate / 3)
     Broker.objects.filter(broker_id=1).update(replication_bytes_out_per_s=40.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.domain.compare import StoredComparison
-from controlplane.models import Move, Partition
+from controlplane.models import Move, ObservedPartition
 from controlplane.services import Rejected, move_worker, moves
 from controlplane.services.move_planning import parse_scope, plan_move
 from tests.unit.controlplane.services.test_tail_moves import TO_23, WEEK_MS, advance, offsets, orders
@@ -57,7 +57,7 @@ def test_a_compared_hand_over_removes_the_old_replicas_by_an_ordinary_order(worl
     world.put("flights", 0, observers=(), tail_start=-1, assignment_generation=2, **beside)
     assert advance(move) == "copying"
     assert advance(move) == "comparing"
-    row = Partition.objects.get()
+    row = ObservedPartition.objects.get()
     assert (row.archive_start, row.holders) == (500, [1, 2])
     move.parts.update(compared=StoredComparison(True, "equal"))
     assert advance(move) == "submitted"

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.health import CheckName, CheckState
-from controlplane.models import Broker, Cluster, ConsumerGroup, HealthFailure, HealthResult, Partition
+from controlplane.models import Broker, Cluster, ConsumerGroup, HealthFailure, HealthResult, ObservedPartition
 from controlplane.selectors.health import failure_list, health_report, score_list
 from controlplane.services import health
 from tests.unit.controlplane.world import World
@@ -48,7 +48,7 @@ def test_each_problem_fails_its_check(world: World) -> None:
     world.topic("single", (1,))
     world.topic("strict", (1, 2), configs={"min.insync.replicas": "2"})
     world.topic("skewed", *[(1, 2)] * 8, size=20_000_000)
-    Partition.objects.filter(topic__name="skewed", index=0).update(size_bytes=900_000_000)
+    ObservedPartition.objects.filter(topic__name="skewed", index=0).update(size_bytes=900_000_000)
     world.put("strict", 0, isr=(1,))
     Broker.objects.filter(pk=2).update(alive=False)
     Broker.objects.filter(pk=1).update(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.models import Move, Replica
+from controlplane.models import Move, ObservedReplica
 from controlplane.selectors import moves as selectors
 from controlplane.services import move_worker, moves
 from controlplane.services.move_planning import parse_scope
@@ -76,7 +76,7 @@ def test_speed_and_eta_are_computed_from_size_samples(world: World, monkeypatch:
     now = time.time()
     for seconds in (5, 10, 15):
         world.sized("flights", 1_000_000, b3=20_000 * seconds)
-        Replica.objects.update(sampled_at=datetime.fromtimestamp(now + seconds, UTC))
+        ObservedReplica.objects.update(sampled_at=datetime.fromtimestamp(now + seconds, UTC))
         monkeypatch.setattr(move_worker.time, "time", lambda at=now + seconds: at)
         advance(move)
     row = selectors.move_row(move.pk)

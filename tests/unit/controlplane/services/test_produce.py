@@ -14,7 +14,7 @@ from django.core.management import call_command
 from controlplane.clients.connection import NoAnswer
 from controlplane.clients.record_range import RecordRange
 from controlplane.domain.produce import CopyTimestamp, NewRecord, ProducedRecord
-from controlplane.models import Change, MaskingRule, Partition
+from controlplane.models import Change, MaskingRule, ObservedPartition
 from controlplane.services import Rejected, produce
 from tests.unit.controlplane.world import World
 
@@ -137,7 +137,7 @@ def test_producing_needs_its_permission(user: Any, sent: Sent) -> None:
 def test_a_topic_that_cannot_be_written_is_refused(
     user: Any, sent: Sent, topic: str, partition: int | None, reason: str
 ) -> None:
-    Partition.objects.filter(topic__name="orders", index=1).update(leader=None)
+    ObservedPartition.objects.filter(topic__name="orders", index=1).update(leader=None)
     with pytest.raises(Rejected, match=reason):
         produce.produce_record(user, topic, replace(RECORD, partition=partition))
     change = Change.objects.get()
@@ -145,7 +145,7 @@ def test_a_topic_that_cannot_be_written_is_refused(
 
 
 def test_a_topic_without_any_leader_is_refused(user: Any, sent: Sent) -> None:
-    Partition.objects.update(leader=None)
+    ObservedPartition.objects.update(leader=None)
     with pytest.raises(Rejected, match="Topic orders has no leader"):
         produce.produce_record(user, "orders", RECORD)
 

@@ -188,13 +188,16 @@ def test_replicas_with_other_segment_boundaries_are_compared_completely(
 @pytest.mark.django_db
 def test_compacted_replicas_are_compared_by_log_end_offset(world: World, brokers: Brokers) -> None:
     world.topic("flights", (1, 2), configs={"cleanup.policy": "compact"})
-    from controlplane.models import Partition
+    from controlplane.models import ObservedPartition
 
     brokers.held[2] = ["a", "b", "c", "z"]
-    found = replica_comparison._found(Partition.objects.select_related("topic").get(), None, whole=False)
+    found = replica_comparison._found(ObservedPartition.objects.select_related("topic").get(), None, whole=False)
     assert found.equal and found.text.startswith("Compacted topic: the log end offsets of 2 replicas")
     brokers.held[2] = ["a", "b", "c"]
-    assert replica_comparison._found(Partition.objects.select_related("topic").get(), None, whole=False).equal is None
+    assert (
+        replica_comparison._found(ObservedPartition.objects.select_related("topic").get(), None, whole=False).equal
+        is None
+    )
 
 
 @pytest.mark.django_db

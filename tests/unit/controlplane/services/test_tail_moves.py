@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.tail import UPLOAD_BYTES_PER_S, UPLOAD_WAIT_S
-from controlplane.models import Move, Partition, RemoteSize
+from controlplane.models import Move, ObservedPartition, RemoteSize
 from controlplane.selectors import moves as selectors
 from controlplane.services import Rejected, broker_configs, moves, replica_comparison, tails
 from controlplane.services.move_planning import parse_scope
@@ -194,7 +194,7 @@ def test_the_preview_shows_the_cost_of_both_modes(world: World) -> None:
 
 def remote_size(topic: str, local_only: int) -> RemoteSize:
     return RemoteSize.objects.create(
-        partition=Partition.objects.get(topic__name=topic),
+        partition=ObservedPartition.objects.get(topic__name=topic),
         remote_bytes=9_000_000_000,
         local_only_bytes=local_only,
         copying_bytes=0,
@@ -257,7 +257,7 @@ def test_a_tiered_topic_joins_when_the_leaders_local_log_starts_where_the_new_re
     offsets(500, 600, 3)
     assert advance(move) == "ready", "the log start over both tiers says nothing about the local log"
     sizes = RemoteSize.objects.create(
-        partition=Partition.objects.get(),
+        partition=ObservedPartition.objects.get(),
         remote_bytes=9,
         local_only_bytes=9,
         copying_bytes=0,
