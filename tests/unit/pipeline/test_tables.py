@@ -150,5 +150,5 @@ def test_a_second_driver_on_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 def test_the_status_file_is_replaced_atomically(tmp_path: Path) -> None:
     with JobFolder(tmp_path, "job") as job:
-        job.update_status({"phase": "running"})
+        job.write_status({"phase": "running"})
         assert json.loads((job.folder / "status.json").read_text()) == {"phase": "running"}

@@ -19,10 +19,10 @@ from controlplane.models import AccessEntry
 @pytest.mark.django_db
 def test_a_secured_local_cluster_has_no_plaintext_listener(tmp_path: Path) -> None:
     layout = layouts.Layout(tmp_path, 20_000, 2, 1, secure=True)
-    facts = provision.write_credentials(layout)
+    facts = provision.write_configuration(layout)
     assert layouts.planned_layout(tmp_path, None, None, None).secure, "it stays one"
     assert not layouts.planned_layout(tmp_path / "another", None, None, None).secure
-    again = provision.write_credentials(layout)
+    again = provision.write_configuration(layout)
     assert again == facts, "passwords are kept"
     for n in (1, 2):
         config = BrokerConfig.load(tmp_path / f"broker-{n}" / "broker.properties", lambda name: True)

@@ -95,7 +95,7 @@ def test_a_column_keeps_a_type_that_is_wide_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error"),
+    ("needed", "error"),
     [
         (columns.struct({"a": StringType()}), columns.TypeConflict),
         (columns.struct({"A": LongType()}), columns.ColumnNameConflict),

@@ -43,17 +43,17 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_process_on_standby_starts_when_it_gets_the_lock_and_ends_when_it_loses_it(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = {"acquire": [False, False, True], "held": [True, False]}
+    answers = {"acquire": [False, False, True], "is_held": [True, False]}
 
     def answer(name: str) -> bool:
         calls.append(name)
         return answers[name].pop(0)
 
     monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: answer("acquire"))
-    monkeypatch.setattr(command.ProcessLock, "held", lambda lock: answer("held"))
+    monkeypatch.setattr(command.ProcessLock, "is_held", lambda lock: answer("is_held"))
     with pytest.raises(CommandError, match="lock in the database was lost"):
         run("monitor", "--skip-checks")
-    assert calls == ["acquire"] * 3 + ["start", "held", "held", "stop"]
+    assert calls == ["acquire"] * 3 + ["start", "is_held", "is_held", "stop"]
 
 
 def test_a_process_on_standby_ends_by_a_signal(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,13 +83,23 @@ def test_the_service_manager_is_notified_on_standby_and_while_the_monitor_makes_
 
     def is_held(lock: object) -> bool:
         progress.turns = next(turns, 0)
-        calls.append("held")
+        calls.append("is_held")
         return progress.turns > 0
 
     monkeypatch.setattr(monitor, "build", lambda address, hub: progress)
     monkeypatch.setattr(command.ProcessLock, "acquire", lambda lock: next(acquired))
-    monkeypatch.setattr(command.ProcessLock, "held", is_held)
+    monkeypatch.setattr(command.ProcessLock, "is_held", is_held)
     monkeypatch.setattr(command, "notify_watchdog", lambda: calls.append("notified"))
     with pytest.raises(CommandError):
         run("monitor", "--skip-checks")
-    assert calls == ["notified", "held", "notified", "held", "notified", "held", "held", "held", "notified"]
+    assert calls == [
+        "notified",
+        "is_held",
+        "notified",
+        "is_held",
+        "notified",
+        "is_held",
+        "is_held",
+        "is_held",
+        "notified",
+    ]
