@@ -87,18 +87,18 @@ def store_bytes(cluster: LocalCluster) -> int:
 def replace_leaving(cluster: LocalCluster, topic: str, moves: Mapping[int, int], *, observe: bool) -> None:
     """Order that the new broker takes the place of LEAVING or, with `observe`, that it becomes an observer first."""
     state = topic_state(cluster, topic)
-    wanted = []
+    desired_moves = []
     for index, new in moves.items():
         placed = state.partitions[index]
         replicas = placed.replicas if observe else tuple(new if b == LEAVING else b for b in placed.replicas)
         observers = (new,) if observe else ()
         name = f"{topic}-{index}-{'observe' if observe else 'join'}"
-        wanted.append(
+        desired_moves.append(
             DesiredAssignment(
                 state.topic_id, index, replicas, placed.assignment_generation, name, "", observers=observers
             )
         )
-    cluster.rows.move(*wanted)
+    cluster.rows.move(*desired_moves)
 
 
 def leave(cluster: LocalCluster, topic: str, partition_bytes: int) -> Drain:

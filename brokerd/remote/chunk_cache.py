@@ -81,17 +81,17 @@ class ChunkCache:
 
     def _load(self, key: ChunkKey, size: int) -> None:
         position = key.number * CHUNK_BYTES
-        wanted = min(CHUNK_BYTES, size - position)
-        self._spend(wanted)
-        data = self._store.get(key.name, position, wanted)
-        if len(data) != wanted:
-            raise ValueError(f"{key.name}: {len(data)} bytes at {position}, expected {wanted}")
+        needed = min(CHUNK_BYTES, size - position)
+        self._spend(needed)
+        data = self._store.get(key.name, position, needed)
+        if len(data) != needed:
+            raise ValueError(f"{key.name}: {len(data)} bytes at {position}, expected {needed}")
         path = self._path(key)
         self._disk.replace(path, data)
         with self._lock:
-            self._sizes[key] = wanted
-            self.used_bytes += wanted
-            self.fetched_bytes += wanted
+            self._sizes[key] = needed
+            self.used_bytes += needed
+            self.fetched_bytes += needed
             while self.used_bytes > self.bytes_max and len(self._sizes) > 1:
                 old, old_size = self._sizes.popitem(last=False)
                 self.used_bytes -= old_size
