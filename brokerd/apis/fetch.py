@@ -6,12 +6,12 @@ records (`fetch_reader`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
-from uuid import UUID
 
 from brokerd.apis.delayed_messages import DelayedMessagesServer
-from brokerd.apis.fetch_conditions import diverging, epoch_error
+from brokerd.apis.fetch_conditions import diverging
+from brokerd.apis.fetch_lookup import FIRST_BY_ID, Topics, follower_of, look_up, looked_up
 from brokerd.apis.fetch_reader import FetchReader
 from brokerd.apis.fetch_response import (
     FetchRead,
@@ -34,7 +34,7 @@ from brokerd.apis.history_reads import HistoryReader, HistoryReadServer
 from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
-from brokerd.cluster.model import ReplicaIncarnation, TopicState
+from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.delivery.delayed_front import DelayedFront
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
@@ -57,11 +57,8 @@ WAIT_MS_MAX = 60_000
 """The longest wait of a fetch. A client that asks for more gets its response after this time."""
 
 
-FIRST_WITH_RACK = 11
-"""Clients from this version on know preferred read replicas."""
-FIRST_BY_ID = 13
-"""From this version on, topics are named by id."""
-Topics = Sequence[FetchRequest.FetchTopic]
+FIRST_WITH_TAGS = 12
+"""From this version on, a partition can have tagged fields, among them the private questions."""
 NO_TOPICS: Topics = ()
 
 
@@ -105,7 +102,7 @@ class FetchApi:
     def handle(self, request: Request) -> None:
         body: FetchRequest = request.body
         version = request.header.api_version
-        follower = self._follower(body, version)
+        follower = follower_of(body, version)
         if follower is not None and not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
             request.reply(FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
@@ -130,7 +127,15 @@ class FetchApi:
             return
         if body.session_id != NO_SESSION:
             self.sessions.end(body.session_id)
-        partition_requests = self._look_up(topics, body, version)
+        self._full(request, follower, topics, unauthorized)
+
+    def _full(
+        self, request: Request, follower: ReplicaIncarnation | None, topics: Topics, unauthorized: Topics
+    ) -> None:
+        """Answer for all partitions in the request, and begin a session if the client asks for one."""
+        body: FetchRequest = request.body
+        version = request.header.api_version
+        partition_requests = look_up(self._partitions, topics, body, version)
         if follower is None and self._answer_question(request, partition_requests.values(), unauthorized):
             return
         session_liveness = (
@@ -141,14 +146,21 @@ class FetchApi:
         if follower is not None:
             self._record_follower_fetch(follower, partition_requests.values(), session_liveness)
 
-        def respond(lookups: int = 0) -> None:
+        def respond(final: bool, lookups: int = 0) -> bool:
             if request.abandoned:
-                return
+                return True
             read = self._reader.read(
-                body, partition_requests, follower, version, lambda n: request.attempt(partial(respond, n)), lookups
+                body,
+                partition_requests,
+                follower,
+                version,
+                lambda n: request.attempt(partial(respond, True, n)),
+                lookups,
             )
             if read is None:
-                return
+                return True
+            if not final and not self._reader.suffices(body, read):
+                return False
             session = None
             if body.session_epoch == FULL_EPOCH:
                 session = self.sessions.begin(
@@ -156,33 +168,39 @@ class FetchApi:
                 )
             if session is not None:
                 settle(session, read)
-            self._reply(request, read, session.session_id if session is not None else NO_SESSION, unauthorized)
+            session_id = session.session_id if session is not None else NO_SESSION
+            self._reply(request, read, follower, session_id, unauthorized)
+            return True
 
         key = Replica.end_key if follower is not None else Replica.hw_key
-        keys = tuple(key(a.replica) for a in partition_requests.values() if a.replica is not None)
+
+        def keys() -> tuple[Hashable, ...]:
+            return tuple(key(a.replica) for a in partition_requests.values() if a.replica is not None)
+
         if unauthorized:
-            respond()
+            respond(True)
         else:
-            self._wait(
-                body, request, keys, lambda: partition_requests, follower, lambda expired: respond(), by_log=True
-            )
+            self._wait(body, request, keys, lambda: partition_requests, follower, respond, by_log=True)
 
     def _answer_question(
         self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics
     ) -> bool:
         """Answer a private question of the control plane. False: the request fetches records."""
         body: FetchRequest = request.body
-        steps = None
-        for wanted in (p for t in body.topics for p in t.partitions):
-            if wanted.half_messages:
-                request.reply(self._half_messages.answer(partition_requests, unauthorized))
-                return True
-            if wanted.key_lookup:
-                steps = self._key_lookups.answer(body, partition_requests, unauthorized)
-            elif wanted.delayed_messages:
-                steps = self._delayed_messages.answer(partition_requests, unauthorized)
-            if steps is not None:
-                self._background_work.start(request, steps, request.reply)
+        if request.header.api_version < FIRST_WITH_TAGS:
+            return False
+        for topic in body.topics:
+            for wanted in topic.partitions:
+                if wanted.half_messages:
+                    request.reply(self._half_messages.answer(partition_requests, unauthorized))
+                elif wanted.key_lookup:
+                    steps = self._key_lookups.answer(body, partition_requests, unauthorized)
+                    self._background_work.start(request, steps, request.reply)
+                elif wanted.delayed_messages:
+                    steps = self._delayed_messages.answer(partition_requests, unauthorized)
+                    self._background_work.start(request, steps, request.reply)
+                else:
+                    continue
                 return True
         return False
 
@@ -200,16 +218,25 @@ class FetchApi:
 
         return self._auth.partition_by_authorized(request, Operation.READ, Resource.TOPIC, body.topics, name_of)
 
-    def _reply(self, request: Request, read: list[FetchRead], session_id: int, unauthorized: Topics) -> None:
+    def _reply(
+        self,
+        request: Request,
+        read: list[FetchRead],
+        follower: ReplicaIncarnation | None,
+        session_id: int,
+        unauthorized: Topics,
+    ) -> None:
         """Send the response. A consumer is authorized again, so that a removed ACL also applies to a delayed fetch. Followers are not authorized
         again."""
-        if self._auth.enabled and self._follower(request.body, request.header.api_version) is None:
+        if self._auth.enabled and follower is None:
             for r in read:
                 name = r.partition_request.topic_name  # empty: no topic has the id
                 if name and not self._auth.authorize(request, Operation.READ, Resource.TOPIC, name):
-                    r.data = unauthorized_partition(r.partition_request.wanted.partition)
+                    r.data, r.served = unauthorized_partition(r.partition_request.wanted.partition), 0
+        self._reader.count_sent(read, follower)
         answer = response(read, session_id)
-        answer.responses.extend(unauthorized_topics(unauthorized))
+        if unauthorized:
+            answer.responses.extend(unauthorized_topics(unauthorized))
         request.reply(answer)
 
     def _incremental(self, request: Request, session: FetchSession, topics: Topics, unauthorized: Topics) -> None:
@@ -219,7 +246,7 @@ class FetchApi:
         follower = session.follower
         self.sessions.used(session, self._loop.now.mono_ms)
         epoch = session.epoch
-        named = self._look_up(topics, body, version)
+        named = look_up(self._partitions, topics, body, version)
         forgotten: dict[Key, None] = {
             (t.topic_id if session.by_id else t.topic, p): None
             for t in body.forgotten_topics_data
@@ -230,8 +257,13 @@ class FetchApi:
             (k, session.partition_requests[k]) for k in session.dirty_partitions if session.partition_requests[k].error
         ]:
             if key not in named:
-                named[key] = self._looked_up(
-                    partition_request.topic_name, partition_request.topic_id, partition_request.wanted, body, version
+                named[key] = looked_up(
+                    self._partitions,
+                    partition_request.topic_name,
+                    partition_request.topic_id,
+                    partition_request.wanted,
+                    body,
+                    version,
                 )
         if follower is not None:
             for key in [*named, *forgotten]:
@@ -250,44 +282,60 @@ class FetchApi:
             self._record_follower_fetch(follower, named.values(), session.session_liveness)
         if not session.partition_requests:
             self.sessions.end(session.session_id)
-            self._reply(request, [], NO_SESSION, unauthorized)
+            self._reply(request, [], follower, NO_SESSION, unauthorized)
             return
 
-        def respond(lookups: int = 0) -> None:
+        def respond(final: bool, lookups: int = 0) -> bool:
             if request.abandoned:
-                return
+                return True
             if session.epoch != epoch:
                 request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
-                return
+                return True
             read = self._reader.read(
-                body, dirty_partitions(), follower, version, lambda n: request.attempt(partial(respond, n)), lookups
+                body,
+                dirty_partitions(),
+                follower,
+                version,
+                lambda n: request.attempt(partial(respond, True, n)),
+                lookups,
             )
-            if read is not None:
-                self._reply(request, settle(session, read), session.session_id, unauthorized)
+            if read is None:
+                return True
+            if not final and not self._reader.suffices(body, read):
+                return False
+            self._reply(request, settle(session, read), follower, session.session_id, unauthorized)
+            return True
 
         def dirty_partitions() -> dict[Key, PartitionRequest]:
             return {key: session.partition_requests[key] for key in session.dirty_partitions}
 
         if unauthorized:
-            respond()
+            respond(True)
         else:
-            self._wait(body, request, (session,), dirty_partitions, follower, lambda expired: respond(), by_log=False)
+            self._wait(body, request, lambda: (session,), dirty_partitions, follower, respond, by_log=False)
 
     def _wait(
         self,
         body: FetchRequest,
         request: Request,
-        keys: tuple[Hashable, ...],
+        purgatory_keys: Callable[[], tuple[Hashable, ...]],
         partition_requests: Callable[[], Mapping[Key, PartitionRequest]],
         follower: ReplicaIncarnation | None,
-        complete: Callable[[bool], None],
+        respond: Callable[[bool], bool],
         *,
         by_log: bool,
     ) -> None:
-        """Delay the fetch until enough data is available or its deadline has passed. `keys`: purgatory keys. `by_log` True: the keys of partition logs.
-        False: the key of a fetch session, which watches its partitions."""
-        if body.max_wait_ms <= 0 or body.min_bytes <= 0 or not keys:
-            complete(False)
+        """Delay the fetch until enough data is available or its deadline has passed. `by_log` True: the keys of partition logs.
+        False: the key of a fetch session, which watches its partitions. `respond(final)` reads, and sends the response if it is sufficient or `final`;
+        it returns whether the fetch needs no wait."""
+        if body.max_wait_ms <= 0 or body.min_bytes <= 0:
+            respond(True)
+            return
+        if respond(False):  # most fetches of a backlog: they are classified once, and never counted as waiting
+            return
+        keys = purgatory_keys()
+        if not keys:
+            respond(True)
             return
         purgatory, client = self._partitions.purgatory, follower is None
         needs: Mapping[Hashable, int] | None = None
@@ -303,8 +351,9 @@ class FetchApi:
                 return True  # data is available and already delayed
             return False
 
-        if request.attempt(enough):  # most fetches of a backlog: they are never counted as waiting
-            request.attempt(lambda: complete(False))
+        # With a minimum of one byte, a response that does not suffice shows that nothing is available.
+        if body.min_bytes > 1 and request.attempt(enough):
+            request.attempt(lambda: respond(True))
             return
         counted = client and self._waiting.acquire(request.principal, request.client_host)
 
@@ -316,7 +365,7 @@ class FetchApi:
         def completed(expired: bool) -> None:
             if counted:
                 self._waiting.release(request.principal, request.client_host)
-            request.attempt(lambda: complete(expired))
+            request.attempt(lambda: respond(True))
 
         # A fetch above the limit is answered at its deadline, and no append evaluates it. An immediate answer would lead to a busy loop.
         waiter = DelayedOperation(
@@ -330,50 +379,6 @@ class FetchApi:
         purgatory.add(waiter, self._loop.now.mono_ms + min(body.max_wait_ms, WAIT_MS_MAX), evaluated=True)
         if client and not waiter.done:
             request.block(needs_client=True, gone=lambda: purgatory.abandon(waiter))
-
-    # -- lookup ------------------------------------------------------------------------------------------------------
-    @staticmethod
-    def _follower(body: FetchRequest, version: int) -> ReplicaIncarnation | None:
-        if version >= 15:
-            state = body.replica_state
-            if state is not None and state.replica_id >= 0:
-                return ReplicaIncarnation(state.replica_id, state.replica_epoch)
-        elif body.replica_id >= 0:
-            # A follower without a broker epoch cannot prove that it is the incarnation in the ISR.
-            return ReplicaIncarnation(body.replica_id, -1)
-        return None
-
-    def _look_up(self, topics: Topics, body: FetchRequest, version: int) -> dict[Key, PartitionRequest]:
-        partition_requests: dict[
-            Key, PartitionRequest
-        ] = {}  # if a request contains a partition twice, the last one counts
-        for topic in topics:
-            for wanted in topic.partitions:
-                key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, wanted.partition)
-                partition_requests[key] = self._looked_up(topic.topic, topic.topic_id, wanted, body, version)
-        return partition_requests
-
-    def _looked_up(
-        self, name: str, topic_id: UUID, wanted: FetchRequest.FetchPartition, body: FetchRequest, version: int
-    ) -> PartitionRequest:
-        image = self._partitions.image
-        state: TopicState | None
-        if version >= FIRST_BY_ID:
-            state, missing = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            state, missing = image.topic_named(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if state is None or not state.ready:
-            return PartitionRequest(name, topic_id, wanted, None, missing)
-        if wanted.partition not in state.partitions:
-            return PartitionRequest(state.name, state.topic_id, wanted, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        replica = self._partitions.find(state, wanted.partition)
-        may_follow = version >= FIRST_WITH_RACK and bool(body.rack_id) and self._follower(body, version) is None
-        error = epoch_error(replica, wanted.current_leader_epoch, from_follower=may_follow)
-        if error or replica is None:
-            return PartitionRequest(state.name, state.topic_id, wanted, None, error)
-        return PartitionRequest(
-            state.name, state.topic_id, wanted, replica, error, replica.core.leader_epoch, may_follow=may_follow
-        )
 
     def _record_follower_fetch(
         self,

@@ -17,7 +17,7 @@ from brokerd.apis.fetch_sessions import Key, PartitionRequest
 from brokerd.apis.history_reads import HistoryReader
 from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.net.loop import Loop
-from brokerd.replication.replica import TO_CONSUMERS, Replica
+from brokerd.replication.replica import TO_CONSUMERS, TO_FOLLOWERS, Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Bucket, Throttles
 from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
@@ -74,7 +74,7 @@ class FetchReader:
     def enough(
         self, body: FetchRequest, partition_requests: Iterable[PartitionRequest], follower: ReplicaIncarnation | None
     ) -> bool:
-        """Whether the response can be sent now: enough records, or a partition whose state must be reported."""
+        """Whether the response of a delayed fetch can be sent now: enough records, or a partition whose state must be reported. Nothing is read."""
         total, limit_of = 0, self._limit(body, follower)
         rack, image = self._rack(body), self._partitions.image
         for partition_request in partition_requests:
@@ -102,6 +102,24 @@ class FetchReader:
             if total >= body.min_bytes:
                 return True
         return False
+
+    def suffices(self, body: FetchRequest, read: Iterable[FetchRead]) -> bool:
+        """Whether `read` has enough records, or something else to report. False: `enough` may still be true, because a response has at most `max_bytes`
+        and whole batches."""
+        total = 0
+        for r in read:
+            if r.reportable:
+                return True
+            total += r.served
+        return total >= max(1, body.min_bytes)
+
+    @staticmethod
+    def count_sent(read: Iterable[FetchRead], follower: ReplicaIncarnation | None) -> None:
+        """Count the bytes of a response that is sent now."""
+        to = TO_CONSUMERS if follower is None else TO_FOLLOWERS
+        for r in read:
+            if r.served and r.partition_request.replica is not None:
+                r.partition_request.replica.sent_bytes[to] += r.served
 
     def _rack(self, body: FetchRequest) -> str | None:
         """The rack of a consumer that may be sent to a closer replica."""
@@ -188,6 +206,7 @@ class FetchReader:
             out.append(read)
             replica = partition_request.replica
             if replica is None:
+                read.reportable = True
                 continue
             limit = limit_of(replica)
             found = classify(
@@ -201,10 +220,11 @@ class FetchReader:
             )
             condition = found.condition
             if condition is FetchCondition.ERROR and found not in (OUT_OF_RANGE, MOVED_TO_TIER):
-                data.error_code = found.error
+                data.error_code, read.reportable = found.error, True
                 continue
-            partition_request.epoch = replica.core.leader_epoch
-            offset = partition_request.wanted.fetch_offset
+            leader_epoch = replica.core.leader_epoch
+            if partition_request.error or partition_request.epoch != leader_epoch:
+                partition_request.epoch, read.reportable = leader_epoch, True
             data.high_watermark = replica.core.high_watermark
             data.last_stable_offset = replica.last_stable()
             # Followers follow the local log start of their leader. The remote records are the same for every leader.
@@ -213,6 +233,12 @@ class FetchReader:
             )
             if condition is FetchCondition.AT_END:
                 continue
+            if condition is FetchCondition.HISTORY:
+                left -= self._read_history(replica, read, limit, left, nothing_yet)
+                nothing_yet = nothing_yet and not read.served
+                continue
+            if condition is not FetchCondition.READABLE:
+                read.reportable = True
             if condition is FetchCondition.ERROR:
                 data.error_code = found.error
                 continue
@@ -220,10 +246,6 @@ class FetchReader:
                 with waiting():  # this may roll a segment
                     self._seed(replica, data, follower)
                 nothing_yet = nothing_yet and not data.seed
-                continue
-            if condition is FetchCondition.HISTORY:
-                left -= self._read_history(replica, read, limit, left, nothing_yet)
-                nothing_yet = nothing_yet and not read.served
                 continue
             if found.diverging is not None:
                 epoch, end = found.diverging
@@ -241,36 +263,53 @@ class FetchReader:
                 if not (room := bucket.available(self._loop.now.mono_ms)):
                     continue
                 bytes_max = min(bytes_max, room)
-            try:
-                # A batch above the remaining bytes puts the bucket into debt. Otherwise it would never be sent.
-                whole = nothing_yet or bucket is not None
-                regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
-                aborted = self._aborted(replica, offset, limit, regions[-1]) if committed and regions else []
-            except NotInPageCache as cold:
-                missing.append(cold)
-                continue
-            except DiskFailed as e:
-                self._partitions.fail(replica, e)
-                data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                continue
-            if regions:
-                data.records = regions_of(regions)
-                if committed:
-                    data.aborted_transactions = aborted
-                count = sum(r.length for r in regions)
-                left -= count
-                replica.sent_bytes[follower is not None] += count
-                if bucket is not None:
-                    bucket.spend(count, self._loop.now.mono_ms)
-                nothing_yet, read.served = False, True
+            # A batch above the remaining bytes puts the bucket into debt. Otherwise it would never be sent.
+            whole = nothing_yet or bucket is not None
+            count = self._read_log(replica, read, limit, bytes_max, missing, whole=whole, committed=committed)
+            left -= count
+            nothing_yet = nothing_yet and not count
+            if not count and body.min_bytes <= 1:
+                read.reportable = True
+            if bucket is not None and count:
+                bucket.spend(count, self._loop.now.mono_ms)
         return out
+
+    def _read_log(
+        self,
+        replica: Replica,
+        read: FetchRead,
+        limit: int,
+        bytes_max: int,
+        missing: list[NotInPageCache],
+        *,
+        whole: bool,
+        committed: bool,
+    ) -> int:
+        """Records of the local log. `whole`: at least one batch, also above `bytes_max`. Returns their bytes."""
+        offset = read.partition_request.wanted.fetch_offset
+        try:
+            regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
+            aborted = self._aborted(replica, offset, limit, regions[-1]) if committed and regions else []
+        except NotInPageCache as cold:
+            missing.append(cold)
+            read.reportable = True  # the response is delayed already
+            return 0
+        except DiskFailed as e:
+            self._partitions.fail(replica, e)
+            read.data.error_code, read.reportable = ErrorCode.KAFKA_STORAGE_ERROR, True
+            return 0
+        if not regions:
+            return 0
+        read.data.records = regions_of(regions)
+        if committed:
+            read.data.aborted_transactions = aborted
+        read.served = regions[0].length if len(regions) == 1 else sum(r.length for r in regions)
+        return read.served
 
     def _read_history(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
         """Records below the local log, for a consumer. Returns their bytes."""
         with waiting():
-            count = self._history.read(replica, read, limit, left, nothing_yet)
-        replica.sent_bytes[TO_CONSUMERS] += count
-        return count
+            return self._history.read(replica, read, limit, left, nothing_yet)
 
     def _remote_seed(self, replica: Replica, data: FetchResponse.PartitionData) -> None:
         """Add the bootstrap snapshot for a follower whose next records are only in the remote store, as soon as it was read."""

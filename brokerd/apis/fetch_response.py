@@ -14,13 +14,15 @@ from brokerd.wire.messages import FetchRequest, FetchResponse
 
 @dataclass(slots=True)
 class FetchRead:
-    """The response for one partition. `more`: the log has records above. `served`: the response has records."""
+    """The response for one partition. `more`: the log has records above. `served`: bytes of the records in the response. `reportable`: the response has
+    something other than records that the client must get without a wait, such as an error."""
 
     key: Key
     partition_request: PartitionRequest
     data: FetchResponse.PartitionData
     more: bool = False
-    served: bool = False
+    served: int = 0
+    reportable: bool = False
 
 
 def settle(session: FetchSession, read: Sequence[FetchRead]) -> list[FetchRead]:
@@ -35,7 +37,7 @@ def settle(session: FetchSession, read: Sequence[FetchRead]) -> list[FetchRead]:
         if failed or r.served or cached != r.partition_request.cached or r.data.preferred_read_replica >= 0:
             news.append(r)
         r.partition_request.cached = None if failed else cached
-        session.record_response(r.key, served=r.served, more=r.more or failed)
+        session.record_response(r.key, served=bool(r.served), more=r.more or failed)
     return news
 
 

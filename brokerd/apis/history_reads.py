@@ -126,6 +126,7 @@ class HistoryReader:
         if result is None or (result.size > left and not nothing_yet):
             read.more = offset < limit
             return 0
+        read.reportable = True
         data.error_code, data.log_start_offset = result.error, replica.start_offset
         if result.diverging is not None:
             data.diverging_epoch = FetchResponse.EpochEndOffset(
@@ -133,7 +134,7 @@ class HistoryReader:
             )
         if result.error or result.diverging is not None:
             return 0
-        data.records, read.more, read.served = result.records, True, bool(result.records)
+        data.records, read.more, read.served = result.records, True, len(result.records)
         if data.aborted_transactions is not None:
             # A transaction that was open at the local log start has its marker in the local log.
             ended_here = replica.log.aborted.between(offset, min(limit, replica.local_log_start_offset))

@@ -30,23 +30,24 @@ class CachedRegions:
         self._checked = (-1, 0, 0, 0)
         """File descriptor, start and end of the bytes that were found in the page cache, and when."""
 
-    def ready(self, reader: WarmingReader, region: FileRegion, size: int, now_ms: int) -> int:
-        """How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
+    def ready(self, reader: WarmingReader, region: FileRegion, descriptor: int, size: int, now_ms: int) -> int:
+        """`descriptor`: of the region's file. How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
         if self.loading:
             return 0
         fd, start, end, at_ms = self._checked
-        if fd == region.fd and start <= region.position and region.position + size <= end and now_ms - at_ms < VALID_MS:
+        position = region.position
+        if fd == descriptor and start <= position and position + size <= end and now_ms - at_ms < VALID_MS:
             return size
-        found = region.file.resident(region.position, size)
+        found = region.file.resident(position, size)
         if found:
-            self._checked = region.fd, region.position, region.position + found, now_ms
+            self._checked = descriptor, position, position + found, now_ms
             if self._loads:
                 self._loads = 0
-                reader.found()
+                reader.warming.found()
             return found
         if self._loads == LOADS_MAX:
             self._loads = 0
-            reader.missed()
+            reader.warming.missed()
             return min(size, LOAD_BYTES)
         self._loads += 1
         self.loading = True

@@ -10,7 +10,7 @@ import socket
 
 CONCURRENT_MS = 50
 """Two connections that send file data within this time read concurrently. Between two fetches of one consumer there is less than that."""
-SEND_BUFFER_BYTES = 102_400
+SEND_BUFFER_BYTES = 204_800
 """SO_SNDBUF of concurrent readers: Kafka's default of `socket.send.buffer.bytes`, for all connections."""
 
 

@@ -19,13 +19,13 @@ from brokerd.net.cached_regions import CachedRegions
 from brokerd.net.client_traffic import ClientTraffic
 from brokerd.net.concurrent_readers import ConcurrentReaders
 from brokerd.net.loop import HANGUP, PEER_CLOSED, READ, WRITE, Loop
+from brokerd.net.slots import Slot
 from brokerd.net.turns import BROKERS
 from brokerd.wire.framing import FileRegion
 
 if TYPE_CHECKING:
     from brokerd.storage.warming import WarmingReader
-
-    Part = bytes | bytearray | memoryview | FileRegion
+    from brokerd.wire.framing import Part
 
 log = logging.getLogger(__name__)
 
@@ -306,17 +306,22 @@ class Connection:
             while output and budget > 0:
                 part = output[0]
                 if isinstance(part, FileRegion):
-                    size = self._in_memory(part, min(part.length, budget))
+                    fd = part.file.fileno()
+                    size = self._in_memory(part, fd, min(part.length, budget))
                     if not size:
                         break
                     readers = self.concurrent_readers
-                    if readers and self.owner != BROKERS and readers.limit(self.sock, self.loop.now.mono_ms):
+                    if (
+                        readers is not None
+                        and self.owner != BROKERS
+                        and readers.limit(self.sock, self.loop.now.mono_ms)
+                    ):
                         self.concurrent_readers = None
-                    n = os.sendfile(self.fd, part.fd, part.position, size)
+                    n = os.sendfile(self.fd, fd, part.position, size)
                     if n == 0:
                         raise OSError(errno.EIO, SHORT)
                     self._sent(n)
-                    if self.reader:
+                    if self.reader is not None and self.reader.active:
                         self.reader.sent(part.file, part.position + n)
                 elif len(output) == 1:
                     size = len(part)
@@ -340,12 +345,12 @@ class Connection:
             return
         self._update_events()
 
-    def _in_memory(self, region: FileRegion, size: int) -> int:
+    def _in_memory(self, region: FileRegion, fd: int, size: int) -> int:
         """How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
         reader = self.reader
-        if reader is None or reader.blind:
+        if reader is None or reader.warming.blind:
             return size
-        return self._cached.ready(reader, region, size, self.loop.now.mono_ms)
+        return self._cached.ready(reader, region, fd, size, self.loop.now.mono_ms)
 
     def _loaded(self) -> None:
         if not self.closed:
@@ -358,9 +363,12 @@ class Connection:
         for i in range(min(len(output), SEND_PARTS_MAX)):
             part = output[i]
             if isinstance(part, FileRegion):
-                if part.length > READ_BYTES_MAX or self._in_memory(part, part.length) < part.length:
+                if part.length > READ_BYTES_MAX:
                     break
-                data = os.pread(part.fd, part.length, part.position)
+                fd = part.file.fileno()
+                if self._in_memory(part, fd, part.length) < part.length:
+                    break
+                data = os.pread(fd, part.length, part.position)
                 if len(data) < part.length:
                     raise OSError(errno.EIO, SHORT)
                 part = output[i] = data
@@ -427,7 +435,7 @@ class Connection:
         self._slots.clear()
         self._output.clear()
         self._partial = self._backlog = None
-        if self.reader:
+        if self.reader is not None:
             self.reader.close()
         gone, self._gone = self._gone, None
         if gone is not None:
@@ -435,13 +443,3 @@ class Connection:
         self._on_close(self)
         if self.ended is not None:
             self.ended()
-
-
-class Slot:
-    """The position of a response in the request order."""
-
-    __slots__ = ("blocks", "filled", "parts")
-
-    def __init__(self) -> None:
-        self.filled = self.blocks = False
-        self.parts: Sequence[Part] | None = None

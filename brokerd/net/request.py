@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 from brokerd.cluster.model import Now
 from brokerd.cluster.request_buckets import BOUNDS_S
-from brokerd.net.connection import Connection, Slot
+from brokerd.net.connection import Connection
 from brokerd.net.request_metrics import ApiMetrics
+from brokerd.net.slots import Slot
 from brokerd.net.turns import BROKERS
 from brokerd.security.principals import ANONYMOUS
 from brokerd.wire import framing

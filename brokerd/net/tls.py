@@ -194,7 +194,7 @@ class TlsConnection(Connection):
             while output and budget > 0 and not tls.unsent:
                 first, size = output[0], 0
                 if isinstance(first, FileRegion):
-                    size = self._in_memory(first, min(first.length, SEAL_BYTES))
+                    size = self._in_memory(first, first.file.fileno(), min(first.length, SEAL_BYTES))
                     if not size:
                         break
                 n = tls.send(self._gathered(output, size))
@@ -214,10 +214,10 @@ class TlsConnection(Connection):
         """The next bytes to encrypt: `size` bytes of a file region, or joined small responses."""
         first = output[0]
         if isinstance(first, FileRegion):
-            data = os.pread(first.fd, size, first.position)
+            data = os.pread(first.file.fileno(), size, first.position)
             if not data:
                 raise OSError(errno.EIO, "a log segment is shorter than its index says")
-            if self.reader:
+            if self.reader is not None and self.reader.active:
                 self.reader.sent(first.file, first.position + len(data))
             if len(data) < first.length:
                 output[0] = first.advanced(len(data))

@@ -86,8 +86,10 @@ class Warming:
         self._by_file: WeakKeyDictionary[File, WeakSet[Stream]] = WeakKeyDictionary()
         self.chunks = self.lookups = self.evicted_bytes = 0
         """Number of chunks and lookups, and of bytes that were evicted after they were sent, for metrics and tests."""
-        self.found = self.missed = 0
+        self._found = self._missed = 0
         """How often loaded bytes were found in memory, and how often not."""
+        self.blind = False
+        """Whether the file system cannot report cached pages: loaded data was never found in a hundred attempts."""
 
     def reader(self, loaded: Callable[[int], None] | None = None) -> WarmingReader:
         """`loaded` is called with the number of bytes of each load from the device for this reader."""
@@ -141,10 +143,15 @@ class Warming:
         ]
         return max(others, key=lambda other: other.sent, default=None)
 
-    @property
-    def blind(self) -> bool:
-        """Whether the file system cannot report cached pages: loaded data was never found in a hundred attempts."""
-        return self.missed >= BLIND_AFTER and not self.found
+    def found(self) -> None:
+        """Loaded data was found in memory."""
+        self._found += 1
+        self.blind = False
+
+    def missed(self) -> None:
+        """Loaded data was not found in memory."""
+        self._missed += 1
+        self.blind = self._missed >= BLIND_AFTER and not self._found
 
     @property
     def ahead_max(self) -> int:
@@ -162,27 +169,13 @@ def _ignore(error: BaseException | None) -> None:
 class WarmingReader:
     """The files that one connection reads."""
 
-    __slots__ = ("_count", "_streams", "_warming")
+    __slots__ = ("_count", "_streams", "active", "warming")
 
     def __init__(self, warming: Warming, loaded: Callable[[int], None] | None = None) -> None:
-        self._warming, self._count = warming, loaded
+        self.warming, self._count = warming, loaded
         self._streams: WeakKeyDictionary[File, Stream] = WeakKeyDictionary()
-
-    def __bool__(self) -> bool:
-        """Whether data was read from disk for this connection."""
-        return bool(self._streams)
-
-    @property
-    def blind(self) -> bool:
-        return self._warming.blind
-
-    def found(self) -> None:
-        """Loaded data was found in memory."""
-        self._warming.found += 1
-
-    def missed(self) -> None:
-        """Loaded data was not found in memory."""
-        self._warming.missed += 1
+        self.active = False
+        """Whether data is read from disk for this connection."""
 
     def wait(self, file: File, position: int, length: int, then: Callable[[], None]) -> None:
         """Call `then` when the first chunk of the bytes is loaded, or the load failed. One call at a time per file."""
@@ -201,10 +194,10 @@ class WarmingReader:
             return
         stream.sent = position
         if stream.evictable:
-            self._warming.evict(file, stream, position - self._warming.behind_max)
+            self.warming.evict(file, stream, position - self.warming.behind_max)
         if position >= stream.loaded - stream.ahead // 2:
             # Half of the read-ahead is used up: increase it.
-            stream.ahead = min(max(CHUNK_BYTES, 2 * stream.ahead), self._warming.ahead_max)
+            stream.ahead = min(max(CHUNK_BYTES, 2 * stream.ahead), self.warming.ahead_max)
             stream.until = max(stream.until, min(position + stream.ahead, file.size()))
             self._go_on(file, stream)
 
@@ -216,22 +209,24 @@ class WarmingReader:
     def _begin(self, file: File, position: int) -> Stream:
         before = self._streams.pop(file, None)
         if before is not None:
-            self._warming.end(file, before)
+            self.warming.end(file, before)
         while len(self._streams) >= STREAMS_MAX:
             self._end(next(iter(self._streams.keys())))
-        stream = self._streams[file] = self._warming.begin(file, position)
+        stream = self._streams[file] = self.warming.begin(file, position)
+        self.active = True
         if before is not None:
             # What lies ahead is about to be read again. Its eviction could overtake that read.
             stream.evictable, before.evictable = before.evictable, []
-            self._warming.evict(file, stream, position)
+            self.warming.evict(file, stream, position)
         return stream
 
     def _end(self, file: File) -> None:
         """Forget the stream of `file`, if it has one."""
         stream = self._streams.pop(file, None)
         if stream is not None:
-            self._warming.end(file, stream)
-            self._warming.evict(file, stream, stream.until + CHUNK_BYTES)
+            self.warming.end(file, stream)
+            self.warming.evict(file, stream, stream.until + CHUNK_BYTES)
+        self.active = bool(self._streams)
 
     def _go_on(self, file: File, stream: Stream) -> None:
         if stream.busy:
@@ -245,7 +240,7 @@ class WarmingReader:
         beyond = min(CHUNK_BYTES, max(0, stream.until - stream.loaded - CHUNK_BYTES))
         for_stream = stream.loaded < stream.requested or 2 * file.cached(stream.loaded, CHUNK_BYTES) < CHUNK_BYTES
         stream.requested = max(stream.requested, stream.loaded + CHUNK_BYTES + (beyond if for_stream else 0))
-        self._warming.load(file, stream.loaded, beyond, partial(self._loaded, file, stream, for_stream))
+        self.warming.load(file, stream.loaded, beyond, partial(self._loaded, file, stream, for_stream))
 
     def _skip_cached(self, file: File, stream: Stream) -> None:
         """Skip data that is in the page cache. After a few evicted pages, a reader has a stream although its other data is in memory. Loading such data
@@ -269,7 +264,7 @@ class WarmingReader:
         if current := self._streams.get(file) is stream:
             self._go_on(file, stream)
         else:
-            self._warming.evict(file, stream, stream.loaded)
+            self.warming.evict(file, stream, stream.loaded)
         if stream.waiting is not None and (stream.waiting[0] < stream.loaded or not current):
             then, stream.waiting = stream.waiting[1], None
             then()

@@ -75,10 +75,6 @@ class FileRegion:
     def __init__(self, file: OpenFile, position: int, length: int) -> None:
         self.file, self.position, self.length = file, position, length
 
-    @property
-    def fd(self) -> int:
-        return self.file.fileno()
-
     def __len__(self) -> int:
         return self.length
 

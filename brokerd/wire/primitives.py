@@ -125,16 +125,19 @@ def put_numbers(out: bytearray, values: list[Any], code: str, flexible: bool) ->
         out += struct.pack(f">i{n}{code}", n, *values)
 
 
+BYTES_LIKE = (bytes, bytearray, memoryview)
+
+
 def put_records(out: bytearray, regions: list[Any], value: Any, flexible: bool) -> None:
-    """Records: bytes-like, a file region (an object with `fd`), or a list of those. The bytes of a region are counted, not copied."""
+    """Records: bytes-like, a file region, or a list of those. The bytes of a region are counted, not copied."""
     pieces = value if isinstance(value, list) else (value,)
-    size = sum(len(p) for p in pieces)
+    size = sum(map(len, pieces))
     if flexible:
         put_uvarint(out, size + 1)
     else:
         out += struct.pack(">i", size)
     for piece in pieces:
-        if hasattr(piece, "fd"):
-            regions.append((len(out), piece))
-        else:
+        if isinstance(piece, BYTES_LIKE):
             out += piece
+        else:
+            regions.append((len(out), piece))

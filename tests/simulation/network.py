@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerd.net.client_traffic import ClientTraffic
-from brokerd.net.connection import Slot
 from brokerd.net.loop import Timer
+from brokerd.net.slots import Slot
 from brokerd.wire.framing import FileRegion
 from tests.simulation.world import MS, Node, World
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from brokerd.apis.fetch_reader import READ_COMMITTED, FetchReader
 from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.apis.history_reads import HistoryReader
@@ -60,6 +62,30 @@ def test_a_changed_leader_epoch_is_answered_at_once() -> None:
     assert scene.enough(scene.body())
 
 
+@pytest.mark.parametrize("state", ["empty", "records", "leader epoch", "error", "out of range", "no replica"])
+def test_what_is_read_first_suffices_exactly_when_a_delayed_fetch_would_complete(state: str) -> None:
+    scene = Scene()
+    request = scene.partition_request
+    if state == "records":
+        scene.harness.append()
+    elif state == "leader epoch":
+        request.epoch -= 1
+    elif state == "error":
+        request.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif state == "out of range":
+        request.wanted.fetch_offset = 7
+    elif state == "no replica":
+        request.replica = None
+    for min_bytes in (1, 10_000):
+        body = scene.body(min_bytes=min_bytes)
+        enough = scene.enough(body)
+        read = scene.reader.read(body, {("t", 0): request}, None, 13, lambda n: None, 0)
+        assert read is not None
+        assert scene.reader.suffices(body, read) == enough
+        if state != "leader epoch":  # it is the current one after the first read
+            assert enough == (state != "empty" and (state != "records" or min_bytes == 1))
+
+
 def test_the_needed_log_size_is_what_is_missing_to_min_bytes() -> None:
     scene = Scene()
     scene.harness.append()
@@ -90,7 +116,9 @@ def test_bytes_are_counted_for_consumers_and_followers_apart() -> None:
     requests: Any = {0: scene.partition_request}
 
     def read(follower: ReplicaIncarnation | None) -> None:
-        scene.reader.read(scene.body(), requests, follower, 13, lambda n: None, 0)
+        found = scene.reader.read(scene.body(), requests, follower, 13, lambda n: None, 0)
+        assert found is not None
+        scene.reader.count_sent(found, follower)
 
     assert (replica.bytes_in, replica.bytes_out, replica.replication_bytes_out) == (size, 0, 0)
     read(None)

@@ -25,7 +25,10 @@ class File:
 
 
 class Reader:
+    """A reader of a connection, and the counters that all readers share."""
+
     def __init__(self) -> None:
+        self.warming = self
         self.waiting: list[Any] = []
         self.hits = self.misses = 0
 
@@ -49,7 +52,7 @@ class World:
 
     def ready(self, file: File, position: int, size: int, now_ms: int = 0) -> int:
         region = FileRegion(file, position, size)  # type: ignore[arg-type]
-        return self.regions.ready(self.reader, region, size, now_ms)  # type: ignore[arg-type]
+        return self.regions.ready(self.reader, region, file.fileno(), size, now_ms)  # type: ignore[arg-type]
 
 
 def test_the_rest_of_bytes_that_were_found_is_not_checked_again() -> None:

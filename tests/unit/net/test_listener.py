@@ -14,9 +14,10 @@ import pytest
 from brokerd.net import buffers
 from brokerd.net import connection as limits
 from brokerd.net.admission import Admission
-from brokerd.net.connection import Connection, Slot
+from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener, SocketBuffers
 from brokerd.net.loop import Loop, read_clocks
+from brokerd.net.slots import Slot
 from brokerd.wire.framing import FileRegion
 
 LIMIT = 1 << 20

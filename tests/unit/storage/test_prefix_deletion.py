@@ -33,7 +33,10 @@ def test_a_file_region_in_flight_stays_readable_after_the_deletion_of_its_segmen
     log.raise_start(15)
     assert not (tmp_path / f"{0:020d}.log").exists()
     region = under_way.regions[0]
-    assert [r.offset for r in records.iterate(os.pread(region.fd, region.length, region.position))][:2] == [0, 1]
+    assert [r.offset for r in records.iterate(os.pread(region.file.fileno(), region.length, region.position))][:2] == [
+        0,
+        1,
+    ]
 
 
 def test_without_a_cleanup_policy_nothing_is_deleted_or_compacted() -> None:
