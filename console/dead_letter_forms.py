@@ -64,12 +64,15 @@ class DeadLetterForm(WeirForm):
 
 def target_field(topic: str, kind: DeadLetterKind) -> forms.ChoiceField:
     if kind is DeadLetterKind.SHARE_GROUP:
-        label = gettext_lazy("The topic of the failed record, for all groups")
-        return forms.ChoiceField(label=gettext_lazy("Send to"), choices=[(ResendTarget.TOPIC.value, label)])
-    labels = {
-        ResendTarget.RETRY: gettext_lazy("{topic}.retry, for the consumer group that failed").format(topic=topic),
-        ResendTarget.TOPIC: gettext_lazy("{topic}, for all consumer groups").format(topic=topic),
-    }
+        labels = {
+            ResendTarget.TOPIC: gettext_lazy("The topic of the failed record, for all groups"),
+            ResendTarget.RETRY: gettext_lazy("The retry topic of that topic, for the share group that failed"),
+        }
+    else:
+        labels = {
+            ResendTarget.RETRY: gettext_lazy("{topic}.retry, for the consumer group that failed").format(topic=topic),
+            ResendTarget.TOPIC: gettext_lazy("{topic}, for all consumer groups").format(topic=topic),
+        }
     return forms.ChoiceField(label=gettext_lazy("Send to"), choices=[(t.value, label) for t, label in labels.items()])
 
 

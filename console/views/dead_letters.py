@@ -211,8 +211,12 @@ def _lines(request: HttpRequest, of: DeadLetterTopic) -> list[str]:
     lines = [_("Each dead letter is written to a target at most one time, also if this request is repeated.")]
     if of.of_share_groups:
         lines += [
-            _("The failed record is read from its topic and written there again, with its key, value and headers."),
-            _("All groups that read the topic receive the record."),
+            _("The failed record is read from its topic, and written again with its key, value and headers."),
+            _("In its topic, all groups that read the topic receive the record."),
+            _(
+                "In the retry topic, only the share group that the dead letter names processes the record. "
+                "Its members must subscribe to the retry topic."
+            ),
         ]
     else:
         text = _(

@@ -26,8 +26,8 @@ DEAD_LETTERS = serializers.shape(selectors.DeadLetterList)
 SENT = serializers.shape(services.ResendResult)
 TARGETS = [(t.value, t.value) for t in ResendTarget]
 TARGET_HELP = (
-    "topic: to the topic of the failed record, for all groups. retry: to the retry topic, for the group in the header x-retry-group; dead letters of "
-    "share groups have none."
+    "topic: to the topic of the failed record, for all groups. retry: to the retry topic of that topic, for the group in the header x-retry-group, or for "
+    "the share group that the dead letter names."
 )
 
 

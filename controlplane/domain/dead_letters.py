@@ -35,7 +35,8 @@ class DeadLetterKind(StrEnum):
 
 
 class ResendTarget(StrEnum):
-    """`topic`: all groups receive the record. `retry`: only the group in its header does."""
+    """`topic`: all groups receive the record. `retry`: only the group that failed processes it. That is the group in its header, or the share group that
+    the dead letter names."""
 
     TOPIC = "topic"
     RETRY = "retry"
@@ -126,6 +127,24 @@ def restored(letter: NewRecord, original: NewRecord | None) -> NewRecord | None:
     if original is not None and (not copied or (original.key, original.value) == (letter.key, letter.value)):
         return original
     return replace(letter, headers=()) if copied else None
+
+
+def retry_headers(letter: Sequence[Header]) -> tuple[Header, ...]:
+    """What the failed record of a dead letter of a share group needs in the retry topic, where only this group processes it. `letter`: the headers of the
+    dead letter. Empty: it names no group, or no record."""
+    failed = failed_record(letter)
+    group = next((value for name, value in letter if name == share.GROUP), None)
+    if failed is None or not group:
+        return ()
+    return ((GROUP, group), (SOURCE, place_text(failed.topic, failed.partition, failed.offset).encode()))
+
+
+def with_headers(record: NewRecord, needed: Sequence[Header]) -> NewRecord:
+    """The record for the retry topic. A first place that it has already stays, because it may have been retried before. The group is replaced."""
+    present = {name for name, _ in record.headers}
+    added = tuple((name, value) for name, value in needed if name == GROUP or name not in present)
+    replaced = {GROUP} if added else set()
+    return replace(record, headers=(*(h for h in record.headers if h[0] not in replaced), *added))
 
 
 def place_text(topic: str, partition: int, offset: int) -> str:

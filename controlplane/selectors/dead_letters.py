@@ -80,6 +80,15 @@ def dead_letter_topic(topic: str) -> DeadLetterTopic | None:
     return DeadLetterTopic(topic, name, row.id, front_of(topic, retry_topic_name(topic), RETRY_SOURCE))
 
 
+def retry_topic_of(topic: str) -> str | None:
+    """The retry topic for failed records of this topic. A retry topic is its own: its records have failed again."""
+    row = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
+    source = row.configs.get(RETRY_SOURCE) if row is not None else None
+    if source and topic == retry_topic_name(str(source)):
+        return topic
+    return front_of(topic, retry_topic_name(topic), RETRY_SOURCE)
+
+
 def source_of(dead_topic: str) -> str | None:
     """The topic whose dead letters this topic has."""
     row = Topic.objects.filter(name=dead_topic, deleted_at__isnull=True).first()

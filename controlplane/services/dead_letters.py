@@ -24,7 +24,14 @@ from django.utils import timezone
 from controlplane.clients import record_range, transactional_producer
 from controlplane.clients.connection import NoAnswer
 from controlplane.clients.transactional_producer import TransactionEnd, TransactionMarker
-from controlplane.domain.dead_letters import DeadLetterFilters, ResendTarget, has_group, place_text, resent
+from controlplane.domain.dead_letters import (
+    DeadLetterFilters,
+    ResendTarget,
+    has_group,
+    place_text,
+    resent,
+    with_headers,
+)
 from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord, check_record
 from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.models import DeadLetterBatch, ObservedPartition, SentDeadLetter
@@ -145,7 +152,7 @@ def send(
         for partition, offset in chosen:
             by_partition.setdefault(partition, set()).add(offset)
         found = _read(of, by_partition)
-        made = _prepared(user, of, to, found, edited)
+        made = _prepared(user, of, to, target, found, edited)
         _check_groups(made.letters, target)
     result = _send_audited(user, of, target, made, asked | {"edited": edited is not None}, comment)
     return replace(result, missing=len(chosen) - len(found))
@@ -172,7 +179,7 @@ def send_matching(
             Letter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp), to, None)
             for p, r in read.records
         ]
-        made = _prepared(user, of, to, found)
+        made = _prepared(user, of, to, target, found)
         _check_groups(made.letters, target)
     result = _send_audited(user, of, target, made, asked | {"records": len(found)}, comment)
     return replace(result, resume=read.summary.resume)
@@ -184,8 +191,6 @@ def _check(user: User, of: DeadLetterTopic, target: ResendTarget, comment: str) 
     needs_reason(comment)
     _check_reader(user, of)
     if of.of_share_groups:
-        if target is not ResendTarget.TOPIC:
-            raise Rejected("Dead letters of share groups have no retry topic. Send them to the topic.", "target")
         return ""
     to = of.topic if target is ResendTarget.TOPIC else of.retry_topic
     if to is None:
@@ -202,19 +207,26 @@ def _check_reader(user: User, of: DeadLetterTopic) -> None:
 
 
 def _prepared(
-    user: User, of: DeadLetterTopic, to: str, letters: Sequence[Letter], edited: NewRecord | None = None
+    user: User,
+    of: DeadLetterTopic,
+    to: str,
+    target: ResendTarget,
+    letters: Sequence[Letter],
+    edited: NewRecord | None = None,
 ) -> Restored:
     """The letters with their targets. An edited record says its partition; another one goes to the partition with the same number, as for the retries.
     Raises PermissionDenied and Rejected."""
     if of.of_share_groups:
-        made = failed_records.restore(user, letters, edited=edited is not None)
+        made = failed_records.restore(user, letters, target, edited=edited is not None)
     else:
         count = ObservedPartition.objects.filter(topic__name=to).count()
         made = Restored([replace(x, to=to, to_partition=x.partition if x.partition < count else None) for x in letters])
     if edited is not None:
         for x in made.letters:
             check_record(edited, check_target(x.to, edited.partition))
-        made.letters = [replace(x, record=edited, to_partition=edited.partition) for x in made.letters]
+        made.letters = [
+            replace(x, record=with_headers(edited, x.needed), to_partition=edited.partition) for x in made.letters
+        ]
     return made
 
 

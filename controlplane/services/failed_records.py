@@ -1,6 +1,7 @@
 """What is sent for dead letters of share groups: the failed records themselves, and which of them cannot be sent now.
 
-A dead letter names its record by headers (KIP-1191) and has at most its key and value, so the record is read at its place. Invariants: a user without the
+A dead letter names its record by headers (KIP-1191) and has at most its key and value, so the record is read at its place. It goes to its topic, or with
+the name of the share group to the retry topic of its topic. Invariants: a user without the
 right to read and produce raw records of a source topic gets nothing from it. A record is not replaced by one of a later topic with the same name. Does
 not contain: the sending (`services.dead_letters`), headers (`domain.dead_letters`).
 """
@@ -10,25 +11,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 
 from controlplane.clients import records_at
-from controlplane.domain.dead_letters import FailedRecord, failed_record, place_text, restored
-from controlplane.domain.produce import NewRecord
+from controlplane.domain.dead_letters import (
+    GROUP,
+    FailedRecord,
+    ResendTarget,
+    failed_record,
+    place_text,
+    restored,
+    retry_headers,
+    with_headers,
+)
+from controlplane.domain.produce import Header, NewRecord
 from controlplane.models import Topic
+from controlplane.selectors.dead_letters import retry_topic_of
 from controlplane.services import masking, records
 from controlplane.services.common import Rejected
 from controlplane.services.produce import MASKED_SOURCE, check_target, denied
 
 User = AbstractBaseUser | AnonymousUser
+DIGEST_DIGITS = 12
+"""Hexadecimal digits of the digest of a group name: a name can be longer than the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
     """A dead letter at `partition`, `offset`. `record`: what is sent for it, to topic `to` and partition `to_partition` (None: by the key). `source`: the
-    failed record, with the id of its topic; "": it is not known, and other dead letters of the same record are sent too."""
+    failed record, with the id of its topic, and for a retry topic the digest of its share group; "": it is not known, and other dead letters of the same
+    record are sent too. `needed`: headers for the retry topic of a share group, which an edited record gets too."""
 
     partition: int
     offset: int
@@ -36,6 +51,7 @@ class Letter:
     to: str
     to_partition: int | None
     source: str = ""
+    needed: tuple[Header, ...] = ()
 
 
 @dataclass(slots=True)
@@ -59,8 +75,10 @@ def check_source(user: User, topic: str) -> None:
         raise PermissionDenied(f"{topic}: {MASKED_SOURCE}")
 
 
-def restore(user: User, letters: Sequence[Letter], *, edited: bool = False) -> Restored:
-    """The dead letters with the records that failed. `edited`: the record may be gone, because another one replaces it. Raises PermissionDenied, before a
+def restore(
+    user: User, letters: Sequence[Letter], target: ResendTarget = ResendTarget.TOPIC, *, edited: bool = False
+) -> Restored:
+    """The dead letters with the records that failed, and where they go. `edited`: the record may be gone, because another one replaces it. Raises PermissionDenied, before a
     record is read."""
     made = Restored()
     by_topic: dict[str, list[tuple[Letter, FailedRecord]]] = {}
@@ -75,15 +93,27 @@ def restore(user: User, letters: Sequence[Letter], *, edited: bool = False) -> R
     for topic in by_topic:
         check_source(user, topic)
     for topic, named in sorted(by_topic.items()):
-        _restore_topic(topic, named, made, edited=edited)
+        _restore_topic(topic, named, made, target, edited=edited)
     made.letters.sort(key=lambda x: (x.partition, x.offset))
     return made
 
 
-def _restore_topic(topic: str, named: Sequence[tuple[Letter, FailedRecord]], made: Restored, *, edited: bool) -> None:
+def _restore_topic(
+    topic: str,
+    named: Sequence[tuple[Letter, FailedRecord]],
+    made: Restored,
+    target: ResendTarget,
+    *,
+    edited: bool,
+) -> None:
     row = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
+    to = topic if target is ResendTarget.TOPIC or row is None else retry_topic_of(topic)
+    if to is None:
+        made.refuse(f"{topic} has no retry topic; weir.retry.enable=true creates it.", len(named))
+        return
     try:
         partitions = check_target(topic, None)
+        to_partitions = check_target(to, None)
     except Rejected as error:
         made.refuse(error.reason, len(named))
         return
@@ -104,9 +134,27 @@ def _restore_topic(topic: str, named: Sequence[tuple[Letter, FailedRecord]], mad
                 "(errors.deadletterqueue.copy.record.enable of the group). Edit it to send a record."
             )
             continue
-        source = "" if row is None else f"{row.id}:{failed.partition}@{failed.offset}"
-        to_partition = failed.partition if failed.partition < partitions else None
-        made.letters.append(replace(letter, record=record, to=topic, to_partition=to_partition, source=source))
+        needed = retry_headers(letter.record.headers) if target is ResendTarget.RETRY else ()
+        if target is ResendTarget.RETRY and not needed:
+            made.refuse(f"The record at {letter.partition}@{letter.offset} does not name a share group in its headers.")
+            continue
+        made.letters.append(
+            replace(
+                letter,
+                record=with_headers(record, needed),
+                to=to,
+                to_partition=failed.partition if failed.partition < to_partitions else None,
+                source="" if row is None else _source(row, failed, needed),
+                needed=needed,
+            )
+        )
+
+
+def _source(row: Topic, failed: FailedRecord, needed: Sequence[Header]) -> str:
+    """Several share groups can fail at one record. In a retry topic each of them gets it."""
+    group = next((value for name, value in needed if name == GROUP), None)
+    place = f"{row.id}:{failed.partition}@{failed.offset}"
+    return f"{place}:{sha256(group).hexdigest()[:DIGEST_DIGITS]}" if group else place
 
 
 def _earlier(letter: NewRecord, created_at: datetime) -> bool:

@@ -170,6 +170,12 @@ def share_answering(monkeypatch: pytest.MonkeyPatch, world: World) -> DeadAnswer
     return _patched(monkeypatch, answers)
 
 
+def with_retry_topic(world: World) -> None:
+    """The topic orders of `share_answering` has a retry topic."""
+    world.topic("orders.retry", (1, 2), (2, 3))
+    Topic.objects.filter(name="orders.retry").update(configs={"weir.retry.source": "orders"})
+
+
 def _patched(monkeypatch: pytest.MonkeyPatch, answers: DeadAnswers) -> DeadAnswers:
     monkeypatch.setattr(messages, "read_messages", answers.page)
     monkeypatch.setattr(messages, "read_raw", answers.raw)

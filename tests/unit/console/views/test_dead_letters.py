@@ -128,7 +128,8 @@ def test_dead_letters_of_share_groups(monkeypatch: pytest.MonkeyPatch, producer:
     assert "line\nend" in text(producer, page), "a group name that is no address"
     form = {"place": ["0@0"], "step": "apply", "target": "topic", "comment": "fixed"}
     assert "1 sent to orders." in producer.post(f"{page}send/", form, follow=True).content.decode()
-    assert producer.post(f"{page}send/", {**form, "target": "retry"}).status_code == 400
+    refused = producer.post(f"{page}send/", {**form, "target": "retry"}).content.decode()
+    assert "orders has no retry topic; weir.retry.enable=true creates it." in refused
     edit = text(producer, f"{page}0/1/edit/")
     assert ">v31<" in edit.replace("\n", "") and "x-retry-group" not in edit
     rest = producer.post(f"{page}send-matching/?source_begins=orders", {"target": "topic", "comment": "fixed"})

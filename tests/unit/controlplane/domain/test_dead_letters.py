@@ -128,3 +128,13 @@ def test_the_original_is_sent_unless_it_is_another_record() -> None:
     assert d.restored(copy, None) == d.restored(copy, NewRecord(b"k", b"other")) == NewRecord(b"k", b"v")
     sent = d.resent(NewRecord(b"k", b"v", SHARE), ResendTarget.TOPIC, "dlq.x-0@8", 3)
     assert sent.headers == (("x-retry-resent", b"dlq.x-0@8"),)
+
+
+def test_a_record_for_a_retry_topic_names_its_share_group_and_keeps_its_first_place() -> None:
+    needed = d.retry_headers(SHARE)
+    assert needed == (("x-retry-group", b"workers"), ("x-retry-source", b"orders-3@41"))
+    assert d.with_headers(NewRecord(headers=(("a", b"1"),)), needed).headers == (("a", b"1"), *needed)
+    before = NewRecord(headers=(("x-retry-source", b"orders-3@7"), ("x-retry-group", b"mail")))
+    assert d.with_headers(before, needed).headers == (("x-retry-source", b"orders-3@7"), needed[0])
+    assert d.with_headers(before, ()) == before
+    assert d.retry_headers(SHARE[1:]) == d.retry_headers([h for h in SHARE if h[0] != "__dlq.errors.group"]) == ()

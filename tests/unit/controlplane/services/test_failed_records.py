@@ -16,7 +16,14 @@ from controlplane.models import Change, MaskingRule, SentDeadLetter, Topic
 from controlplane.services import Rejected
 from controlplane.services import dead_letters as services
 from controlplane.services.dead_letters import ResendResult
-from tests.unit.controlplane.dead_answers import DLQ, DeadAnswers, permitted, share_answering, share_letter
+from tests.unit.controlplane.dead_answers import (
+    DLQ,
+    DeadAnswers,
+    permitted,
+    share_answering,
+    share_letter,
+    with_retry_topic,
+)
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -101,8 +108,8 @@ def test_what_cannot_be_sent_says_why(olga: Any, answers: DeadAnswers) -> None:
     assert "no topic 'gone'" in send(olga, 8).problems[0]
     with pytest.raises(PermissionDenied, match="internal"):
         send(olga, 9)
-    with pytest.raises(Rejected, match="no retry topic"):
-        services.send(olga, DLQ, [(0, 0)], target=ResendTarget.RETRY, comment="fixed")
+    refused = services.send(olga, DLQ, [(0, 0)], target=ResendTarget.RETRY, comment="fixed")
+    assert refused is not None and refused.refused == 1 and "orders has no retry topic" in refused.problems[0]
     with pytest.raises(Rejected, match="does not name"):
         services.one(olga, DLQ, 0, 5)
     assert not answers.written
@@ -122,3 +129,68 @@ def test_each_source_topic_needs_permissions(answers: DeadAnswers) -> None:
     with pytest.raises(PermissionDenied, match="bills: Masking rules"):
         send(vera, 1, 4)
     assert len(answers.written) == 1
+
+
+# -- to the share group that failed ------------------------------------------------------------------------------------------
+@pytest.fixture
+def retried(answers: DeadAnswers, world: World) -> DeadAnswers:
+    with_retry_topic(world)
+    return answers
+
+
+def retry(who: Any, *offsets: int, edited: NewRecord | None = None) -> ResendResult:
+    places = [(0, o) for o in offsets]
+    result = services.send(who, DLQ, places, target=ResendTarget.RETRY, edited=edited, comment="fixed")
+    assert result is not None
+    return result
+
+
+def test_the_failed_record_is_written_to_the_retry_topic_for_its_share_group(olga: Any, retried: DeadAnswers) -> None:
+    result = retry(olga, 0, 1, 4)
+    assert (result.target, result.sent, result.refused) == ("orders.retry", 2, 1)
+    assert "bills has no retry topic" in result.problems[0]
+    (topic, sent), (_, other) = retried.written
+    assert (topic, sent.key, sent.value, sent.partition, sent.timestamp_ms) == ("orders.retry", b"k30", b"v30", 1, None)
+    assert sent.headers == (
+        ("trace", b"\xff"),
+        ("x-retry-group", b"workers"),
+        ("x-retry-source", b"orders-1@30"),
+        ("x-retry-resent", b"dlq.tasks-0@0"),
+    )
+    assert ("x-retry-group", b"mail") in other.headers
+
+
+def test_each_share_group_that_failed_gets_the_record_one_time(olga: Any, retried: DeadAnswers) -> None:
+    long = "g" * 240
+    retried.letters[0] += [share_letter(6, 30), share_letter(7, 30, group="mail"), share_letter(8, 30, group=long)]
+    assert (retry(olga, 0, 6).already, retry(olga, 7).sent, retry(olga, 8).sent) == (1, 1, 1)
+    assert send(olga, 7).sent == 1, "another target"
+    groups = [dict(r.headers).get("x-retry-group") for _, r in retried.written]
+    assert groups == [b"workers", b"mail", long.encode(), None]
+
+
+def test_an_edited_record_goes_to_the_share_group_too(olga: Any, retried: DeadAnswers) -> None:
+    edited = NewRecord(b"k30", b"corrected", (("x-retry-group", b"other"), ("a", b"1")), 1)
+    assert retry(olga, 0, edited=edited).sent == 1
+    ((topic, sent),) = retried.written
+    assert (topic, sent.value) == ("orders.retry", b"corrected")
+    assert [h for h in sent.headers if h[0] == "x-retry-group"] == [("x-retry-group", b"workers")]
+
+
+def test_a_record_that_failed_in_the_retry_topic_returns_to_it(olga: Any, retried: DeadAnswers) -> None:
+    retried.letters[0].append(share_letter(6, 3, topic="orders.retry"))
+    first = (("x-retry-group", b"mail"), ("x-retry-source", b"orders-1@2"), ("x-retry-count", b"3"))
+    retried.originals["orders.retry", 1, 3] = NewRecord(b"k", b"v", first)
+    assert retry(olga, 6).sent == 1
+    ((topic, sent),) = retried.written
+    assert topic == "orders.retry" and dict(sent.headers) == {
+        "x-retry-group": b"workers",
+        "x-retry-source": b"orders-1@2",
+        "x-retry-resent": b"dlq.tasks-0@6",
+    }
+
+
+def test_a_dead_letter_without_a_share_group_is_refused(olga: Any, retried: DeadAnswers) -> None:
+    retried.letters[0].append(share_letter(6, 30, group=""))
+    result = retry(olga, 6)
+    assert result.refused == 1 and "does not name a share group" in result.problems[0] and not retried.written
