@@ -65,7 +65,7 @@ class DelayedFront(FrontPartition):
     # -- for people --------------------------------------------------------------------------------------------------------
     @property
     def pending(self) -> int:
-        """Records that are not due yet. Cancelled ones count until their time."""
+        """Records that are not due yet. Cancelled ones count until their time, and overdue ones while their bucket, or an earlier one, is read."""
         return min(self._schedule.pending, self.waiting)
 
     @property

@@ -309,7 +309,8 @@ def test_records_of_a_bucket_that_is_being_read_are_late_but_in_order() -> None:
     bench.pass_ms(front, 300)
     bench.skip_hours(1)
     bench.pass_ms(front, 500, works=False)
-    assert bench.values == [] and bench.jobs and front.pending == 10
+    assert bench.values == [] and bench.jobs and (front.pending, front.due) == (10, 0)
+    assert front.earliest_ms is not None and front.earliest_ms < bench.now.wall_ms, "it shows that they are overdue"
     assert bench.pending(front) == list(range(10)), "a look-up meanwhile finds them"
     bench.pass_ms(front, 2_000)
     assert bench.values == [f"v{i}" for i in range(10)]
