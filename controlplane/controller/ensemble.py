@@ -1,5 +1,6 @@
 """The controller's reads of ZooKeeper: controller election, broker registrations, proposals, offline replicas, forwarded requests.
 
+A standby controller reads the registrations only, for its probes.
 Invariants: every node is read again at each change and once per second (a watch is a hint). One multi creates /controller and
 raises /controller_epoch. Does not contain: decisions, the database.
 """
@@ -37,7 +38,17 @@ class EnsembleListener(Protocol):
 
 
 class Ensemble:
-    def __init__(self, store: Store, name: str, listener: EnsembleListener, clock: Callable[[], Now]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        listener: EnsembleListener,
+        clock: Callable[[], Now],
+        *,
+        brokers_on_standby: bool = True,
+    ) -> None:
+        """`brokers_on_standby`: read the registrations also while another controller is active."""
+        self._brokers_on_standby = brokers_on_standby
         self._store, self._name, self._listener, self._clock = store, name, listener, clock
         self._connection_number = 0
         self.acting = False
@@ -90,7 +101,12 @@ class Ensemble:
             if self.acting:
                 self.poll()
             else:
-                self.run_for_election()
+                self._stand_by()
+
+    def _stand_by(self) -> None:
+        self.run_for_election()
+        if self._brokers_on_standby:
+            self._poll_brokers()
 
     def _create_paths(self, i: int) -> None:
         number_before = self._connection_number
@@ -107,7 +123,7 @@ class Ensemble:
             if number_before == self._connection_number and result.code in (Code.OK, Code.NODE_EXISTS):
                 self._ready = True
                 if not self.acting:
-                    self.run_for_election()
+                    self._stand_by()
 
         self._store.create(znodes.CONTROLLER_EPOCH, b"0", counted)
 
@@ -157,7 +173,7 @@ class Ensemble:
 
         self._store.get(znodes.CONTROLLER, active_read, lambda path: self.run_for_election())
 
-    # -- polls of the acting controller ------------------------------------------------------------------------------------
+    # -- polls: of the acting controller, and the brokers also of a standby controller, for its probes ------------------------------------------------------------------------------------
     def poll(self) -> None:
         if self._store.zk_session == 0:
             return
@@ -195,7 +211,11 @@ class Ensemble:
             for name in result.children:
                 self._store.get(f"{znodes.BROKERS}/{name}", lambda r, name=name: read(name, r))  # type: ignore[misc]
 
-        self._store.children(znodes.BROKERS, listed, lambda path: self._poll_brokers() if self.acting else None)
+        self._store.children(znodes.BROKERS, listed, lambda path: self._brokers_changed())
+
+    def _brokers_changed(self) -> None:
+        if self.acting or self._brokers_on_standby:
+            self._poll_brokers()
 
     def _poll_proposals(self) -> None:
         number_before = self._connection_number

@@ -77,11 +77,21 @@ class Database(Protocol):
 class LivenessProbes(Protocol):
     """See `liveness_probes.Probes`."""
 
-    dead: frozenset[tuple[int, int]]
+    @property
+    def dead(self) -> frozenset[tuple[int, int]]: ...
+
+    @property
+    def while_standing_by(self) -> bool:
+        """Whether a standby controller probes, too."""
+        ...
 
     def fileno(self) -> int: ...
 
     def watch(self, registrations: Mapping[int, Registration]) -> None: ...
+
+    def begin_term(self, now: Now) -> None: ...
+
+    def stand_by(self, now: Now) -> None: ...
 
     def turn(self, now: Now) -> bool: ...
 
@@ -109,10 +119,11 @@ class Controller:
         self._draw, self._snapshot_log_bytes, self._records_per_entry = draw, snapshot_log_bytes, records_per_entry
         self._store, self._name, self._database, self._clock = store, name, database, clock
         self._probes: LivenessProbes = Probes() if probes is None else probes
-        self._registrations: dict[int, Registration] = {}
+        self._registrations: dict[int, Registration] | None = None
+        """As read in this term. What a standby has read is for the probes only: a broker may have registered since."""
         self.tailer = Tailer(store, self, clock)
         self.core = Core(self.tailer.image, draw())
-        self.ensemble = Ensemble(store, name, self, clock)
+        self.ensemble = Ensemble(store, name, self, clock, brokers_on_standby=self._probes.while_standing_by)
         self.appender: Appender | None = None
         self._snapshots: SnapshotWriter | None = None
         self._posted: deque[DesiredRead | DesiredFailed] = deque()
@@ -178,6 +189,7 @@ class Controller:
     # -- the ensemble's and the tailer's listener ----------------------------------------------------------------------------
     def elected(self, controller_epoch: int, epoch_version: int, now: Now) -> None:
         self._pending_term = (controller_epoch, epoch_version)
+        self._probes.begin_term(now)
         # The term starts after the log has been read to its end, with a sync after the election.
         self.tailer.disconnected()
         self.tailer.connected()
@@ -199,6 +211,7 @@ class Controller:
         )
         self._snapshots = SnapshotWriter(self._store, image, version, self._snapshot_log_bytes)
         self._database.acting(epoch)
+        self._registrations = None
         self._handle(Elected(epoch))
         self.ensemble.term_started()
 
@@ -215,12 +228,15 @@ class Controller:
         self.ensemble.resign()
 
     def brokers(self, registrations: dict[int, Registration], now: Now) -> None:
-        self._registrations = registrations
-        self._probes.watch(registrations if self.appender is not None else {})
-        self._handle_brokers()
+        self._probes.watch(registrations)
+        if self.appender is not None:
+            self._registrations = registrations
+            self._handle_brokers()
 
     def _handle_brokers(self) -> None:
         """Report all registrations except those of dead processes whose ZooKeeper sessions have not expired yet."""
+        if self._registrations is None:
+            return
         dead = self._probes.dead
         self._handle(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.broker_epoch) not in dead}))
 
@@ -267,7 +283,8 @@ class Controller:
             self.appender.stop()
         self.appender = self._snapshots = None
         self._pending_term = None
-        self._probes.watch({})
+        self._registrations = None
+        self._probes.stand_by(self._clock())
         self._handle(Deposed(reason))
         self.ensemble.deposed()
         self._database.standing_by()

@@ -219,6 +219,7 @@ class NoProbes:
     several brokers die at the same moment then do not depend on the order of probes."""
 
     dead: frozenset[tuple[int, int]] = frozenset()
+    while_standing_by = False
 
     def __init__(self) -> None:
         self._never = os.eventfd(0, os.EFD_CLOEXEC)
@@ -227,6 +228,12 @@ class NoProbes:
         return self._never
 
     def watch(self, registrations: Any) -> None:
+        pass
+
+    def begin_term(self, now: Any) -> None:
+        pass
+
+    def stand_by(self, now: Any) -> None:
         pass
 
     def turn(self, now: Any) -> bool:

@@ -1,8 +1,9 @@
 """`make zookeeper-restarts`: a broker is killed while a ZooKeeper server, or the active controller, is killed, restarted or frozen.
 
 Three ZooKeeper servers, three brokers and two controllers run with the session time-outs and the settings of a production cluster
-(`deploy/zookeeper/zoo.cfg`). Measured from outside: seconds until each living broker shows a living leader for every partition. A round that takes
-longer than `--slow` seconds is printed with the log lines of that time. Does not count records (`make faults`) or cut links (`make deploy-rehearsal`).
+(`deploy/zookeeper/zoo.cfg`). Measured from outside: seconds until each living broker shows a living leader for every partition, and, if another controller
+is elected meanwhile, the part of it after that election. A round that takes longer than `--slow` seconds is printed with the log lines of that time. A producer with `acks=all` and a consumer group run all the time. Exits with 1 if an
+acknowledged record is lost, duplicated, out of order or not delivered. Does not cut links (`make deploy-rehearsal`).
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from controlplane.devcluster import zookeeper
 from controlplane.domain.zookeeper_server import ServerMode
 from tests import log_phrases
 from tests.cluster.local import ROOT, LocalCluster, free_port, wait_for
+from tests.cluster.test_failover import Count, Verifier
 from tests.faults.scene import freeze, thaw
 
 PARTITIONS = 30
+RATE = 200
+"""Records per second."""
 TOPIC = "elected"
 SESSION_MS = 18_000
 CONTROLLERS = ("controller-1", "controller-2")
@@ -62,6 +66,7 @@ FAULTS = (
     Fault("ZooKeeper's leader frozen", "leader", signal.SIGSTOP),
     Fault("the active controller stopped", controller_signal=signal.SIGTERM),
     Fault("the active controller killed", controller_signal=signal.SIGKILL),
+    Fault("the active controller frozen", controller_signal=signal.SIGSTOP),
     Fault("ZooKeeper's leader killed, the active controller stopped", "leader", controller_signal=signal.SIGTERM),
     Fault("the controller's server killed, it is stopped", "connected", controller_signal=signal.SIGTERM),
 )
@@ -114,7 +119,7 @@ class Production(LocalCluster):
         self._spawn(f"zookeeper-{i}", command)
 
     def start_candidate(self, name: str) -> None:
-        words = [sys.executable, "-m", "tests.faults.controller", name, self.hosts]
+        words = [sys.executable, "-m", "tests.faults.controller", name, self.hosts, "--startup-topics", "3"]
         self._spawn(name, [*words, "--session-timeout-ms", str(SESSION_MS)])
 
     def modes(self) -> dict[int, ServerMode]:
@@ -125,10 +130,9 @@ class Production(LocalCluster):
     def ensemble_complete(self) -> bool:
         return len(self.modes()) == len(self.server_ports)
 
-    def active(self) -> str:
-        """The controller with the highest epoch."""
-        found = [(int(m[2]), m[1]) for name in CONTROLLERS for m in ELECTED.finditer(self.log(name))]
-        return max(found)[1]
+    def active(self) -> tuple[int, str]:
+        """(controller epoch, name) of the controller that was elected last."""
+        return max((int(m[2]), m[1]) for name in CONTROLLERS for m in ELECTED.finditer(self.log(name)))
 
     def server_of(self, name: str) -> int:
         """The ZooKeeper server to which this process is connected."""
@@ -165,6 +169,13 @@ class Production(LocalCluster):
             return all(len(x) == PARTITIONS and full and set(x.values()) == set(self.ports) for x, full in seen)
 
         wait_for(whole, "full ISRs and preferred leaders", 180)
+        wait_for(lambda: all(self.probes_all(name) for name in CONTROLLERS), "probes of both controllers", 60)
+
+    def probes_all(self, name: str) -> bool:
+        """Whether this controller is connected to every broker, as it is some seconds after the start of either."""
+        found = psutil.Process(self.processes[name].pid).net_connections("tcp")
+        connected = {c.raddr.port for c in found if c.raddr and c.status == "ESTABLISHED"}
+        return connected >= set(self.ports.values())
 
 
 class Look(threading.Thread):
@@ -183,9 +194,31 @@ class Look(threading.Thread):
             time.sleep(LOOK_SECONDS)
 
 
-def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> float:
-    """Seconds until all partitions have leaders again."""
-    modes, active = cluster.modes(), cluster.active()
+class ElectionLook(threading.Thread):
+    """When the controllers logged a later election than `epoch`, as `time.monotonic()`; 0: not yet."""
+
+    def __init__(self, cluster: Production, epoch: int) -> None:
+        super().__init__(daemon=True)
+        self.cluster, self.epoch = cluster, epoch
+        self.at, self.over = 0.0, False
+
+    def run(self) -> None:
+        while not self.at and not self.over:
+            if self.cluster.active()[0] > self.epoch:
+                self.at = time.monotonic()
+            time.sleep(LOOK_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    seconds: float
+    """Until all partitions have leaders again."""
+    after_election: float | None
+    """The part of it after the election of another controller. None: there was no election."""
+
+
+def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> Round:
+    modes, (epoch, active) = cluster.modes(), cluster.active()
     servers = {"leader": [i for i, m in modes.items() if m is ServerMode.LEADER]}
     servers["follower"] = [i for i in modes if i not in servers["leader"]]
     servers["connected"] = [cluster.server_of(active)]
@@ -200,7 +233,11 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
     elif server:
         cluster.processes[f"zookeeper-{server}"].send_signal(fault.server_signal)
         ended.append(f"zookeeper-{server}")
-    if fault.controller_signal is not None:
+    election = ElectionLook(cluster, epoch)
+    election.start()
+    if fault.controller_signal is signal.SIGSTOP:
+        freeze(cluster, active)
+    elif fault.controller_signal is not None:
         time.sleep(dice.choice((0, 0, 0.05, 0.3)))
         cluster.processes[active].send_signal(fault.controller_signal)
         ended.append(active)
@@ -211,7 +248,9 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
     restarts = threading.Thread(target=restarted, args=(cluster, ended), daemon=True)
     restarts.start()
     wait_for(lambda: all(look.at for look in looks), "leaders of all partitions", 180)
-    seconds = max(look.at for look in looks) - began
+    ended_at = max(look.at for look in looks)
+    seconds = ended_at - began
+    election.over = True
     restarts.join(60)
     if seconds > slow:
         print(
@@ -222,10 +261,19 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
                 print(f"      {name:13} {line[:220]}")
     if server and frozen:
         thaw(cluster, f"zookeeper-{server}")
+    if fault.controller_signal is signal.SIGSTOP:
+        thaw(cluster, active)
     cluster.start_broker(dead)
     wait_for(cluster.ensemble_complete, "three ZooKeeper servers")
     cluster.wait_until_whole()
-    return seconds
+    return Round(seconds, max(0.0, ended_at - election.at) if election.at else None)
+
+
+def figures(values: list[float]) -> str:
+    """Number of values, smallest, median, greatest."""
+    if not values:
+        return "  0                     "
+    return f"{len(values):3} {min(values):6.2f} {statistics.median(values):6.2f} {max(values):6.2f}"
 
 
 def restarted(cluster: Production, names: list[str]) -> None:
@@ -243,25 +291,35 @@ def restarted(cluster: Production, names: list[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="of each fault")
+    parser.add_argument("--minutes", type=float, default=600.0, help="no round begins after so long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slow", type=float, default=3.0, help="seconds from which a round is printed with its log")
     parser.add_argument("--faults", default="", help="only faults whose names contain one of these texts, with commas")
     options = parser.parse_args()
     dice = random.Random(options.seed)
     chosen = [f for f in FAULTS if any(text in f.name for text in options.faults.split(","))]
-    times: dict[str, list[float]] = {f.name: [] for f in chosen}
+    rounds: dict[str, list[Round]] = {f.name: [] for f in chosen}
+    deadline = time.monotonic() + options.minutes * 60
     with tempfile.TemporaryDirectory(prefix="weir-elections-") as folder:
         cluster = Production(Path(folder))
         with cluster:
-            for number in range(options.rounds):
-                for fault in chosen:
-                    seconds = one(cluster, fault, dice, options.slow)
-                    times[fault.name].append(seconds)
-                    print(f"  {number + 1:3} {seconds:6.2f} s  {fault.name}", flush=True)
-    print("\nseconds until all partitions have leaders: rounds, shortest, median, longest")
-    for name, found in times.items():
-        print(f"  {len(found):3} {min(found):6.2f} {statistics.median(found):6.2f} {max(found):6.2f}  {name}")
-    return 0
+            verifier = Verifier(cluster, TOPIC, RATE)
+            verifier.progress("before the first fault", RATE)
+            for number, fault in ((n, f) for n in range(options.rounds) for f in chosen):
+                if time.monotonic() < deadline:
+                    done = one(cluster, fault, dice, options.slow)
+                    rounds[fault.name].append(done)
+                    after = "" if done.after_election is None else f", {done.after_election:.2f} s after the election"
+                    print(f"  {number + 1:3} {done.seconds:6.2f} s  {fault.name}{after}", flush=True)
+            count = verifier.count()
+    print(
+        "\nseconds until all partitions have leaders: rounds, shortest, median, longest; then after the election of another controller"
+    )
+    for name, found in rounds.items():
+        after_elections = [r.after_election for r in found if r.after_election is not None]
+        print(f"  {figures([r.seconds for r in found])}  {figures(after_elections)}  {name}")
+    print(f"records: {count._asdict()}")
+    return 1 if count != Count(count.acked, 0, 0, 0, 0, 0) else 0
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 
-from brokerd.cluster.metadata import BrokerUp, Entry, MetadataRecord, PartitionChanged
+from brokerd.cluster.metadata import BrokerDown, BrokerUp, Entry, MetadataRecord, PartitionChanged
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, PartitionState, TopicPartition
-from brokerd.cluster.znodes import CONTROLLER_EPOCH, LOG
+from brokerd.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, LOG, broker
 from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from brokerd.wire import records
+from controlplane.controller.liveness import REFUSALS
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS
 
@@ -34,6 +36,8 @@ class Watch:
         self._tails_lost: set[tuple[int, int]] = set()
         """Incarnations that restarted without the records that they had written last."""
         self._names = frozenset(n.name for n in cluster.brokers.values())
+        self._terms: dict[int, tuple[str, int]] = {}
+        """By controller epoch: the elected controller, and when, in microseconds."""
         self._entries = 0
         self._epoch = 0
         self._unfinished: list[MetadataRecord] = []
@@ -79,6 +83,7 @@ class Watch:
         if ensemble.zxid == self._seen_writes:
             return
         self._seen_writes = ensemble.zxid
+        self._note_term()
         while True:
             znode = ensemble.znodes.get(f"{LOG}/{self._entries + 1:020d}")
             if znode is None:
@@ -98,9 +103,30 @@ class Watch:
             for record in self._unfinished:
                 if isinstance(record, BrokerUp) and not record.tail_intact:
                     self._tails_lost.add((record.broker_id, record.broker_epoch))
+                if isinstance(record, BrokerDown):
+                    self._declared_dead(record, entry.controller_epoch)
                 if isinstance(record, PartitionChanged):
                     self._changed(record)
             self._unfinished.clear()
+
+    def _note_term(self) -> None:
+        znodes = self.cluster.ensemble.znodes
+        if (active := znodes.get(CONTROLLER)) is not None:
+            body = json.loads(active.data)
+            self._terms.setdefault(body["epoch"], (body["controller"], self.cluster.world.now_us))
+
+    def _declared_dead(self, record: BrokerDown, controller_epoch: int) -> None:
+        """An incarnation ends with its registration, or after refused probes of the acting controller's own term: older ones may be outdated."""
+        registered = self.cluster.ensemble.znodes.get(broker(record.broker_id))
+        if registered is None or registered.czxid != record.broker_epoch:
+            return
+        name, since_us = self._terms[controller_epoch]
+        times = self.cluster.refusals.get((name, record.broker_id, record.broker_epoch), ())
+        if len([us for us in times if us >= since_us]) < REFUSALS:
+            raise Violation(
+                f"controller epoch {controller_epoch} declares the registered broker {record.broker_id} dead; probes refused at {times}, "
+                f"elected at {since_us}"
+            )
 
     def _changed(self, record: PartitionChanged) -> None:
         """The kind of election: from the ISR, from elr, from last_isr, or none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -20,10 +20,8 @@ from brokerd.cluster.appender import RECORDS_PER_ENTRY
 from brokerd.cluster.configs import BROKER_SYNONYMS
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataRecord
-from brokerd.cluster.model import Now
 from brokerd.cluster.requests import CreateTopics, ForwardedRequest
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
-from brokerd.cluster.znodes import Registration
 from brokerd.config.broker import RACK_AWARE, BrokerConfig
 from brokerd.membership.identity import Identity, IdentityError
 from brokerd.replication.partition import Role
@@ -44,6 +42,7 @@ from controlplane.controller.runner import TICK_MS, Controller
 from tests.simulation.disk import NO_BOUND, Hung, SimDisk
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.network import Network, SimListener, SimPeer
+from tests.simulation.probes import NO_PROBES, Chances, SimProbes
 from tests.simulation.remote_helper import MemoryStore, SimRemoteHelper
 from tests.simulation.store import SimStore
 from tests.simulation.world import MS, Event, Node, World
@@ -414,80 +413,8 @@ class SimDatabase:
         pass
 
 
-@dataclass(frozen=True, slots=True)
-class Chances:
-    """Accuracy of an acting controller's probes: the share of deaths that they detect, and of live brokers that they declare dead."""
-
-    reported: float
-    wrong: float
-    together: float = 0
-    """The share of deaths that are reported together with others of that moment, and of kills that end all brokers at one moment."""
-
-
-NO_PROBES = Chances(0, 0)
 COLD = (0, 0.01, 0.1)
 """The share of reads whose bytes are not in the page cache, by seed."""
-
-
-class SimProbes:
-    """The results of a controller's probes: a dead process is reported a moment later. A world may make them wrong."""
-
-    def __init__(self, cluster: Cluster, node: ControllerNode) -> None:
-        self.dead: frozenset[tuple[int, int]] = frozenset()
-        self._cluster, self._node = cluster, node
-        self._watched: dict[int, int] = {}
-        self._found: set[tuple[int, int]] = set()
-        self._ripe: set[tuple[int, int]] = set()
-        self._in_doubt: set[tuple[int, int]] = set()
-
-    def fileno(self) -> int:
-        raise AssertionError("a simulation does not poll")
-
-    def watch(self, registrations: Mapping[int, Registration]) -> None:
-        isr_members = {(i, r.broker_epoch) for i, r in registrations.items()}
-        self.dead &= isr_members
-        self._found &= isr_members
-        self._ripe &= isr_members
-        self._in_doubt &= isr_members
-        for broker_id, broker_epoch in isr_members:
-            if self._watched.get(broker_id) == broker_epoch:
-                continue
-            rng, node = self._cluster.probes_rng, self._cluster.brokers[broker_id]
-            if rng.random() < self._cluster.probes.wrong:
-                self._later(200, 6_000, (broker_id, broker_epoch))
-            if node.alive and rng.random() < self._cluster.probes.reported:
-                node.on_death.append(lambda isr_member=(broker_id, broker_epoch): self._dies(isr_member))  # type: ignore[misc]
-        self._watched = dict(isr_members)
-
-    def _dies(self, isr_member: tuple[int, int]) -> None:
-        if self._watched.get(isr_member[0]) == isr_member[1]:
-            self._in_doubt.add(isr_member)
-            self._later(1, 200, isr_member)
-
-    def _later(self, low_ms: int, high_ms: int, isr_member: tuple[int, int]) -> None:
-        def found() -> None:
-            if self._watched.get(isr_member[0]) == isr_member[1]:
-                self._ripe.add(isr_member)
-                self._in_doubt.discard(isr_member)
-                if not self._in_doubt or self._cluster.probes_rng.random() >= self._cluster.probes.together:
-                    if len(self._ripe) > 1:
-                        self._cluster.world.reached["simultaneous deaths"] += 1
-                    self._found |= self._ripe
-                    self._ripe.clear()
-                node, world = self._cluster.brokers[isr_member[0]], self._cluster.world
-                wrong = node.alive and node.broker.membership.broker_epoch == isr_member[1]
-                world.reached["live broker declared dead" if wrong else "death found by a probe"] += 1
-
-        self._node.post(self._cluster.probes_rng.randint(low_ms, high_ms) * MS, found)
-
-    def turn(self, now: Now) -> bool:
-        if self._found <= self.dead:
-            return False
-        self.dead |= self._found
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 class ControllerNode(Node):
@@ -552,6 +479,8 @@ class Cluster:
         # A separate random generator: a world without this option is unchanged.
         self.probes_rng, self.disk_rng = Random(world.seed), Random(world.seed)
         self.remote_rng = Random(world.seed)
+        self.refusals: dict[tuple[str, int, int], list[int]] = {}
+        """Times in microseconds of refused probes, by (controller, broker id, broker epoch)."""
         self.remote_store = MemoryStore(self.remote_rng)
         self.world, self.snapshot_log_bytes, self.records_per_entry = world, snapshot_log_bytes, records_per_entry
         self.settings = settings or {}

@@ -21,12 +21,13 @@ from brokerd.replication.replica import Replica
 from tests.simulation.byid import ByIdProducer, ByIdReader, key_of
 from tests.simulation.checkers import History, Violation, Watch, logs_agree
 from tests.simulation.clients import Producer, Reader
-from tests.simulation.cluster import COLD, NO_PROBES, Chances, Cluster
+from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.consumers import Consumer, OwnedPartitions
 from tests.simulation.costs import LACKS_EPOCH, counted, decompression_jobs
 from tests.simulation.fault_injector import AGAIN, KEYED, FaultInjector, FaultKinds
 from tests.simulation.members import Auditor, GroupHistory, Member, in_step
 from tests.simulation.pipelined import PipelinedProducer
+from tests.simulation.probes import NO_PROBES, Chances
 from tests.simulation.world import S, World
 
 FAULTS_S = 25
@@ -44,7 +45,7 @@ LOGS: tuple[dict[str, str], ...] = ({}, {"segment_bytes": "16384"}, {"segment_by
 ENTRIES = (1, 3, RECORDS_PER_ENTRY)
 """Records per entry of the metadata log: decisions take many entries, as with thousands of partitions, or one."""
 PROBES = (NO_PROBES, Chances(reported=0.7, wrong=0.1, together=0.5))
-"""In every second world the acting controller's probes detect most deaths at once and declare one live broker in ten dead; sometimes all brokers die at once."""
+"""In every second world probes notice most deaths at once, and one live broker in ten refuses a controller for a while; sometimes all brokers die at once."""
 LOG_PHRASES = {
     "truncated from": "truncation by epoch",
     "not accepted": "rejected ISR proposal",

@@ -11,7 +11,8 @@ from brokerd.wire.messages import DeleteRecordsRequest, ProduceRequest
 from brokerd.wire.records import Record
 from tests.simulation.checkers import Watch, logs_agree, values
 from tests.simulation.clients import Client
-from tests.simulation.cluster import NO_PROBES, BrokerNode, Chances, Cluster
+from tests.simulation.cluster import BrokerNode, Cluster
+from tests.simulation.probes import NO_PROBES, Chances
 from tests.simulation.world import MS, World
 
 PATIENT = {"replica.lag.time.max.ms": "60000"}
@@ -28,13 +29,14 @@ class Scene:
         probes: Chances = NO_PROBES,
         replicas: int | None = None,
         racks: int = 0,
+        controllers: int = 1,
         **configs: str,
     ) -> None:
         self.world = World(seed)
         self.cluster = Cluster(
             self.world,
             brokers=brokers,
-            controllers=1,
+            controllers=controllers,
             settings=PATIENT if settings is None else settings,
             probes=probes,
             racks=racks,

@@ -49,6 +49,7 @@ from brokerd.storage.log_start import LogStartFlush, StoredLogStart
 from brokerd.storage.producers import ACCEPTED, NO_OFFSET, Accepted, Duplicate, ProducerRefused, Producers
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader
+from controlplane.controller.liveness import Evidence, Liveness
 from controlplane.controller.reconcile_pass import ReconcilePass
 from tests.simulation import exactly_once, tails
 from tests.simulation import test_classic as classic
@@ -58,6 +59,7 @@ from tests.simulation import test_deposed_leader as deposed
 from tests.simulation import test_min_insync as minimum
 from tests.simulation import test_older_folders as older
 from tests.simulation import test_safety as safety
+from tests.simulation import test_standby_probes as standby
 from tests.simulation import test_tails as tail_cases
 from tests.simulation import test_topic_created_again as again
 from tests.simulation import test_truncation as truncation
@@ -387,9 +389,9 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("mutation", "first"),
     [
-        (a_topic_id_means_any_topic_of_its_name, 3),
+        (a_topic_id_means_any_topic_of_its_name, 8),
         (compaction_keeps_the_oldest_of_each_key, 14),
-        (an_unclean_election_is_not_reported, 5),
+        (an_unclean_election_is_not_reported, 12),
         (every_election_may_be_unclean, 1),
         (a_follower_returns_records_above_the_high_watermark, 8),
         (a_sequence_above_the_expected_one_is_accepted, 24),
@@ -406,7 +408,7 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
         (a_restart_truncates_to_the_high_watermark, 1),
         (a_coordinator_answers_before_its_write_is_replicated, 46),
         (a_partition_is_assigned_while_another_member_owns_it, 9),
-        (a_truncation_waits_for_the_disk_on_the_event_loop, 7),
+        (a_truncation_waits_for_the_disk_on_the_event_loop, 9),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
@@ -584,6 +586,20 @@ def a_deletion_leaves_the_topic_open_to_later_decisions(patch: pytest.MonkeyPatc
     patch.setattr(ReconcilePass, "delete", forgetful)
 
 
+def an_election_forgets_the_connections(patch: pytest.MonkeyPatch) -> None:
+    begin_term = Liveness.begin_term
+
+    def forgetful(self: Liveness, now: Any) -> None:
+        self.evidence = {i: Evidence(e.broker_epoch) for i, e in self.evidence.items()}
+        begin_term(self, now)
+
+    patch.setattr(Liveness, "begin_term", forgetful)
+
+
+def refusals_before_the_election_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Liveness, "_acting", property(lambda self: True, lambda self, value: None), raising=False)
+
+
 @pytest.mark.parametrize(
     ("case", "mutation"),
     [
@@ -696,6 +712,11 @@ def a_deletion_leaves_the_topic_open_to_later_decisions(patch: pytest.MonkeyPatc
             deletion.test_a_repeated_request_is_flushed_although_the_log_starts_there_already,
             a_raised_log_start_is_not_flushed,
         ),
+        (
+            standby.test_a_broker_that_died_before_the_election_loses_its_leaders_within_a_second,
+            an_election_forgets_the_connections,
+        ),
+        (standby.test_refused_connections_before_the_election_end_no_broker, refusals_before_the_election_count),
         (deletion.test_a_log_that_lost_its_end_hides_no_later_record, the_stored_log_start_is_above_the_log_end),
     ],
     ids=lambda f: (f.func if isinstance(f, partial) else f).__name__.removeprefix("test_"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerd.cluster.model import NO_LEADER
-from tests.simulation.cluster import Chances
+from tests.simulation.probes import Chances
 from tests.simulation.scene import Scene
 
 FOUND = Chances(reported=1, wrong=0, together=1)

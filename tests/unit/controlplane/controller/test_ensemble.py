@@ -128,3 +128,11 @@ def test_a_request_is_read_once_per_term(scene: Scene) -> None:
     only.ensemble.term_started()
     scene.run()
     assert [v for k, v in only.heard if k == "requested"] == ["r-1", "r-1"]
+
+
+def test_a_standby_candidate_reads_the_registrations_and_nothing_else(scene: Scene) -> None:
+    second = scene.add("two")
+    register(scene, 4)
+    scene.write(znodes.proposals(4), znodes.encode_proposals(1, Proposals()))
+    assert second.last("brokers") == [4]
+    assert {kind for kind, _ in second.heard} == {"brokers"}

@@ -10,7 +10,8 @@ import pytest
 
 from brokerd.cluster.model import Now
 from brokerd.cluster.znodes import Registration
-from controlplane.controller.liveness_probes import REFUSED_RETRY_MS, TOGETHER_MS_MAX, UNREACHABLE_RETRY_MS, Probes
+from controlplane.controller.liveness import REFUSED_RETRY_MS, TOGETHER_MS_MAX, UNREACHABLE_RETRY_MS
+from controlplane.controller.liveness_probes import Probes
 from tests.cluster.local import wait_for
 
 
@@ -45,6 +46,7 @@ class ListenSocket:
 class ProbeWatch:
     def __init__(self, listener: ListenSocket) -> None:
         self.listener, self.probes, self.ms = listener, Probes(), 0
+        self.probes.begin_term(Now(0, 0))
 
     def see(self, broker_epoch: int = 7, host: str = "127.0.0.1") -> None:
         self.probes.watch(
@@ -131,11 +133,26 @@ def test_a_probe_result_belongs_to_one_broker_epoch(watch: ProbeWatch) -> None:
     wait_for(lambda: watch.listener.inside[0].recv(1) == b"", "the connection to be given up")
 
 
+def test_a_standby_controller_decides_nothing_and_knows_at_its_election_whom_to_try(watch: ProbeWatch) -> None:
+    watch.probes.stand_by(Now(0, 0))
+    watch.see()
+    watch.until_connected()
+    watch.listener.crash()
+    wait_for(lambda: select.select([watch.probes], [], [], 0)[0], "the end of the connection")
+    for _ in range(5):
+        assert not watch.turn(UNREACHABLE_RETRY_MS)
+    watch.probes.begin_term(Now(watch.ms, watch.ms))
+    began_ms = watch.ms
+    wait_for(lambda: watch.turn(REFUSED_RETRY_MS), "the verdict")
+    assert watch.probes.dead == {(1, 7)} and watch.ms - began_ms < UNREACHABLE_RETRY_MS
+
+
 class Two:
     """Brokers 1 and 2, both connected. The clock advances only when a test advances it."""
 
     def __init__(self) -> None:
         self.listeners, self.probes, self.ms = {1: ListenSocket(), 2: ListenSocket()}, Probes(), 0
+        self.probes.begin_term(Now(0, 0))
         self.probes.watch(
             {
                 b: Registration(b, "uuid", "127.0.0.1", d.port, None, None, True, broker_epoch=7)
@@ -151,7 +168,8 @@ class Two:
         return all(listener.inside for listener in self.listeners.values()) and not self.doubtful(1, 2)
 
     def doubtful(self, *brokers: int) -> list[int]:
-        return [b for b in brokers if not self.probes._probes[b].was_connected or self.probes._probes[b].in_doubt]
+        evidence = self.probes.liveness.evidence
+        return [b for b in brokers if not evidence[b].was_connected or evidence[b].in_doubt]
 
     def turn(self, ms: int = 0) -> bool:
         """Advance the clock by `ms` and run all timers. Connection errors may be delayed a moment."""
