@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka import (
+    AcknowledgeType,
     Consumer,
     KafkaError,
     Producer,
+    ShareConsumer,
     TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
 )
 
 from tests.foreign.confluent.kit import PLAIN, numbers, read, refusal, send, values
@@ -68,6 +80,64 @@ def delayed(name: str) -> None:
 def half(name: str) -> None:
     through(f"{name}.half", half_records())
     equal(values(read(name, 2)), DECIDED)
+
+
+def decision(number: int) -> AcknowledgeType:
+    """Odd records are rejected, one is released until its deliveries are used up, the others are accepted."""
+    if number % 2:
+        return AcknowledgeType.REJECT
+    return AcknowledgeType.RELEASE if number == 4 else AcknowledgeType.ACCEPT
+
+
+def share_letters(name: str) -> None:
+    letters = f"dlq.{name}"
+    admin = AdminClient(PLAIN)
+    made = NewTopic(letters, 1, 3, config={"errors.deadletterqueue.group.enable": "true"})
+    admin.create_topics([made])[letters].result(60)
+    set_group_configs(
+        admin,
+        name,
+        {
+            "share.auto.offset.reset": "earliest",
+            "errors.deadletterqueue.topic.name": letters,
+            "errors.deadletterqueue.copy.record.enable": "true",
+        },
+    )
+    send(Producer(PLAIN), name, numbers(6))
+    deliveries: Counter[int] = Counter()
+    with ShareConsumer({**PLAIN, "group.id": name, "share.acknowledgement.mode": "explicit"}) as consumer:
+        consumer.subscribe([name])
+
+        def delivered() -> bool:
+            for message in consumer.poll(0.2):
+                equal(message.error(), None)
+                number = int(message.value())
+                deliveries[number] += 1
+                consumer.acknowledge(message, decision(number))
+            equal([e for e in consumer.commit_sync(30.0).values() if e], [])
+            return len(deliveries) == 6 and deliveries[4] == 5
+
+        until(delivered, "the last delivery")
+        end = time.monotonic() + 2
+        while time.monotonic() < end:  # dead letters are written while a member fetches
+            equal(len(consumer.poll(0.2)), 0)
+    equal(deliveries, Counter({0: 1, 1: 1, 2: 1, 3: 1, 4: 5, 5: 1}))
+    found: dict[str, str] = {}
+    for message in read(letters, 4):
+        headers = {k.removeprefix("__dlq.errors."): v.decode() for k, v in message.headers()}
+        equal((headers["topic"], headers["partition"], headers["group"]), (name, "0", name))
+        value = message.value().decode()
+        equal(headers["offset"], value)
+        found[value] = f"{headers['delivery.count']} {headers['message']}"
+    rejected = "1 Offset rejected by client."
+    equal(found, {"1": rejected, "3": rejected, "4": "5 Offset delivery count exceeded the threshold.", "5": rejected})
+
+
+def set_group_configs(admin: AdminClient, group: str, configs: Mapping[str, str]) -> None:
+    source, put = ConfigSource.DYNAMIC_TOPIC_CONFIG, AlterConfigOpType.SET
+    entries = [ConfigEntry(n, v, source=source, incremental_operation=put) for n, v in configs.items()]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def nulls(name: str) -> None:

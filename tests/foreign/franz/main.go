@@ -271,7 +271,7 @@ func leaderKilled(topic string) {
 var features = map[string]func(string){
 	"acks-0": acks(kgo.NoAck()), "acks-1": acks(kgo.LeaderAck()), "acks-all": acks(kgo.AllISRAcks()),
 	"gzip": codec(kgo.GzipCompression()), "snappy": codec(kgo.SnappyCompression()), "lz4": codec(kgo.Lz4Compression()), "zstd": codec(kgo.ZstdCompression()),
-	"headers": headers, "delayed": delayed, "half": half, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
+	"headers": headers, "delayed": delayed, "half": half, "share-letters": shareLetters, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
 	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "from-start": fromStart,
 	"group": members(false), "assignor-range": members(false, kgo.Balancers(kgo.RangeBalancer())),
 	"assignor-roundrobin": members(false, kgo.Balancers(kgo.RoundRobinBalancer())), "assignor-sticky": members(false, kgo.Balancers(kgo.StickyBalancer())),

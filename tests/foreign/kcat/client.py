@@ -11,13 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from tests.foreign.stage import (
     BOOTSTRAP,
     CA,
+    DECIDED,
+    DELAYED,
     FIRST_MS,
     MUTUAL,
     PASSWORD,
     PEM,
     SECURED,
     acked,
+    delayed_records,
     equal,
+    half_records,
     play,
     until,
 )
@@ -49,6 +53,7 @@ LACKS = {
         NO_ADMIN,
     ),
     "streams": "Java only",
+    "share-letters": "its librdkafka is older than KIP-932",
 }
 CLIENT_OPTIONS = ("-b", BOOTSTRAP)
 
@@ -116,6 +121,25 @@ gzip, snappy, lz4, zstd = codec("gzip"), codec("snappy"), codec("lz4"), codec("z
 def headers(name: str) -> None:
     send(name, ["v"], "-H", "a=1", "-H", "a=2", "-H", "empty=")
     equal(json.loads(read(name, "-J")[0])["headers"], ["a", "1", "a", "2", "empty", ""])
+
+
+def through(front: str, written: Sequence[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> None:
+    """One process per record: the headers are options. -Z sends an empty value as null."""
+    for key, value, headers in written:
+        options = [x for name, text in headers for x in ("-H", f"{name}={text.decode()}")]
+        kcat("-P", "-t", front, "-p", "0", "-K", ":", "-Z", *options, given=key + b":" + (value or b""))
+
+
+def delayed(name: str) -> None:
+    began = time.time()
+    through(f"{name}.delay", delayed_records(int(began * 1000)))
+    until(lambda: read(name) == DELAYED, "the delayed records")
+    equal(time.time() - began >= 6, True)
+
+
+def half(name: str) -> None:
+    through(f"{name}.half", half_records())
+    until(lambda: read(name) == DECIDED, "the decided records")
 
 
 def nulls(name: str) -> None:

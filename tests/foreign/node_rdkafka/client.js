@@ -19,6 +19,7 @@ const LACKS = {
   elect: ADMIN,
   acls: ADMIN,
   streams: "Java only",
+  "share-letters": "node-rdkafka has no share consumer",
   ...(Kafka.features.includes("zstd") ? {} : { zstd: "its librdkafka was built without libzstd on this machine" }),
 };
 const { ERRORS } = Kafka.CODES;
@@ -170,6 +171,17 @@ const members = (settings, cooperative = false) => async (topic) => {
   await one.leave();
 };
 
+/** Each record is acknowledged before the next one is sent: a decision needs a message that is stored. */
+async function through(front, written) {
+  const made = await producer();
+  for (const [index, [key, value, headers]] of written.entries()) {
+    made.produce(front, 0, value === null ? null : Buffer.from(value), Buffer.from(key), null, null, Object.entries(headers).map(([k, v]) => ({ [k]: v })));
+    await until(() => made.reports.length > index, "the report");
+  }
+  equal(made.reports.filter((e) => e).length, 0);
+  await call(made, "disconnect");
+}
+
 async function transactional(id) {
   const made = await producer({ "transactional.id": id });
   await call(made, "initTransactions", 60000);
@@ -197,6 +209,27 @@ const features = {
     await call(made, "disconnect");
     const found = (await read(topic, 1))[0].headers.map((h) => Object.entries(h).map(([k, v]) => `${k}=${v}`)[0]);
     equal(found, ["a=1", "a=2", "empty="]);
+  },
+
+  async delayed(topic) {
+    const began = Date.now();
+    const at = (ms) => ({ "x-deliver-at-ms": String(began + ms) });
+    await through(`${topic}.delay`, [
+      ["a", "third", at(6_000)],
+      ["b", "cancelled", at(5_500)],
+      ["c", "second", { "x-delay-ms": "3000" }],
+      ["d", "first", { "x-delay-ms": "0" }],
+      ["b", null, {}],
+    ]);
+    equal(texts(await read(topic, 3)), ["first", "second", "third"]);
+    equal(Date.now() - began >= 6_000, true);
+  },
+
+  async half(topic) {
+    const halves = ["1", "2", "3"].map((id) => ["k", `order ${id}`, { "x-half-id": id }]);
+    const decisions = [["3", "commit"], ["2", "rollback"], ["1", "commit"]];
+    await through(`${topic}.half`, [...halves, ...decisions.map(([id, decision]) => ["k", null, { "x-half-id": id, "x-half": decision }])]);
+    equal(texts(await read(topic, 2)), ["order 3", "order 1"]);
   },
 
   async nulls(topic) {

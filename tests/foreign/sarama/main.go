@@ -26,6 +26,7 @@ var lacks = map[string]string{
 	"pattern":              "no subscription by pattern",
 	"transactions-admin":   "no call of ClusterAdmin's",
 	"streams":              "Java only",
+	"share-letters":        "no share groups",
 }
 
 func say(words ...any) { fmt.Println(words...) }
@@ -191,7 +192,7 @@ func values(messages []*sarama.ConsumerMessage) []string {
 var features = map[string]func(string){
 	"acks-0": acks(sarama.NoResponse), "acks-1": acks(sarama.WaitForLocal), "acks-all": acks(sarama.WaitForAll),
 	"gzip": codec(sarama.CompressionGZIP), "snappy": codec(sarama.CompressionSnappy), "lz4": codec(sarama.CompressionLZ4), "zstd": codec(sarama.CompressionZSTD),
-	"headers": headers, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
+	"headers": headers, "delayed": delayed, "half": half, "nulls": nulls, "big": big, "too-large": tooLarge, "idempotent": idempotent, "transactions": transactions,
 	"transaction-offsets": transactionOffsets, "fencing": fencing, "leader-killed": leaderKilled, "from-start": fromStart,
 	"group": members(), "assignor-range": members(strategy(sarama.NewBalanceStrategyRange())),
 	"assignor-roundrobin": members(strategy(sarama.NewBalanceStrategyRoundRobin())), "assignor-sticky": members(strategy(sarama.NewBalanceStrategySticky())),

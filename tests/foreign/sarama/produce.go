@@ -41,6 +41,51 @@ func headers(topic string) {
 	equal(found, []string{"a=1", "a=2", "empty="})
 }
 
+type written struct {
+	key, value string
+	headers    [][2]string
+}
+
+// Each record is acknowledged before the next one is sent: a decision needs a message that is stored. An empty value is null.
+func through(front string, all ...written) {
+	p := producer()
+	for _, w := range all {
+		message := &sarama.ProducerMessage{Topic: front, Key: sarama.StringEncoder(w.key)}
+		if w.value != "" {
+			message.Value = sarama.StringEncoder(w.value)
+		}
+		for _, h := range w.headers {
+			message.Headers = append(message.Headers, sarama.RecordHeader{Key: []byte(h[0]), Value: []byte(h[1])})
+		}
+		must(p.SendMessages([]*sarama.ProducerMessage{message}))
+	}
+	must(p.Close())
+}
+
+func delayed(topic string) {
+	began := time.Now()
+	at := func(ms int64) [][2]string {
+		return [][2]string{{"x-deliver-at-ms", fmt.Sprint(began.UnixMilli() + ms)}}
+	}
+	after := func(ms string) [][2]string { return [][2]string{{"x-delay-ms", ms}} }
+	through(topic+".delay", written{"a", "third", at(6_000)}, written{"b", "cancelled", at(5_500)}, written{"c", "second", after("3000")},
+		written{"d", "first", after("0")}, written{"b", "", nil})
+	equal(values(read(topic, 3, 0)), []string{"first", "second", "third"})
+	equal(time.Since(began) >= 6*time.Second, true)
+}
+
+func half(topic string) {
+	var all []written
+	for _, id := range []string{"1", "2", "3"} {
+		all = append(all, written{"k", "order " + id, [][2]string{{"x-half-id", id}}})
+	}
+	for _, d := range [][2]string{{"3", "commit"}, {"2", "rollback"}, {"1", "commit"}} {
+		all = append(all, written{"k", "", [][2]string{{"x-half-id", d[0]}, {"x-half", d[1]}}})
+	}
+	through(topic+".half", all...)
+	equal(values(read(topic, 2, 0)), []string{"order 3", "order 1"})
+}
+
 func nulls(topic string) {
 	must(producer().SendMessages([]*sarama.ProducerMessage{
 		{Topic: topic, Value: sarama.StringEncoder("v")}, {Topic: topic, Key: sarama.StringEncoder("k")},
