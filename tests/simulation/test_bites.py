@@ -397,7 +397,6 @@ def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatc
         (a_sequence_above_the_expected_one_is_accepted, 24),
         (a_duplicate_is_acknowledged_at_another_offset, 1),
         (only_the_last_batch_is_remembered, 1),
-        (an_old_duplicate_is_acknowledged_before_it_is_replicated, 513),
         (a_fetch_starts_after_the_requested_offset, 1),
         (no_truncation_by_epoch, 1),
         (the_high_watermark_is_the_leaders_log_end_offset, 1),
