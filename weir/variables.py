@@ -159,6 +159,13 @@ class WeirSettings(LoginSettings):
         "on",
         "The worker also runs Celery's beat. `off` if beat runs elsewhere. Several workers may each run it: duplicate tasks have no effect.",
     )
+    heartbeat_file: Path | None = variable(
+        "WEIR_HEARTBEAT_FILE",
+        FILE,
+        "",
+        "Controllers, monitors and workers set the time of this file while they work, for the liveness probes of Kubernetes.",
+        default_note="none",
+    )
     monitor: bool = variable(
         "WEIR_MONITOR",
         SWITCH,

@@ -5,10 +5,14 @@ Does not start a cluster: GAPS.md says what was not run.
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import time
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -21,6 +25,7 @@ from brokerd.config.broker import SETTINGS, BrokerConfig
 from tests.cluster.local import ROOT
 from weir.celery import POLLS
 from weir.variables import read, variables
+from weir_common.service_manager import HEARTBEAT_VARIABLE
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 VERSIONS = ("1.30", "1.34")
@@ -223,3 +228,33 @@ def test_the_image_has_known_extras() -> None:
     extras = set(re.findall(r"\[([\w,-]+)\]", (FOLDER / "Containerfile").read_text()))
     known = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     assert len(extras) == 1 and set(extras.pop().split(",")) <= known
+
+
+@pytest.mark.parametrize("role", ["controller", "worker", "spark-worker", "monitor"])
+def test_a_pod_without_a_port_is_alive_while_its_heartbeat_is_younger_than_the_limit_of_its_unit(
+    role: str, tmp_path: Path
+) -> None:
+    (o,) = (w for w in of_kind("StatefulSet", "Deployment") if w["metadata"]["name"] == f"weir-{role}")
+    (container,) = pod(o)["containers"]
+    assert not container.get("ports")
+    heartbeat = {e["name"]: e.get("value") for e in container["env"]}[HEARTBEAT_VARIABLE]
+    unit = next((ROOT / "deploy/systemd").glob(f"weir-{role}[@.]*")).read_text()
+    (limit,) = re.findall(r"(?m)^WatchdogSec=(\d+)$", unit)
+    started, alive = (container[p]["exec"]["command"] for p in ("startupProbe", "livenessProbe"))
+    assert f"-{limit} seconds" in alive[-1]
+    file = tmp_path / "heartbeat"
+
+    def answers(command: list[str]) -> bool:
+        return subprocess.run([w.replace(heartbeat, str(file)) for w in command], check=False).returncode == 0
+
+    assert not answers(started)
+    file.touch()
+    assert answers(started) and answers(alive)
+    old = time.time() - int(limit) - 1
+    os.utime(file, (old, old))
+    assert not answers(alive)
+
+
+def test_every_role_with_several_pods_has_a_budget() -> None:
+    several = {w["metadata"]["name"] for w in of_kind("StatefulSet", "Deployment") if w["spec"]["replicas"] > 1}
+    assert {b["metadata"]["name"] for b in of_kind("PodDisruptionBudget")} == several

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from weir_common.service_manager import SOCKET_VARIABLE, notify_watchdog
+from weir_common.service_manager import HEARTBEAT_VARIABLE, SOCKET_VARIABLE, notify_watchdog
 
 
 @pytest.mark.parametrize("abstract", [False, True])
@@ -35,3 +36,21 @@ def test_a_full_socket_does_not_block(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv(SOCKET_VARIABLE, path)
         while notify_watchdog():
             pass
+
+
+def test_the_time_of_the_file_is_that_of_the_last_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SOCKET_VARIABLE, raising=False)
+    path = tmp_path / "heartbeat"
+    monkeypatch.setenv(HEARTBEAT_VARIABLE, str(path))
+    notify_watchdog()
+    os.utime(path, (1, 1))
+    notify_watchdog()
+    assert path.stat().st_mtime > 1
+
+
+def test_a_file_that_cannot_be_written_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(HEARTBEAT_VARIABLE, str(tmp_path / "missing" / "heartbeat"))
+    notify_watchdog()
+    assert "heartbeat not written" in caplog.text
