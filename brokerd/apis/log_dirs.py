@@ -34,7 +34,7 @@ from brokerd.wire.messages import (
 UNKNOWN_LAG = -1
 """Kafka's INVALID_OFFSET_LAG."""
 
-UNTOLD = -1
+UNREPORTED = -1
 """For a replica out of sync: no fetch since this broker is the leader, or its log start does not keep it out of the ISR."""
 
 UNKNOWN_MS = -1
@@ -186,7 +186,7 @@ class LogDirsApi:
         ]
 
     def _lagging(self) -> Iterator[DescribeLogDirsResponse.LaggingCopy]:
-        """One entry for each out-of-sync replica of the partitions that this broker leads. A value that the leader does not know is UNTOLD."""
+        """One entry for each out-of-sync replica of the partitions that this broker leads. A value that the leader does not know is UNREPORTED."""
         for replica in self._partitions.led():
             state = replica.core.state
             if state is None or len(state.isr) >= len(state.replicas):
@@ -200,8 +200,8 @@ class LogDirsApi:
                     topic=replica.topic,
                     partition_index=replica.tp.partition,
                     broker_id=broker_id,
-                    log_end=follower.log_end if follower is not None else UNTOLD,
-                    log_start=follower.log_start if follower is not None and late else UNTOLD,
+                    log_end=follower.log_end if follower is not None else UNREPORTED,
+                    log_start=follower.log_start if follower is not None and late else UNREPORTED,
                 )
 
     def _shaped(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:

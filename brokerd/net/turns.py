@@ -94,7 +94,7 @@ class Turns:
         order.extend(later)
 
     def _busy_last(self) -> None:
-        """Serve busy owners after the others. Every owner is served in every turn, so this delays nobody else."""
+        """Serve busy owners after the others. Every owner is served in every turn, so this delays no other owner."""
         now_s, order = self.clock(), self._order
         by_turn = [*order]
         order.clear()

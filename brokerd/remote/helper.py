@@ -1,8 +1,8 @@
 """The helper process: reads requests of its broker, runs them on threads, writes the answers.
 
 Invariants: every request gets one answer, whatever goes wrong. A request that has waited for a thread for longer than its time-out is not run: while a store
-does not answer, the queue would grow, and be worked off for nobody afterwards. The process ends when the broker's end of the socket is closed, so that no helper outlives
-its broker. Copies, reads and read-ahead have threads of their own: a slow copy delays no consumer. Does not contain: the operations.
+does not answer, the queue would grow, and be worked off afterwards, although nothing waits for the results. The process ends when the broker's end of the
+socket is closed, so that no helper outlives its broker. Copies, reads and read-ahead have threads of their own: a slow copy delays no consumer. Does not contain: the operations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 8
 """Concurrent requests to the store. Each has at most one chunk of 4 MiB in memory."""
 AHEAD_MAX = 32
-"""Loads ahead that run or wait. Above it no further one is begun: while a store does not answer, they would grow, and be worked off for nobody."""
+"""Loads ahead that run or wait. Above it no further one is begun: while a store does not answer, their number would grow, and they would run later although
+nothing waits for the results."""
 RECEIVE_BYTES = 256 * 1024
 SLOW_OPERATIONS = frozenset({"copy", "delete", "names"})
 """Operations on the copy threads. All others are for waiting consumers and followers."""

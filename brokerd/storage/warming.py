@@ -215,7 +215,7 @@ class WarmingReader:
         stream = self._streams[file] = self.warming.begin(file, position)
         self.active = True
         if before is not None:
-            # What lies ahead is about to be read again. Its eviction could overtake that read.
+            # The bytes ahead are about to be read again. Its eviction could overtake that read.
             stream.evictable, before.evictable = before.evictable, []
             self.warming.evict(file, stream, position)
         return stream

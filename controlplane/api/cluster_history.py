@@ -59,7 +59,7 @@ CONFIGS = page_shape(Page, name="PastConfigPage", row=past_states.PastConfig)
 class KeptTimeView(InputMixin):
     @extend_schema(responses={200: KEPT})
     def get(self, request: Request) -> Response:
-        """The times whose states are known, oldest first. Between two of them lies a gap: the metadata log was truncated before the console read it."""
+        """The times whose states are known, oldest first. Between two of them is a gap: the metadata log was truncated before the console read it."""
         return Response(KEPT(selectors.kept_time()).data)
 
 

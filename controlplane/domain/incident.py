@@ -77,7 +77,7 @@ RULES: tuple[CauseRule, ...] = (
     CauseRule(AlertKind.GROUP_FALLING_BEHIND, RETENTION),
     CauseRule(AlertKind.MOVE_WILL_NOT_FINISH, frozenset({AlertKind.MOVE_STUCK, AlertKind.MOVE_FAILED})),
 )
-"""The first rule that applies names the cause. Causes stand in the order in which they cause each other."""
+"""The first rule that applies names the cause. The causes are in the order in which one causes the next."""
 
 
 def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:

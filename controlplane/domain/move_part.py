@@ -23,7 +23,7 @@ from controlplane.domain.move_types import (
     beside,
     difference,
     no_leader,
-    untaken,
+    unapplied,
 )
 from controlplane.domain.text import size_text
 
@@ -131,7 +131,7 @@ def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int]
         if _start_changed(part, seen):
             note = "Leadership was not handed over: the log start offset of the new replicas has changed since the request."
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
-        return untaken(part, seen, alive, now)
+        return unapplied(part, seen, alive, now)
     if was_compared(part, seen):
         return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
     overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)

@@ -263,7 +263,7 @@ def no_leader(seen: ObservedPart) -> str:
     return f"Source down: the partition has no leader. Start one of its in-sync replicas{last}."
 
 
-def untaken(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
+def unapplied(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
     """Why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
     if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
         return None

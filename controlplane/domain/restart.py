@@ -96,7 +96,7 @@ class RestartSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RestartChange:
-    """Change of one turn; None = unchanged. `shun`: demote the broker (True) or restore its leadership (False). `ask`: request the restart of its
+    """Change of one turn; None = unchanged. `demote`: demote the broker (True) or restore its leadership (False). `ask`: request the restart of its
     process. The request may be repeated until the process was restarted."""
 
     step_id: int
@@ -105,7 +105,7 @@ class RestartChange:
     broker_epoch: int | None = None
     leads_before: bool | None = None
     back: bool | None = None
-    shun: bool | None = None
+    demote: bool | None = None
     ask: bool = False
 
 
@@ -156,7 +156,7 @@ def _begin(view: RestartSnapshot, at: StepView, seen: dict[int, BrokerSeen], now
             "Leadership moves to other brokers.",
             b.broker_epoch,
             leads_before=not b.leadership_disabled,
-            shun=True,
+            demote=True,
         )
     )
 
@@ -187,13 +187,13 @@ def _under_way(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -
         return RestartChange(at.id, StepState.CATCHING_UP, "In sync.", back=True)
     if now - at.back_at < SETTLED_SECONDS or view.age_s is None or view.age_s > AGE_SECONDS_MAX:
         return RestartChange(at.id, StepState.CATCHING_UP, at.note)
-    return RestartChange(at.id, StepState.DONE, "", shun=False if at.leads_before else None)
+    return RestartChange(at.id, StepState.DONE, "", demote=False if at.leads_before else None)
 
 
 def _demoting(view: RestartSnapshot, at: StepView, b: BrokerSeen) -> RestartChange:
     if view.state != RestartState.RUNNING:
         # The broker has not restarted yet. Its leadership is restored, and it waits for its turn again (or is skipped).
-        return RestartChange(at.id, StepState.WAITING, "", shun=False if at.leads_before else None)
+        return RestartChange(at.id, StepState.WAITING, "", demote=False if at.leads_before else None)
     if b.broker_epoch != at.broker_epoch:
         return RestartChange(at.id, StepState.CATCHING_UP, "The broker was restarted outside this job.")
     if (reason := _not_now(view, b)) is not None:
@@ -216,7 +216,7 @@ def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) 
         return RestartChange(at.id, StepState.RESTARTING, note)
     if not view.by_supervisor:
         if view.state != RestartState.RUNNING:
-            return RestartChange(at.id, StepState.WAITING, "", shun=False if at.leads_before else None)
+            return RestartChange(at.id, StepState.WAITING, "", demote=False if at.leads_before else None)
         reason = _not_now(view, b)
         return RestartChange(
             at.id,

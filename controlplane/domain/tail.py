@@ -29,7 +29,7 @@ from controlplane.domain.move_types import (
     beside,
     difference,
     no_leader,
-    untaken,
+    unapplied,
 )
 
 IN_STEP_RECORDS = 5_000
@@ -98,14 +98,14 @@ def advance(part: PartView, seen: ObservedPart, move: MoveSnapshot, now: float) 
     taken = seen.observers == part.tail_copies and seen.target == part.replicas_from
     if part.state == PartState.BOOTSTRAPPING:
         if seen.generation == part.read_generation:
-            return untaken(part, seen, move.alive, now)
+            return unapplied(part, seen, move.alive, now)
         if taken:
             return PartStep(part.id, PartState.CATCHING_UP, read_generation=seen.generation, note="", cause="")
     elif part.state == PartState.TRUNCATING:
         if taken and seen.log_start_floor == part.delete_below and seen.generation != part.read_generation:
             return PartStep(part.id, PartState.READY, read_generation=seen.generation, note="", cause="")
         if seen.generation == part.read_generation and seen.tail_start == part.delete_below:
-            return untaken(part, seen, move.alive, now)
+            return unapplied(part, seen, move.alive, now)
         if taken and seen.generation == part.read_generation:
             note = f"Nothing was deleted: the new replicas now start at {_offset(seen.tail_start)}, not at {part.delete_below}. Request the deletion again."
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
@@ -249,7 +249,7 @@ def deletable(parts: Sequence[PartView]) -> list[PartView]:
 
 def _is_deleted(seen: ObservedPart) -> bool:
     """Whether no records below the start of the new replicas are left, whatever the leader reported last. Another deletion would be
-    a needless step."""
+    a unnecessary step."""
     return seen.tail_start is not None and (seen.log_start_floor or 0) >= seen.tail_start
 
 

@@ -20,7 +20,7 @@ OUT = 2.0
 """Producers are harmed if their p99 is this multiple of the baseline and OUT_MS above it. Each bucket is half as wide again as the one before."""
 OUT_MS = 25.0
 """Minimum increase that a producer notices: a quarter of a tenth of a second, below which a response seems immediate. A compiler on the same
-machine doubles a baseline of a few ms; a smaller increase harms nobody."""
+machine doubles a baseline of a few ms; a smaller increase does no harm."""
 HARM_SECONDS = 2
 """Harmed seconds in a row until the copy is the cause. The effect of a copy lasts as long as the copy; noise of a machine is short. Until then the
 rate does not grow."""

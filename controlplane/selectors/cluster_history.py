@@ -44,7 +44,7 @@ class KeptSpan:
 
 @dataclass(frozen=True, slots=True)
 class KeptTime:
-    """The known times, oldest first. Between two of them lies a gap. `size_bytes`: of the database."""
+    """The known times, oldest first. Between two of them is a gap. `size_bytes`: of the database."""
 
     spans: list[KeptSpan]
     size_bytes: int

@@ -59,7 +59,7 @@ def cluster_rows(own: Overview) -> list[ClusterRow]:
                 )
             )
             continue
-        # A monitor that has stopped asks nobody: then the last request is old, too.
+        # A monitor that has stopped sends no requests: then the last request is old, too.
         age = age_s(row.answered_at)
         problem = problem_now(ClusterProblem(row.problem), age)
         figures = None if row.figures is None else ClusterFigures(**row.figures)

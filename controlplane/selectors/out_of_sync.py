@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from controlplane.domain.text import some
 from controlplane.models import Broker, ObservedPartition, ReplicaDamageReport
 
-UNTOLD = -1
+UNREPORTED = -1
 """In place of an offset (`ObservedPartition.lagging`)."""
 
 
@@ -65,12 +65,12 @@ def _lacks(p: ObservedPartition, broker_id: int) -> str:
     if state is None:
         return ""
     end, start = state
-    if end == UNTOLD:
+    if end == UNREPORTED:
         return f"The replica has sent no fetch request to broker {p.leader} since that broker became the leader: check its log, and the network between the two brokers."
     behind = max(0, (p.end_offset or 0) - end)
     if behind:
         return f"The replica lacks {some(behind, 'record')}: check whether the number decreases. If not, its disk, its network or a throttle is too slow, or it does not fetch."
-    if start != UNTOLD:
+    if start != UNREPORTED:
         return (
             f"The replica has all new records, but its log start offset {start:,} is above the leader's {p.start_offset or 0:,}. It joins the ISR after retention has deleted the leader's records below it; "
             "otherwise the controller has the replica replicated again after some minutes."

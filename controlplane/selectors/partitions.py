@@ -225,7 +225,7 @@ def _replica(
     out = broker_id not in p.isr
     state = p.lagging.get(str(broker_id)) if out else None
     if state is not None:
-        end = state[0] if state[0] != out_of_sync.UNTOLD else None
+        end = state[0] if state[0] != out_of_sync.UNREPORTED else None
         lag = None if end is None or p.end_offset is None else max(0, p.end_offset - end)
     return ReplicaOf(
         broker_id=broker_id,

@@ -159,8 +159,8 @@ def _apply(row: RollingRestart, change: core.RestartChange) -> RestartStep | Non
         step.back_at = now if change.back else None
     step.state, step.note = change.state, change.note
     step.save()
-    if change.shun is not None:
-        act = brokers.demote if change.shun else brokers.restore_leadership
+    if change.demote is not None:
+        act = brokers.demote if change.demote else brokers.restore_leadership
         act(step.broker_id, actor="worker", comment=f"rolling restart {row.pk}")
     return step if change.ask else None
 

@@ -212,7 +212,7 @@ def test_the_broker_stops_reading_from_a_client_that_reads_no_responses(cluster:
     with Raw(cluster) as not_reading, Raw(cluster) as other:
         not_reading.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         not_reading.sock.settimeout(2)
-        question = encode_request(3, 9, 1, "deaf", MetadataRequest(topics=None)) * 1000
+        question = encode_request(3, 9, 1, "unread", MetadataRequest(topics=None)) * 1000
         try:
             for _ in range(2000):
                 not_reading.send(question)

@@ -29,10 +29,27 @@ BOUNDS = {
     "wishes": 1,
     "newcomer": 0,
     "survey": 0,
+    "aforesaid": 0,
+    "bury": 0,
+    "deaf": 0,
+    "doomed": 0,
+    "forthwith": 0,
+    "hence": 0,
+    "henceforth": 0,
+    "hitherto": 0,
+    "in vain": 0,
+    "lest": 0,
+    "needless": 0,
+    "shun": 0,
+    "shunned": 0,
+    "untaken": 0,
+    "untold": 0,
+    "withal": 0,
 }
 """Occurrences per word in all tracked text. Lower a bound when occurrences go; never raise one. Better words:
 anew -> again; door -> listener, view; house -> local cluster; seat -> incarnation, member; for want of -> without; mend -> fix, repair; told -> sent, reported, configured; unheard -> unacknowledged;
-whoever -> the caller, any client; wishes -> proposals, requests; newcomer -> new member; survey -> inspection.
+whoever -> the caller, any client; wishes -> proposals, requests; newcomer -> new member; survey -> inspection; deaf -> silent; doomed -> pending deletion; hence -> therefore; needless -> unnecessary; shun -> demote; untaken -> unapplied;
+untold -> unreported.
 """
 
 LISTS_OLD_WORDS = {"tests/project/test_words.py", "docs/decisions/050-redesign-row-by-row.md"}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from brokerd.apis.log_dirs import UNKNOWN_MS, UNTOLD, LogDirsApi
+from brokerd.apis.log_dirs import UNKNOWN_MS, UNREPORTED, LogDirsApi
 from brokerd.authz.auth_helper import ALLOW_ALL
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.disk_health import DiskHealth
@@ -50,7 +50,7 @@ def test_out_of_sync_replicas_are_returned_with_their_log_start_and_others_are_n
         True, led(0, (1, 2, 3)), led(1, (1,), b2=Follower(102, log_end=40, log_start=10), b3=late), led(2, (1, 2))
     )
     found = [(c.partition_index, c.broker_id, c.log_end, c.log_start) for c in answer.lagging]
-    assert found == [(1, 2, 40, UNTOLD), (1, 3, 90, 50), (2, 3, UNTOLD, UNTOLD)]
+    assert found == [(1, 2, 40, UNREPORTED), (1, 3, 90, 50), (2, 3, UNREPORTED, UNREPORTED)]
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answer))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answer)
 

@@ -36,13 +36,13 @@ class Waiting:
 @dataclass
 class DelayAnswers:
     """`waiting` by partition. `refused`: partitions whose leader refuses. `silent`: brokers that do not answer. `written`: what was produced; a tombstone
-    cancels at once, unless `deaf`. `result`: replaces the acknowledgement."""
+    cancels at once, unless `ignores_cancel`. `result`: replaces the acknowledgement."""
 
     waiting: dict[int, list[Waiting]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     blocked: int = 0
-    deaf: bool = False
+    ignores_cancel: bool = False
     written: list[tuple[str, NewRecord]] = field(default_factory=list)
     result: ProducedRecord | None = None
 
@@ -98,7 +98,7 @@ class DelayAnswers:
         if self.result is not None:
             return [self.result]
         for w in self.waiting[record.partition]:
-            if w.key == record.key and not self.deaf:
+            if w.key == record.key and not self.ignores_cancel:
                 w.cancelled = True
         return [ProducedRecord(record.partition, 100)]
 

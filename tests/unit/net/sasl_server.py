@@ -118,7 +118,7 @@ class SaslServer:
             if condition():
                 return
             self.turn()
-        raise AssertionError(f"in vain for {turns_max} turns: {what}")
+        raise AssertionError(f"nothing for {turns_max} turns: {what}")
 
     def close(self) -> None:
         for peer in self.peers:

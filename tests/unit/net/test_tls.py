@@ -263,8 +263,8 @@ def test_a_silent_unauthenticated_connection_is_closed(
     served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
     try:
         known = Client(served, authority)
-        strangers = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(3)]
-        for sock, beginning in zip(strangers, (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"), strict=True):
+        unknown_clients = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(3)]
+        for sock, beginning in zip(unknown_clients, (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"), strict=True):
             sock.sendall(beginning)
         served.loop.turn()
         while len(served.listener.connections) > 1:

@@ -12,7 +12,7 @@ from controlplane.domain.move_types import (
     beside,
     difference,
     no_leader,
-    untaken,
+    unapplied,
 )
 from controlplane.domain.progress import StallCause
 
@@ -73,25 +73,25 @@ def test_a_partition_without_a_leader_names_the_replicas_to_start() -> None:
 
 
 def test_an_order_is_reported_only_after_the_time_that_a_failover_takes() -> None:
-    assert untaken(PART, SEEN, ALIVE, 100.0 + ORDER_UNTAKEN_SECONDS) is None
-    assert untaken(replace(PART, submitted_at=None), SEEN, ALIVE, LATE) is None
-    step = untaken(PART, SEEN, ALIVE, LATE)
+    assert unapplied(PART, SEEN, ALIVE, 100.0 + ORDER_UNTAKEN_SECONDS) is None
+    assert unapplied(replace(PART, submitted_at=None), SEEN, ALIVE, LATE) is None
+    step = unapplied(PART, SEEN, ALIVE, LATE)
     assert step is not None and (step.part_id, step.cause) == (4, StallCause.CONTROLLER)
-    assert untaken(replace(PART, note=step.note or ""), SEEN, ALIVE, LATE) is None, (
+    assert unapplied(replace(PART, note=step.note or ""), SEEN, ALIVE, LATE) is None, (
         "the same reason is not stored again"
     )
 
 
 def test_a_target_that_is_down_explains_an_order_that_is_not_taken() -> None:
     before = replace(SEEN, replicas=(1, 2))
-    step = untaken(PART, before, frozenset({1, 2}), LATE)
+    step = unapplied(PART, before, frozenset({1, 2}), LATE)
     assert step is not None and step.cause == StallCause.TARGET_DOWN and "broker 3 is not alive" in (step.note or "")
-    started = untaken(PART, SEEN, frozenset({1, 2}), LATE)
+    started = unapplied(PART, SEEN, frozenset({1, 2}), LATE)
     assert started is not None and started.cause == StallCause.CONTROLLER
 
 
 def test_the_reason_of_a_controller_is_kept_unless_a_target_is_down() -> None:
     refused = replace(PART, cause=StallCause.REFUSED, note="no")
-    assert untaken(refused, SEEN, ALIVE, LATE) is None
-    step = untaken(refused, replace(SEEN, replicas=(1, 2)), frozenset({1, 2}), LATE)
+    assert unapplied(refused, SEEN, ALIVE, LATE) is None
+    step = unapplied(refused, replace(SEEN, replicas=(1, 2)), frozenset({1, 2}), LATE)
     assert step is not None and step.cause == StallCause.TARGET_DOWN

@@ -38,7 +38,7 @@ def change(v: RestartSnapshot, now: float = 1000.0) -> RestartChange:
 
 def test_the_first_broker_is_demoted_before_its_restart() -> None:
     first = change(view(StepView(1, 1, StepState.WAITING), StepView(2, 2, StepState.WAITING)))
-    assert (first.step_id, first.state, first.shun, first.ask, first.broker_epoch) == (
+    assert (first.step_id, first.state, first.demote, first.ask, first.broker_epoch) == (
         1,
         "demoting",
         True,
@@ -108,7 +108,7 @@ def test_a_step_ends_when_the_broker_stays_in_sync_and_its_leadership_is_restore
     assert c.back is True and c.state == "catching_up"
     assert next_step(view(replace(at, back_at=999.0, note="In sync."), brokers=whole), 1000.0) == RestartDecision()
     c = change(view(replace(at, back_at=990.0, note="In sync."), brokers=whole))
-    assert (c.state, c.shun) == ("done", False)
+    assert (c.state, c.demote) == ("done", False)
     behind = (replace(whole[0], out_of_sync=1), *whole[1:])
     assert change(view(replace(at, back_at=990.0), brokers=behind)).back is False
 
@@ -118,7 +118,7 @@ def test_a_demotion_by_another_user_is_not_ended() -> None:
     assert change(view(StepView(1, 1, StepState.WAITING), brokers=leadership_disabled)).leads_before is False
     at = StepView(1, 1, StepState.CATCHING_UP, 101, back_at=990.0, leads_before=False)
     assert (
-        change(view(at, brokers=(broker(1, broker_epoch=777, leadership_disabled=True), broker(2), broker(3)))).shun
+        change(view(at, brokers=(broker(1, broker_epoch=777, leadership_disabled=True), broker(2), broker(3)))).demote
         is None
     )
 
@@ -126,7 +126,7 @@ def test_a_demotion_by_another_user_is_not_ended() -> None:
 def test_a_paused_restart_starts_no_broker_and_finishes_the_current_one() -> None:
     assert next_step(view(StepView(1, 1, StepState.WAITING), state=RestartState.PAUSED), 1.0) == RestartDecision()
     c = change(view(StepView(1, 1, StepState.DEMOTING, 101), state=RestartState.PAUSED))
-    assert (c.state, c.shun) == ("waiting", False)
+    assert (c.state, c.demote) == ("waiting", False)
     back = (broker(1, broker_epoch=777), broker(2), broker(3))
     assert (
         change(view(StepView(1, 1, StepState.RESTARTING, 101), brokers=back, state=RestartState.PAUSED)).state
@@ -142,7 +142,7 @@ def test_a_cancelled_restart_ends_after_the_current_broker() -> None:
         == "cancelled"
     )
     c = change(view(StepView(1, 1, StepState.RESTARTING, 101), state=RestartState.CANCELLING, by_supervisor=False))
-    assert (c.state, c.shun) == ("waiting", False), "nobody has restarted it yet"
+    assert (c.state, c.demote) == ("waiting", False), "nobody has restarted it yet"
 
 
 def test_a_broker_that_cannot_restart_is_reported_immediately() -> None:
@@ -181,8 +181,8 @@ def test_a_rolling_restart_never_stops_two_brokers_and_restarts_all(seed: int, c
                 s = replace(s, asked_at=now)
             if c.ask:
                 asked.add(s.broker_id)
-            if c.shun is not None:
-                seen[s.broker_id] = b = replace(b, leadership_disabled=c.shun)
+            if c.demote is not None:
+                seen[s.broker_id] = b = replace(b, leadership_disabled=c.demote)
             s = replace(s, state=c.state, note=c.note)
             if c.broker_epoch is not None:
                 s = replace(s, broker_epoch=c.broker_epoch)

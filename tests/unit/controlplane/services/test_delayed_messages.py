@@ -77,7 +77,7 @@ def test_what_is_not_pending_is_refused(olga: Any, answers: DelayAnswers) -> Non
 
 
 def test_the_outcome_is_what_the_leader_confirms(olga: Any, answers: DelayAnswers) -> None:
-    answers.deaf = True
+    answers.ignores_cancel = True
     assert cancelled(olga).state == "unknown"
     answers.result = ProducedRecord(0, None, "Refused.")
     assert cancelled(olga).state == "refused"
