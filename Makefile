@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -206,6 +206,9 @@ bench-validation: setup  ## cost of record validation for a broker, compared wit
 
 bench-lookup: setup  ## cost and size of a key index, and the time of a look-up beside a full scan; some three minutes (options: make bench-lookup ARGS='--rounds 5')
 	$(BIN)/python -m bench.lookup $(ARGS)
+
+bench-lookup-active: setup  ## CPU of a look-up in an active segment, scanned and with its index, and of the build of the index in parts; a minute (options: make bench-lookup-active ARGS='--mib 512')
+	$(BIN)/python -m bench.lookup_active $(ARGS)
 
 bench-delays: setup  ## pending delayed messages on one broker: rate, memory, restart, lateness; some three minutes (options: make bench-delays ARGS='--pending 10000000')
 	$(BIN)/python -m bench.delays $(ARGS)
