@@ -285,6 +285,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "partitions_under_min_isr": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
     "partitions_under_replicated": ("topics", "?state=problems&internal=1", gettext_lazy("topics with problems")),
     "drift": ("topics", "?state=drift", gettext_lazy("drift")),
+    "document_drift": ("documents", "", gettext_lazy("cluster documents")),
     "copies_damaged": ("moves", "?tab=damage", gettext_lazy("damaged replicas")),
     "changes_unknown": ("audit", "?outcome=unknown", gettext_lazy("unknown outcomes")),
     "group_data_lost": ("group", "?sort=-lag_records", gettext_lazy("group")),

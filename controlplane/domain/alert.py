@@ -131,6 +131,9 @@ RULES = (
     AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=some(f.drift, "topic differs", "topics differ")),
          "{topics} between database and cluster.",
          "Drift is not corrected automatically. Check Topics, drift, and adopt the cluster's state where it is correct."),
+    AlertRule(AlertKind.DOCUMENT_DRIFT, Severity.DEGRADED, cases.documents_drifted,
+         "{what} {is} not as the document of {owner} declares (plan {plan}).{by}",
+         "Open the drift of the plan: it has each difference. Apply the document again, or change the document and apply it."),
     AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=some(f.changes_unknown, "change")),
          "The outcome of {changes} is unknown.",
          "Compare Audit log, unknown, with the cluster, then repeat the change or leave it."),
@@ -202,6 +205,7 @@ BRIEFS: dict[AlertKind, str] = {
     AlertKind.ANOMALY: "{} is unusual.",
     AlertKind.ARCHIVE_FAILED: "Archive job {} has failed.",
     AlertKind.DRIFT: "Topics differ between database and cluster.",
+    AlertKind.DOCUMENT_DRIFT: "The cluster differs from the document of {}.",
     AlertKind.CHANGES_UNKNOWN: "Changes have an unknown outcome.",
 }
 """Short text of a kind for the health line."""

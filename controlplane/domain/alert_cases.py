@@ -275,6 +275,18 @@ MESSAGE_ALERTS_MAX = 20
 """Topics with an alert of one kind. The metrics have all of them."""
 
 
+def documents_drifted(facts: Facts) -> list[Case]:
+    found = []
+    for d in facts.documents:
+        by = f" Last changed by {d.changed_by}." if d.changed_by else ""
+        words = {"owner": d.owner, "plan": str(d.plan_id), "by": by}
+        found += [
+            Case(c.subject, {**c.words, **words})
+            for c in counted(d.differences, "resource", "resources", subject=d.owner)
+        ]
+    return found
+
+
 def half_undecided(facts: Facts) -> list[Case]:
     """The oldest first."""
     found = sorted(

@@ -64,6 +64,7 @@ class AlertKind(StrEnum):
     GROUP_STALLED = "group_stalled"
     ARCHIVE_FAILED = "archive_failed"
     DRIFT = "drift"
+    DOCUMENT_DRIFT = "document_drift"
     CHANGES_UNKNOWN = "changes_unknown"
     ANOMALY = "anomaly"
     HALF_UNDECIDED = "half_undecided"
@@ -169,6 +170,16 @@ class MissingLetterFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentFacts:
+    """The last applied document of an owner that differs from the cluster. `changed_by`: who last changed the first named topic since, or ""."""
+
+    owner: str
+    plan_id: int
+    differences: tuple[int, tuple[str, ...]]
+    changed_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Counts, each with the first names of the counted objects. `under_replicated` excludes offline partitions. `zookeeper` None = unknown.
     `archives`: jobs that failed recently, with their notes."""
@@ -186,6 +197,7 @@ class Facts:
     anomalies: tuple[AnomalyFacts, ...] = ()
     disk_forecasts: tuple[DiskForecastFacts, ...] = ()
     drift: int = 0
+    documents: tuple[DocumentFacts, ...] = ()
     groups: tuple[GroupFacts, ...] = ()
     group_counts: Mapping[LagStatus, int] = field(default_factory=dict)
     """Number of groups with each status. `groups` may omit some of them."""

@@ -9,7 +9,8 @@ from controlplane.models.choices import choices
 
 
 class DocumentPlan(models.Model):
-    """The steps that a document requires. Steps and digest never change, and `document` only to null; `results` grows with each step that ran, in the transaction of the step."""
+    """The steps that a document requires. Steps and digest never change, and `document` only to null; `results` grows with each step that ran, in the transaction of the step. Only
+    `services.document_drift` writes the drift."""
 
     owner = models.CharField(max_length=100, blank=True, help_text="Whose resources the document has; empty: nobody's.")
     prune = models.BooleanField(
@@ -27,6 +28,11 @@ class DocumentPlan(models.Model):
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     applied_by = models.CharField(max_length=150, default="", blank=True)
     applied_at = models.DateTimeField(null=True, help_text="When the last step succeeded; null: steps remain.")
+    drift_count = models.PositiveIntegerField(
+        null=True, help_text="Resources that differ from the document; null: unknown, or a newer plan was applied."
+    )
+    drift_names = models.JSONField(default=list, help_text="The first of them.")
+    drift_at = models.DateTimeField(null=True, help_text="When the drift last changed.")
 
     class Meta:
         ordering = ["-id"]

@@ -43,7 +43,7 @@ from controlplane.monitoring.periodic import PeriodicJob
 from controlplane.monitoring.projection import MetadataProjection
 from controlplane.monitoring.samples import MetricsCache, SampleChanges
 from controlplane.selectors import alert_thresholds
-from controlplane.services import access, alerts, anomalies, health
+from controlplane.services import access, alerts, anomalies, document_drift, health
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,9 @@ HEALTH_MS = 30_000
 
 ANOMALIES_MS = 60_000
 """Between searches for anomalies. They compare averages of ten minutes."""
+
+DOCUMENTS_MS = 60_000
+"""Between comparisons of the applied documents with the cluster: each reads all topics and access entries."""
 
 DAMAGE_MS = 2_000
 """Between reads of damage reports: two small lists, and one node per broker with a report."""
@@ -135,6 +138,7 @@ class ClusterMonitor:
             PeriodicJob("other clusters", OtherClusterReader(hub).read_all, ROUND_MS, self._began_ms),
             PeriodicJob("health", health.evaluate, HEALTH_MS, self._began_ms + SETTLED_MS),
             PeriodicJob("anomalies", anomalies.evaluate, ANOMALIES_MS, self._began_ms + ANOMALIES_MS),
+            PeriodicJob("document drift", document_drift.measure, DOCUMENTS_MS, self._began_ms + SETTLED_MS),
         )
         self._drift_ms = -DRIFT_MS
         self._alerts_ms = self._began_ms + ALERTS_FIRST_MS - ALERTS_MS

@@ -16,6 +16,7 @@ from controlplane.domain.move_types import MoveState
 from controlplane.models import (
     Broker,
     Change,
+    DocumentPlan,
     GroupPartition,
     HangingTransaction,
     MovePartition,
@@ -49,6 +50,7 @@ class StepKind(StrEnum):
     RESUME_ARCHIVE = "resume_archive"
     OPEN_TOPIC = "open_topic"
     OPEN_CHANGE = "open_change"
+    OPEN_DOCUMENT_DRIFT = "open_document_drift"
     OPEN_HALF_MESSAGES = "open_half_messages"
     READ_TOPIC = "read_topic"
     OPEN_DELAYED_MESSAGES = "open_delayed_messages"
@@ -185,6 +187,13 @@ def _drift(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.OPEN_TOPIC, f"Compare topic {rows[0].name}", [rows[0].name])] if rows else []
 
 
+def _document(a: AlertRow) -> list[NextStep]:
+    row = DocumentPlan.objects.filter(owner=a.subject, drift_count__gt=0).values_list("pk", flat=True).first()
+    if row is None:
+        return []
+    return [NextStep(StepKind.OPEN_DOCUMENT_DRIFT, f"Compare the document of {a.subject}", [str(row), a.subject])]
+
+
 def _unknown(a: AlertRow) -> list[NextStep]:
     newest = Change.objects.filter(outcome=Outcome.UNKNOWN).order_by("-pk").first()
     if newest is None:
@@ -243,5 +252,6 @@ _STEPS = {
     AlertKind.GROUP_STALLED: _group,
     AlertKind.ARCHIVE_FAILED: _archive,
     AlertKind.DRIFT: _drift,
+    AlertKind.DOCUMENT_DRIFT: _document,
     AlertKind.CHANGES_UNKNOWN: _unknown,
 }

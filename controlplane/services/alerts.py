@@ -28,6 +28,7 @@ from controlplane.models import (
     Change,
     Cluster,
     ConsumerGroup,
+    DocumentPlan,
     GroupPartition,
     HangingTransaction,
     Move,
@@ -51,6 +52,9 @@ FORECAST_AGE_MAX = timedelta(days=1)
 
 KEPT = timedelta(days=7)
 """Retention of an ended alert: one week on call."""
+
+DOCUMENT_ALERTS_MAX = 50
+"""Alerts about drift, one per owner: as many as the page of documents shows."""
 
 LOOKED_AT_MAX = 1_000
 """Partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
@@ -151,6 +155,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         ),
         disk_forecasts=_disk_forecasts(),
         drift=(cluster.drift or 0) if cluster is not None else 0,
+        documents=_documents(),
         groups=groups,
         group_counts=counts,
         retention_count=soon,
@@ -170,6 +175,20 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         ),
         thresholds=thresholds,
     )
+
+
+def _documents() -> tuple[types.DocumentFacts, ...]:
+    """The documents with drift, as `services.document_drift` stored it, and who changed the first topic since the document was applied."""
+    found = []
+    rows = DocumentPlan.objects.filter(drift_count__gt=0).defer("document", "steps").order_by("owner")
+    for row in rows[:DOCUMENT_ALERTS_MAX]:
+        kind, _, name = (row.drift_names[0] if row.drift_names else "").partition(" ")
+        changes = Change.objects.filter(object_kind="topic", object_name=name, at__gt=row.applied_at)
+        actor = changes.order_by("-pk").values_list("actor", flat=True).first() if kind == "topic" else None
+        found.append(
+            types.DocumentFacts(row.owner, row.pk, (row.drift_count or 0, tuple(row.drift_names)), actor or "")
+        )
+    return tuple(found)
 
 
 def _disk_forecasts() -> tuple[types.DiskForecastFacts, ...]:

@@ -85,10 +85,13 @@ def plan_document(
     return row
 
 
-def compare_document(document: Any, *, prune: bool = False, take_over: bool = False) -> DocumentDifference:
-    """The difference between this document and the present state, with what the cluster refuses. Stores nothing. Raises InvalidDocument for a document
-    that is not well-formed."""
-    return difference(parse(document), selectors.present(), prune=prune, take_over=take_over, check=_problems)
+def compare_document(
+    document: Any, *, prune: bool = False, take_over: bool = False, now: Present | None = None
+) -> DocumentDifference:
+    """The difference between this document and the present state, with what the cluster refuses. `now`: the state, if it was read already. Stores
+    nothing. Raises InvalidDocument for a document that is not well-formed."""
+    state = selectors.present() if now is None else now
+    return difference(parse(document), state, prune=prune, take_over=take_over, check=_problems)
 
 
 def drift_of(plan_id: int) -> DocumentDifference:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.domain.alert import BRIEFS, RULES, alerts, brief
-from controlplane.domain.alert_types import BrokerFacts, DiskForecastFacts, Facts, GroupFacts, MoveFacts
+from controlplane.domain.alert_types import BrokerFacts, DiskForecastFacts, DocumentFacts, Facts, GroupFacts, MoveFacts
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 
@@ -46,6 +46,7 @@ ILL = Facts(
         GroupFacts("s", LagStatus.STALLED, "orders-1", 40, 90_000, True),
     ),
     moves=(MoveFacts(7, MoveState.RUNNING, 2, 5_000_000), MoveFacts(8, MoveState.FAILED, 1)),
+    documents=(DocumentFacts("payments", 4, (2, ("topic orders",)), "bob"),),
     changes_unknown=1,
     archives=((3, "records were gone"),),
 )
@@ -77,11 +78,15 @@ def test_each_alert_has_a_remedy_and_the_most_severe_is_first() -> None:
         ("group_stalled", "s"),
         ("archive_failed", "3"),
         ("drift", ""),
+        ("document_drift", "payments"),
         ("changes_unknown", ""),
     ]
     assert all(a.text.endswith(".") or a.kind == "archive_failed" for a in found) and all(a.do for a in found)
     said = {(a.kind, a.subject): a.text for a in found}
     assert said["partitions_offline", ""].startswith("1 partition (orders-1) has no leader")
+    assert said["document_drift", "payments"] == (
+        "2 resources (topic orders and 1 more) are not as the document of payments declares (plan 4). Last changed by bob."
+    )
     assert said["disk_slow", "5"] == (
         "Broker 5 has 2 slow log directories: /data/a (a small write takes 2.1 s), /data/b."
     )
