@@ -1,6 +1,6 @@
 """`python -m bench.store_proxy PORT`: a proxy before an S3 server that is made slow, failing or silent. It prints its own port.
 
-Each line on standard input is the mode from then on: `pass`, `slow SECONDS` (every answer is that much later), `error` (every request gets 503), `silent` (connections
+Each line on standard input is the mode from then on: `pass`, `slow SECONDS [BYTES_PER_S]` (every answer is that much later, and has that rate at most on each connection), `error` (every request gets 503), `silent` (connections
 are accepted, and nothing is answered). It prints the mode and the number of bytes that the server has answered so far. The proxy ends with its standard
 input. It knows nothing of HTTP except the answer of `error`.
 """
@@ -21,16 +21,17 @@ UNAVAILABLE = (
 
 @dataclass
 class Mode:
-    """`seconds`: of `slow`."""
+    """`seconds`, `bytes_per_s`: of `slow`; a rate of 0 is no limit."""
 
     name: str = "pass"
     seconds: float = 0.0
+    bytes_per_s: float = 0.0
 
     def set(self, line: str) -> None:
-        name, _, seconds = line.strip().partition(" ")
+        name, *values = line.split()
         if name not in ("pass", "slow", "error", "silent"):
             raise ValueError(f"unknown mode {name!r}")
-        self.name, self.seconds = name, float(seconds or 0)
+        self.name, self.seconds, self.bytes_per_s, *_ = (name, *map(float, values), 0.0, 0.0)
 
 
 class StoreProxy:
@@ -63,14 +64,17 @@ class StoreProxy:
             back.cancel()
 
     async def _answer(self, far: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
-        """Each piece of an answer is sent `seconds` after it has arrived. So an answer is late, and its bytes are as fast as before."""
+        """Each piece of an answer is sent `seconds` after it has arrived, and not before the rate permits it."""
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
         loop = asyncio.get_running_loop()
 
         async def send() -> None:
+            free_at = 0.0
             while True:
                 at, data = await due.get()
-                await asyncio.sleep(max(0.0, at - loop.time()))
+                await asyncio.sleep(max(at, free_at) - loop.time())
+                if self._mode.bytes_per_s:
+                    free_at = max(at, free_at) + len(data) / self._mode.bytes_per_s
                 self.answered_bytes += len(data)
                 answers.write(data)
                 await answers.drain()

@@ -28,7 +28,7 @@ from brokerd.storage.disk import DiskFailed, DiskFull, OsDisk
 
 log = logging.getLogger(__name__)
 
-READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 8
+READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 12
 """Concurrent requests to the store. Each has at most one chunk of 4 MiB in memory."""
 AHEAD_MAX = 32
 """Loads ahead that run or wait. Above it no further one is begun: while a store does not answer, their number would grow, and they would run later although

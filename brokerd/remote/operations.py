@@ -30,8 +30,8 @@ AUXILIARIES_MAX = 64
 """Parsed auxiliary objects in memory: up to some 5 MB each, for a segment of 1 GiB."""
 AUXILIARY_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of one auxiliary object. Most of it is the index: 16 bytes for 4 KiB of the segment."""
-AHEAD_CHUNKS_MIN, AHEAD_CHUNKS_MAX = 2, 4
-"""Chunks that are loaded ahead of a reader. Four keep a store with a latency of 30 ms busy."""
+AHEAD_CHUNKS_MIN, AHEAD_CHUNKS_MAX = 2, 8
+"""Chunks that are loaded ahead of a reader: a store that limits each connection is as fast as the number of its requests."""
 AHEAD_SHARE = 8
 """One reader loads ahead at most one part in this many of a small cache, so that readers do not evict each other's next chunk."""
 
@@ -165,10 +165,13 @@ class Operations:
         for i, s in enumerate(segments):
             if s.start_offset >= upto:
                 break
-            segment = self._opened(s, self._auxiliary(s.name))
+            found = self._auxiliary(s.name)
+            segment = self._opened(s, found)
+            entry = found.index.at_or_before(offset - s.start_offset)
+            near = found.index.positions[entry] if entry >= 0 else 0
+            # Before the first read of the segment, which may wait for its chunk: the store then answers all of them at the same time.
+            self._load_ahead(s, near, min(near + bytes_max, s.size_bytes), segments[i + 1 :])
             start = segment.position_of(offset)
-            # Before the next read of the segment, which may wait for a chunk: the store then answers all of them at the same time.
-            self._load_ahead(s, start, min(start + bytes_max, s.size_bytes), segments[i + 1 :])
             end = segment.end_of_range(start, bytes_max, upto, True)
             if end <= start:
                 continue

@@ -70,6 +70,13 @@ def test_answers_pass_late_or_as_errors(bench: Bench) -> None:
     bench.mode.set("slow 0.3")
     begun = time.monotonic()
     assert bench.ask() == GREETING and time.monotonic() - begun >= 0.3
+    bench.mode.set(f"slow 0 {len(GREETING) / 0.3}")
+    begun = time.monotonic()
+    with socket.create_connection(("127.0.0.1", bench.port), 30) as client:
+        for _ in range(3):
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert client.recv(4_096) == GREETING
+    assert time.monotonic() - begun >= 0.6
     bench.mode.set("error\n")
     assert bench.ask().startswith(b"HTTP/1.1 503 ")
     bench.mode.set("pass")
