@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -149,6 +149,9 @@ zookeeper-restarts: setup  ## a broker killed beside faults of ZooKeeper or of t
 
 deploy-rehearsal: setup tools  ## three machines as network namespaces, by the files of deploy/: machines cut off, all units restarted, under load; as root (Debian: apt install postgresql redis-server nginx)
 	$(BIN)/python -m tests.deploy $(ARGS)
+
+systemd-rehearsal: setup  ## one machine that boots with the units of deploy/ in a container of systemd-nspawn: kills, hangs, clean stops; as root (Debian: apt install systemd-container debootstrap)
+	$(BIN)/python -m tests.deploy.booted $(ARGS)
 
 cold-starts: setup  ## 200 first starts of a broker with an empty ZooKeeper: how many refuse the first CreateTopics (options: make cold-starts ARGS='--starts 20')
 	$(BIN)/python -m tests.faults.cold_starts $(ARGS)

@@ -40,19 +40,28 @@ def missing() -> list[str]:
     return [p for p in ("redis-server", "nginx", "ip", "nft", "openssl", "java") if shutil.which(p) is None]
 
 
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+
+
+def pins() -> list[str]:
+    """Requirements of the dependencies whose programs the units start, in the versions of this Python."""
+    return [f"{name}=={metadata.version(name)}" for name in WITH_ENTRY_POINTS]
+
+
+def build_wheel(wheels: Path) -> tuple[Path, str]:
+    """(the wheel of this checkout, its version)"""
+    subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT)], check=True)
+    (wheel,) = wheels.glob("weir-*.whl")
+    return wheel, wheel.name.split("-")[1]
+
+
 def install(folder: Path) -> Path:
     """A virtual environment at folder/<version> with the wheel of this checkout, and the link `current`."""
-    wheels = folder / "wheels"
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT)], check=True)
-    (wheel,) = wheels.glob("weir-*.whl")
-    version = wheel.name.split("-")[1]
+    wheel, version = build_wheel(folder / "wheels")
     opt = folder / "opt-weir"
     subprocess.run([sys.executable, "-m", "venv", "--copies", str(opt / version)], check=True)
-    pins = [f"{name}=={metadata.version(name)}" for name in WITH_ENTRY_POINTS]
-    subprocess.run(
-        [*pip, "--python", str(opt / version / "bin/python"), "install", "--no-deps", str(wheel), *pins], check=True
-    )
+    python = ["--python", str(opt / version / "bin/python")]
+    subprocess.run([*PIP, *python, "install", "--no-deps", str(wheel), *pins()], check=True)
     site = next((opt / version / "lib").glob("python*/site-packages"))
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (opt / "current").symlink_to(version)
@@ -77,17 +86,29 @@ def mount_points() -> Iterator[None]:
 
 
 class RehearsedMachine:
-    """`root`: the files that `weir configure` wrote for it, and its state."""
+    """`root`: the files that `weir configure` wrote for it, and its state. `own_processes`: units that see their own processes only, as on a machine
+    of their own; all of them end with the first."""
 
-    def __init__(self, name: str, number: int, root: Path, opt: Path, network: Network, logs: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        number: int,
+        root: Path,
+        opt: Path,
+        network: Network,
+        logs: Path,
+        own_processes: frozenset[str] = frozenset(),
+    ) -> None:
         self.name, self.number, self.root, self._logs = name, number, root, logs
         self.address = f"{SUBNET}.{number}"
         for mount in MOUNTS:
             (root / mount.lstrip("/")).mkdir(parents=True, exist_ok=True)
         (root / "opt/weir").rmdir()
         (root / "opt/weir").symlink_to(opt)
-        enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "sh"]
-        self.prefix = [*network.inside(number), "env", f"ROOT={root}", *enter]
+        self._outside = [*network.inside(number), "env", f"ROOT={root}", "unshare"]
+        self._enter = ["--mount", "--propagation", "private", "sh", "-c", ENTER, "sh"]
+        self.prefix = [*self._outside, *self._enter]
+        self._own_processes = own_processes
         self.units = {u.name: self._running(u) for u in self._units()}
         self.servers: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -102,7 +123,9 @@ class RehearsedMachine:
 
     def _running(self, unit: Unit) -> RunningUnit:
         log = self._logs / f"{self.name}-{unit.name.removesuffix('.service')}.log"
-        return RunningUnit(unit, self.prefix, self.root, log, {"JAVA_HOME": str(java_home())})
+        separate = ["--pid", "--fork", "--kill-child", "--mount-proc"] if unit.name in self._own_processes else []
+        prefix = [*self._outside, *separate, *self._enter]
+        return RunningUnit(unit, prefix, self.root, log, {"JAVA_HOME": str(java_home())})
 
     def unit(self, prefix: str) -> RunningUnit | None:
         return next((u for name, u in self.units.items() if name.startswith(prefix)), None)
@@ -215,11 +238,16 @@ def _quiet(words: list[str]) -> None:
     subprocess.run(words, check=True, capture_output=True, cwd="/")
 
 
-def configure(folder: Path, password: str) -> Path:
-    """The files of each machine, by `weir configure` from deploy/cluster.toml with the addresses of the namespaces."""
+def configure(folder: Path, password: str, lake: Path | None = None) -> Path:
+    """The files of each machine, by `weir configure` from deploy/cluster.toml with the addresses of the namespaces. `lake`: both machines of the control
+    plane run Spark jobs, with this folder as the lake."""
     text = (ROOT / "deploy" / "cluster.toml").read_text()
     text = text.replace(f'WEIR_SECRET_KEY = "{PLACEHOLDER}"', f'WEIR_SECRET_KEY = "{secrets.token_urlsafe(48)}"')
     text = text.replace(PLACEHOLDER, password).replace(EXAMPLE_SUBNET, SUBNET)
+    if lake is not None:
+        text = text.replace('"worker", "web"', '"worker", "spark-worker", "web"')
+        settings = {"WEIR_LAKE_DIR": str(lake), "WEIR_SPARK_DRIVER_MEMORY": "700m", "WEIR_SPARK_MASTER": "local[1]"}
+        text = text.replace("[settings]\n", "[settings]\n" + "".join(f'{n} = "{v}"\n' for n, v in settings.items()))
     (folder / "cluster.toml").write_text(text)
     assert command.main([str(folder / "cluster.toml"), "--to", str(folder / "out")]) == 0
     return folder / "out"

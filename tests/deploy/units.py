@@ -175,6 +175,12 @@ class RunningUnit:
             self._thread.join(RESTART_SECONDS_MAX + 5)
         return code, time.monotonic() - began
 
+    def crash(self) -> None:
+        """kill -9 of the process. It is started again, as by systemd."""
+        with self._lock:
+            assert self._popen is not None
+            self._popen.kill()
+
     def kill(self) -> None:
         """Ends the process at once, and starts none again."""
         with self._lock:

@@ -53,6 +53,23 @@ def own_namespace() -> Iterator[None]:
         os.close(before)
 
 
+@contextlib.contextmanager
+def network_of(pid: int) -> Iterator[None]:
+    """The network namespace of this process, for this thread and the threads that it starts."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        if _libc.setns(other, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"the network of process {pid}")
+        try:
+            yield
+        finally:
+            _libc.setns(before, CLONE_NEWNET)
+    finally:
+        os.close(other)
+        os.close(before)
+
+
 class Network:
     """A bridge with a port for each broker. Initially all packets pass."""
 
