@@ -83,6 +83,29 @@ def test_a_later_leader_closes_the_segment_in_which_the_new_replica_starts() -> 
     under_another_leader()
 
 
+def reassigned() -> None:
+    """Another operator orders an ordinary move to the same broker before the old records are copied. (Seed 5045 of `tiered-tail-transactions`.)"""
+    moving = Moving(4)
+    state = moving.scene.state
+    moving.cluster.want(
+        DesiredAssignment(*moving.scene.tp, (moving.new, state.replicas[1]), state.assignment_generation, "other")
+    )
+    moving.cluster.until(lambda: not moving.scene.state.observers, 30, "a replica in place of the observer")
+    moving.scene.pass_ms(8_000)
+    assert moving.new not in moving.scene.state.isr_ids, "the records below its start are in no other tier"
+    moving.cluster.remote_store.away = False
+    moving.cluster.until(
+        lambda: moving.scene.state.replicas == (moving.new, state.replicas[1]) and moving.cluster.settled(),
+        120,
+        "the end of the ordinary move",
+    )
+    assert moving.scene.read_all() == moving.scene.written
+
+
+def test_an_observer_that_becomes_a_replica_joins_only_after_the_copies() -> None:
+    reassigned()
+
+
 def eager_local_starts(patch: pytest.MonkeyPatch) -> None:
     """The leader deletes local records below the start of the new replica before they are copied."""
     patch.setattr(remote_leader, "local_start_for", lambda starts, copied_end: max(starts, default=-1))

@@ -1,7 +1,7 @@
 """The tier in worlds of tail moves (`tails`): settings, faults of the store, and a checker that knows both tiers.
 
-Invariant (`BothTiersWatch`): every record below the local log of a replica is in a finished copy whose object is in the store. So no order of copies, tail
-moves, elections and kills leaves a record in neither tier. For topics whose records are never deleted. Does not contain the moves (`tailmoves`).
+Invariant (`BothTiersWatch`): every record below the local log of a replica in the ISR is in a finished copy whose object is in the store. So no order of
+copies, tail moves, elections and kills leaves a record in neither tier. For topics whose records are never deleted. Does not contain the moves (`tailmoves`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class BothTiersWatch:
             for tp, replica in node.broker.partitions.hosted.items():
                 if replica.topic in self._topics and replica.offline_reason is None:
                     key = node.name, node.life, tp
-                    if replica.log.start_offset > self._checked.get(key, 0) and not replica.observes:
+                    state = replica.core.state
+                    # An observer that a new assignment makes a replica stays out of the ISR until the leader's local log starts where its own does.
+                    counts = state is not None and node.broker_id in state.isr_ids
+                    if counts and replica.log.start_offset > self._checked.get(key, 0):
                         self._checked[key] = replica.log.start_offset
                         self._all_are_remote(node.name, tp, replica)
 
