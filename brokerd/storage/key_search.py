@@ -144,8 +144,7 @@ class SegmentSearch:
         limit = self._limit(segment)
         self.used_index = True
         for position in index.positions(self.criteria.hash, limit):
-            head = segment.file.pread(HEADER_BYTES, position)
-            header = records.peek(head)
+            header = self._header(segment, position)
             if header.base_offset >= self.below:
                 continue
             self.log_bytes += PAGE_BYTES
@@ -158,6 +157,14 @@ class SegmentSearch:
             if self.log_bytes >= self.bytes_max:
                 return
         self.below = self.view.base_offset
+
+    def _header(self, segment: Segment, position: int) -> BatchHeader:
+        """Raises DiskFailed if there is no batch: the log is damaged, or compaction or a truncation has changed the file since the job was planned."""
+        head = segment.file.pread(HEADER_BYTES, position)
+        header = records.peek(head) if len(head) == HEADER_BYTES else None
+        if header is None or header.size < HEADER_BYTES or position + header.size > self.view.size:
+            raise DiskFailed(f"{self.view.path}: no batch at position {position}")
+        return header
 
     # -- without an index ------------------------------------------------------------------------------------------------
     def _scan(self, segment: Segment, low: int) -> bool:

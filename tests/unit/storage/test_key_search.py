@@ -164,6 +164,19 @@ def test_a_part_reads_only_what_it_does_not_cover_and_a_lost_temporary_file_is_r
     assert not search.used_index and search.index_problem
 
 
+@pytest.mark.parametrize("size", [0, 30, 200])
+def test_a_file_that_was_replaced_since_the_job_was_planned_is_an_error_of_the_disk(size: int) -> None:
+    """The caller then finds that the segment has changed, and searches again."""
+    log, segment = filled([([Record(0, 1, b"a", b"v" * 20)], 0) for _ in range(8)])
+    part = partly_indexed(log, segment, "", 8)
+    view = SegmentView.of(segment, active=True)
+    data = bytes(log.disk.names[segment.path].live)  # type: ignore[attr-defined]
+    for other in (data[:size], b"\xff" * size):
+        log.disk.replace(segment.path, other)
+        with pytest.raises(DiskFailed):
+            SegmentSearch(view, KeyCriteria(b"a"), 8, 100, 1_000_000, None, part).run()
+
+
 def test_a_hit_that_the_log_does_not_confirm_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
     log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 4)
     monkeypatch.setattr("brokerd.storage.key_hashes.key_hash", lambda key: 7)
