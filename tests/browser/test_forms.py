@@ -78,7 +78,7 @@ def test_a_choice_replaces_a_search_that_was_not_sent_yet(session: BrowserSessio
     page.goto("/topics/")
     page.on("request", lambda r: asked.append(r.url) if "q=ord" in r.url and "weir-panels" not in r.headers else None)
     held: list[Route] = []
-    page.route(re.compile(r"state=problems"), held.append)
+    page.route(re.compile(r"state=problems"), lambda route: held.append(route))
     page.clock.install()
     page.locator(".filters [name=q]").press_sequentially("ord")
     page.click(".seg a:has-text('With problems')")
