@@ -72,22 +72,32 @@ def test_a_choice_keeps_the_text_of_the_search(session: BrowserSession) -> None:
     expect(page).to_have_url(re.compile(r"q=ord.*state=problems|state=problems.*q=ord"))
 
 
+def ignore_aborted_refreshes(session: BrowserSession) -> None:
+    """A clock that jumps lets several refreshes of a panel begin at once, and each aborts the one before. htmx logs that as an error."""
+    session.errors[:] = [e for e in session.errors if not e.startswith(("htmx:afterRequest", "htmx:sendAbort"))]
+
+
 def test_a_choice_replaces_a_search_that_was_not_sent_yet(session: BrowserSession) -> None:
     page = session.page
-    asked: list[str] = []
+    requested: list[str] = []
     page.goto("/topics/")
-    page.on("request", lambda r: asked.append(r.url) if "q=ord" in r.url and "weir-panels" not in r.headers else None)
-    held: list[Route] = []
-    page.route(re.compile(r"state=problems"), lambda route: held.append(route))
+    page.on(
+        "request", lambda r: requested.append(r.url) if "q=ord" in r.url and "weir-panels" not in r.headers else None
+    )
+    waiting: list[Route] = []
+    page.route(re.compile(r"state=problems"), lambda route: waiting.append(route))
     page.clock.install()
     page.locator(".filters [name=q]").press_sequentially("ord")
     page.click(".seg a:has-text('With problems')")
     page.clock.run_for(1_000)  # the delay of the search has passed while the choice is under way
-    held[0].continue_()
+    while not waiting:
+        page.wait_for_timeout(20)
+    waiting[0].continue_()
     expect(page.locator(".seg [aria-current]")).to_have_text("With problems")
     expect(page.locator(".filters [name=q]")).to_have_value("ord")
     expect(page).to_have_url(re.compile(r"q=ord.*state=problems|state=problems.*q=ord"))
-    assert len(asked) == 1, asked
+    assert len(requested) == 1, requested
+    ignore_aborted_refreshes(session)
 
 
 def test_an_order_keeps_a_search_that_was_not_sent_yet(session: BrowserSession) -> None:
@@ -99,6 +109,7 @@ def test_an_order_keeps_a_search_that_was_not_sent_yet(session: BrowserSession) 
     page.clock.run_for(1_000)
     expect(page).to_have_url(re.compile(r"q=ord.*sort=|sort=.*q=ord"))
     expect(page.locator("#list tbody a.name")).to_have_text(["orders"])
+    ignore_aborted_refreshes(session)
 
 
 def test_the_focus_follows_navigation_and_refusals(session: BrowserSession) -> None:
