@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -109,6 +109,9 @@ mutants: setup  ## mutation tests of the cores that keep data: which removed bra
 
 half-matrix: setup  ## half messages with each party killed at each step; some eight minutes (one cell: make half-matrix ARGS="--only 'shop at checks'")
 	$(BIN)/python -m tests.cluster.half_matrix $(ARGS)
+
+delay-kills: setup  ## delayed messages while their leaders are killed, each delivered once: make delay-kills ROUNDS=20; some four minutes
+	$(BIN)/python -m tests.cluster.delay_kills --kills $(ROUNDS)
 
 half-load: setup  ## half messages with decisions by chance: make half-load N=1000000
 	$(BIN)/python -m tests.cluster.half_matrix --messages $(N) $(ARGS)

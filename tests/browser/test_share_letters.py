@@ -1,5 +1,5 @@
 """Dead letters of a share group in a real browser on a local cluster: a member rejects records, an operator finds them, and sends them again, chosen, edited
-and by filter. Each is delivered to the group one time."""
+and by filter. Each is delivered to the group one time. One goes to the retry topic, where only the share group processes it."""
 
 from __future__ import annotations
 
@@ -122,8 +122,24 @@ def test_an_operator_sends_dead_letters_of_a_share_group_again(session: BrowserS
         wait_for(
             lambda: again <= {d.value for d, kind, _ in member.confirmed if kind is AcknowledgeType.ACCEPT}, "them"
         )
+        status, _ = devcluster.call("PATCH", f"topics/{TOPIC}", {"configs": {"weir.retry.enable": "true"}})
+        assert status == 202
+        wait_for(lambda: f"{TOPIC}.retry" in devcluster.admin.list_topics(timeout=20).topics, "the retry topic", 60)
+        retrying = ShareMember(SimpleNamespace(ports=ports), GROUP, f"{TOPIC}.retry")  # type: ignore[arg-type]
+        page.goto(f"/topics/{DLQ}/dead-letters/")
+        page.locator("#list tbody tr", has_text=f"{TOPIC}-1@3").locator("input[name=place]").check()
+        page.click("button:text-is('Send chosen again')")
+        page.select_option("[name=target]", "retry")
+        page.fill("[name=comment]", "only the workers failed")
+        session.shot("share-letters-06-retry", full=True)
+        page.click("button.primary, button.fatal")
+        page.wait_for_selector(f"text=1 sent to {TOPIC}.retry.")
+        (retried,) = records(devcluster, f"{TOPIC}.retry")
+        assert retried.value() == b"bad 7" and dict(retried.headers())["x-retry-group"] == GROUP.encode()
+        wait_for(lambda: [d.value for d, _, _ in retrying.confirmed] == ["bad 7"], "its delivery to the share group")
+        retrying.leave()
         page.click(f"#list a:text-is('{TOPIC}-1@1')")
         page.wait_for_selector("text=bad 3")
-        session.shot("share-letters-06-record", full=True)
+        session.shot("share-letters-07-record", full=True)
     finally:
         member.leave()

@@ -19,6 +19,8 @@ from tests.cluster.local import LocalCluster, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 PARTITIONS = 3
+UP_S, DOWN_S = 2.0, 5.0
+"""Time before a kill, and until the broker starts again."""
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +29,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
-def created(cluster: LocalCluster) -> str:
-    """A topic and its front topic."""
+def created(cluster: LocalCluster, **front: str) -> str:
+    """A topic and its front topic, which has these configs too."""
     name = f"t{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     configs = {"min.insync.replicas": "2"}
     topics = [
         NewTopic(name, PARTITIONS, 3, config=configs),
-        NewTopic(f"{name}.delay", PARTITIONS, 3, config={**configs, "weir.delay.topic": name}),
+        NewTopic(f"{name}.delay", PARTITIONS, 3, config={**configs, "weir.delay.topic": name, **front}),
     ]
     for future in admin.create_topics(topics).values():
         future.result(60)
@@ -106,15 +108,18 @@ class Received:
         self.values.append(value)
         self.partitions[value] = message.partition()
 
+    def poll_for(self, seconds: float, scheduled: Scheduled) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.poll(scheduled)
+
     def wait(self, scheduled: Scheduled, expected: set[str]) -> None:
         def all_here() -> bool:
             self.poll(scheduled)
             return expected <= set(self.values)
 
         wait_for(all_here, f"{len(expected)} delayed records", 200)
-        until = time.monotonic() + 3  # none may follow
-        while time.monotonic() < until:
-            self.poll(scheduled)
+        self.poll_for(3, scheduled)  # none may follow
         assert Counter(self.values) == Counter(expected)
         assert not self.early
 
@@ -187,27 +192,35 @@ def test_aborted_delayed_records_are_never_delivered(cluster: LocalCluster) -> N
     received.wait(scheduled, {"b"})
 
 
-def test_each_record_arrives_once_while_leaders_are_killed(cluster: LocalCluster) -> None:
-    name = created(cluster)
+def check_kills(cluster: LocalCluster, records: int, kills: int) -> None:
+    """Each record arrives once while the leaders of the front topic and of the topic are killed in turn. Segments are small, so that new leaders read delay
+    indexes. The last record is due 4 s and 20 ms per record after the start; a kill takes DOWN_S and UP_S."""
+    name = created(cluster, **{"segment.bytes": "8192"})
     scheduled, received = Scheduled(cluster, name), Received(cluster, name)
     start = now_ms()
     expected = set()
-    for i in range(1_500):
+    for i in range(records):
         value = f"v{i}"
         expected.add(value)
         scheduled.add(value, start + 4_000 + 20 * i, i % PARTITIONS)
+        if i % 100 == 99:
+            scheduled.flush()  # a batch has at most the size of a segment
     scheduled.flush()
-    for topic in (f"{name}.delay", name):
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
-            received.poll(scheduled)
-        broker = leader(cluster, topic, 0)
+    wait_for(
+        lambda: len(list(cluster.folder.glob(f"**/{name}.delay-*/*.delayindex"))) >= 3 * PARTITIONS,
+        "a delay index of each replica",
+    )
+    for kill in range(kills):
+        received.poll_for(UP_S, scheduled)
+        broker = leader(cluster, (f"{name}.delay", name)[kill % 2], kill % PARTITIONS)
         cluster.kill(f"broker-{broker}")
-        until = time.monotonic() + 6
-        while time.monotonic() < until:
-            received.poll(scheduled)
+        received.poll_for(DOWN_S, scheduled)
         cluster.start_broker(broker)
     received.wait(scheduled, expected)
+
+
+def test_each_record_arrives_once_while_leaders_are_killed(cluster: LocalCluster) -> None:
+    check_kills(cluster, 1_000, 2)
 
 
 def test_delivered_records_leave_the_front_topic(cluster: LocalCluster) -> None:
