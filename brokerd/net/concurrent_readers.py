@@ -11,7 +11,8 @@ import socket
 CONCURRENT_MS = 50
 """Two connections that send file data within this time read concurrently. Between two fetches of one consumer there is less than that."""
 SEND_BUFFER_BYTES = 204_800
-"""SO_SNDBUF of concurrent readers: Kafka's default of `socket.send.buffer.bytes`, for all connections."""
+"""SO_SNDBUF of concurrent readers, twice the default of `socket.send.buffer.bytes` in Kafka: a response of 1 MB needs half as many system calls and turns
+of the event loop, and costs less than with 100 KiB or with the buffer of a reader that is alone."""
 
 
 class ConcurrentReaders:

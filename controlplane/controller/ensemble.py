@@ -173,7 +173,7 @@ class Ensemble:
 
         self._store.get(znodes.CONTROLLER, active_read, lambda path: self.run_for_election())
 
-    # -- polls: of the acting controller, and the brokers also of a standby controller, for its probes ------------------------------------------------------------------------------------
+    # -- polls: those of the brokers also by a standby controller, for its probes --------------------------------------------
     def poll(self) -> None:
         if self._store.zk_session == 0:
             return
