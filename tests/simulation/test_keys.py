@@ -164,7 +164,7 @@ def a_new_leader_answers_at_once(patch: pytest.MonkeyPatch) -> None:
     ("mutation", "first"),
     [
         (the_last_entry_is_left_out, 1),
-        (an_index_of_another_header_is_used, 5),
+        (an_index_of_another_header_is_used, 29),
         (a_truncated_segment_keeps_its_index, 5),
         (the_last_entry_of_a_part_is_left_out, 1),
         (a_truncated_segment_keeps_the_part_of_its_index, 10),

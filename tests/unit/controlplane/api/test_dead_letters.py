@@ -90,5 +90,7 @@ def test_dead_letters_of_share_groups(
     body = {"places": [{"partition": 0, "offset": 1}], "target": "topic", "comment": "fixed"}
     assert producer.post(f"{base}/send", body, content_type=JSON).json()["sent"] == 1
     assert producer.post(f"{base}/send", body, content_type=JSON).json()["already"] == 1
-    assert producer.post(f"{base}/send", {**body, "target": "retry"}, content_type=JSON).status_code == 400
+    retried = producer.post(f"{base}/send", {**body, "target": "retry"}, content_type=JSON).json()
+    assert (retried["sent"], retried["refused"]) == (0, 1)
+    assert retried["problems"] == ["orders has no retry topic; weir.retry.enable=true creates it."]
     assert [topic for topic, _ in answers.written] == ["orders"]
