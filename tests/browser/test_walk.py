@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.conftest import BrowserSession
 from tests.cluster.devcluster import DevCluster
@@ -267,9 +267,10 @@ def move_to_its_end(session: BrowserSession, devcluster: DevCluster) -> None:
     session.shot("walk-10-move-running")
     # Raise the throttle with the button that shows its present value.
     page.click("text=Throttle (now 50.0 kB/s)")
+    page.wait_for_url("**/moves/*/throttle/")
     page.fill("#id_throttle_bytes_per_s", "50")
-    page.click("text=Set throttle")
-    page.wait_for_selector("text=50.0 MB/s per broker")
+    page.click("button:has-text('Set throttle')")
+    expect(page.locator(".toast")).to_contain_text("50.0 MB/s per broker", timeout=60_000)
     mark(session)
     watch(session, "[data-f=percent]")
     until(session, "document.querySelector('[data-f=standing]').innerText.includes('done')", "the move's end")
