@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -155,6 +155,9 @@ deploy-rehearsal: setup tools  ## three machines as network namespaces, by the f
 
 systemd-rehearsal: setup  ## one machine that boots with the units of deploy/ in a container of systemd-nspawn: kills, hangs, clean stops; as root (Debian: apt install systemd-container debootstrap)
 	$(BIN)/python -m tests.deploy.booted $(ARGS)
+
+manifests: setup  ## deploy/kubernetes as kustomize (or kubectl) renders it, checked by the schemas of Kubernetes (options: make manifests ARGS=--server, a dry run by the API server of the kubectl context)
+	$(BIN)/python -m tests.deploy.rendered $(ARGS)
 
 cold-starts: setup  ## 200 first starts of a broker with an empty ZooKeeper: how many refuse the first CreateTopics (options: make cold-starts ARGS='--starts 20')
 	$(BIN)/python -m tests.faults.cold_starts $(ARGS)
