@@ -18,10 +18,12 @@ from django.core.management.base import CommandParser
 
 from brokerd.cluster import znodes
 from brokerd.cluster.blocking import BlockingStore, connected
+from brokerd.cluster.zookeeper import servers_of
 from controlplane.clients.settings import zookeeper_store
 from controlplane.devcluster import layout, processes, security, zookeeper
 from controlplane.disaster.rebuilt import CannotRebuild, LogDirsInspection
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 READY_SECONDS = 60.0
 SESSIONS_SECONDS = 70.0
 """The longest session of the local cluster's ZooKeeper lasts 60 s (devcluster/zookeeper.py). ZooKeeper counts it from its own start."""
@@ -31,7 +33,8 @@ def add_arguments(parser: CommandParser) -> None:
     """The options of every command that writes a new metadata log."""
     parser.add_argument("--data-dir", type=Path, default=Path("data"), help="data directory of the local cluster")
     parser.add_argument(
-        "--zookeeper", help="host:port[,host:port..]; default: the local cluster's, started if it does not run"
+        "--zookeeper",
+        help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",
     )
     parser.add_argument(
         "--inspection",
@@ -59,6 +62,15 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
+def local_port(address: str) -> int | None:
+    """The port of the local cluster's ZooKeeper. None for an ensemble of other machines (`WEIR_ZOOKEEPER`), of which nothing is started here."""
+    servers, _ = servers_of(address)
+    if len(servers) != 1:
+        return None
+    ((host, port),) = servers
+    return port if host in LOOPBACK else None
+
+
 @contextmanager
 def zookeeper_connection(data_dir: Path, hosts: str | None) -> Iterator[BlockingStore]:
     """A connection to ZooKeeper. The local cluster's ZooKeeper is started if needed, and stopped again. Raises Unreachable, JavaMissing.
@@ -66,17 +78,19 @@ def zookeeper_connection(data_dir: Path, hosts: str | None) -> Iterator[Blocking
     A ZooKeeper that this function started still has the sessions of killed processes. They are expired before the connection is returned.
     """
     address = hosts or settings.WEIR.zookeeper
-    _, _, port = address.rpartition(":")
+    port = None if hosts is not None else local_port(address)
     child = None
     zookeeper_security = security.zookeeper_security(data_dir, layout.read_facts(data_dir))
-    if hosts is None and not zookeeper.ready(int(port), zookeeper_security):
+    if port is not None and not zookeeper.ready(port, zookeeper_security):
         folder = data_dir / "zookeeper"
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "disaster.log", "ab") as log:
-            child = subprocess.Popen(zookeeper.prepare(folder, int(port), zookeeper_security), stdout=log, stderr=log)
+            child = subprocess.Popen(zookeeper.prepare(folder, port, zookeeper_security), stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + READY_SECONDS
-        while child is not None and not zookeeper.ready(int(port), zookeeper_security) and time.monotonic() < deadline:
+        while child is not None and port is not None and not zookeeper.ready(port, zookeeper_security):
+            if time.monotonic() >= deadline:
+                break
             time.sleep(0.1)
         with connected(zookeeper_store(address, 10_000)) as zk:
             if child is not None:

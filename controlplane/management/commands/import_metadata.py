@@ -26,7 +26,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--data-dir", type=Path, default=Path("data"), help="data directory of the local cluster")
         parser.add_argument(
-            "--zookeeper", help="host:port[,host:port..]; default: the local cluster's, started if it does not run"
+            "--zookeeper",
+            help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

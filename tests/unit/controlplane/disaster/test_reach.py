@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +103,36 @@ def test_a_running_local_cluster_is_refused_and_a_stopped_one_cannot_start_meanw
         reach.cluster_lock(tmp_path),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("address", "port"),
+    [
+        ("127.0.0.1:2181", 2181),
+        ("localhost:12181", 12181),
+        ("10.0.0.1:2181", None),
+        ("10.0.0.1:2182,10.0.0.2:2182,10.0.0.3:2182", None),
+        ("127.0.0.1:2181,127.0.0.1:2182", None),
+    ],
+)
+def test_only_the_zookeeper_of_the_local_cluster_is_started(address: str, port: int | None) -> None:
+    assert reach.local_port(address) == port
+
+
+def test_a_backup_of_a_cluster_on_other_machines_starts_no_zookeeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """It started one at the port of the ensemble, in the current directory, and waited more than a minute for the end of live sessions."""
+    settings.WEIR = dataclasses.replace(settings.WEIR, zookeeper="10.0.0.1:2182,10.0.0.2:2182")
+    connections: list[str] = []
+
+    @contextmanager
+    def no_connection(store: str) -> Iterator[str]:
+        yield store
+
+    monkeypatch.setattr(reach, "zookeeper_store", lambda hosts, timeout_ms: connections.append(hosts))
+    monkeypatch.setattr(reach, "connected", no_connection)
+    monkeypatch.setattr(reach.zookeeper, "prepare", lambda *_: pytest.fail("a ZooKeeper was started"))
+    with reach.zookeeper_connection(tmp_path, None):
+        pass
+    assert connections == ["10.0.0.1:2182,10.0.0.2:2182"] and list(tmp_path.iterdir()) == []
