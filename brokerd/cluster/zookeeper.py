@@ -11,6 +11,8 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from kazoo import exceptions as ke
@@ -42,6 +44,22 @@ CLOSE_SECONDS_MAX = 5.0
 for the end of a process."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """What a server requires of a client that continues or ends a session."""
+
+    zk_session: int
+    password: bytes = field(repr=False)
+
+
+class FormerSession(Enum):
+    """Result of `end_session`."""
+
+    ENDED = "ended"
+    EXPIRED = "expired"
+    UNKNOWN = "unknown"
 
 
 def servers_of(hosts: str) -> tuple[list[tuple[str, int]], str]:
@@ -91,8 +109,16 @@ class ZooKeeperStore:
     """Connects in the background and reports state changes with `on_session`. After a session expiry kazoo opens a new session automatically.
     A chroot in `hosts` that does not exist is created before the first session is reported, as in Kafka."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int, protection: Protection = OPEN) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        protection: Protection = OPEN,
+        remember: Callable[[SessionKey], None] = lambda key: None,
+    ) -> None:
+        """`remember` is called on the owner's thread for each connection, before the session can own an ephemeral node."""
         self.on_session: Callable[[SessionState], None] = lambda state: None
+        self._remember = remember
         self._events: deque[tuple[int, Callable[[], None], Callable[[], None] | None]] = deque()
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._number = 0  # connection number; callbacks of an earlier connection are stale
@@ -102,15 +128,8 @@ class ZooKeeperStore:
         """Whether this process may own an ephemeral node."""
         servers, _, chroot = hosts.partition("/")
         self._chroot_to_create = f"/{chroot}".rstrip("/")
-        self._client = KazooClient(
-            servers,
-            timeout=session_timeout_ms / 1000,
-            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0),
-            command_retry=KazooRetry(max_tries=0),
-            **connection_options(protection, session_timeout_ms),
-        )
+        self._client = _client_of(servers, session_timeout_ms, protection)
         self._client.handler.unanswered = lambda: bool(self._client._pending)
-        retry_authentication(self._client, protection.user)
         self._client.add_listener(self._state_changed)
         self._client.start_async()
 
@@ -127,6 +146,8 @@ class ZooKeeperStore:
 
             def connected() -> None:
                 self._connected = True
+                if (client_id := self._client.client_id) is not None:
+                    self._remember(SessionKey(*client_id))
                 self.on_session(SessionState.CONNECTED)
 
             if self._chroot_to_create:
@@ -273,7 +294,7 @@ class ZooKeeperStore:
         rest of its time-out: no standby controller would be elected meanwhile.
         """
         self._closed = True
-        if self._owns_znodes and not self._end_session(time.monotonic() + CLOSE_SECONDS_MAX):
+        if self._owns_znodes and not _end(self._client, time.monotonic() + CLOSE_SECONDS_MAX):
             log.warning("ZooKeeper session not ended, its znodes stay until it expires")
         try:
             self._client.stop()
@@ -282,22 +303,62 @@ class ZooKeeperStore:
             log.warning("ZooKeeper connection not closed: %s", e)
         os.close(self._eventfd)
 
-    def _end_session(self, deadline: float) -> bool:
-        """Send the end of the session until a server answers. Blocks until `deadline`, of time.monotonic()."""
-        client = self._client
-        while (left := deadline - time.monotonic()) > 0:
-            if not client._live.wait(left):
-                return False
-            promise = client.handler.async_result()
-            client._call(SessionEnd(), promise)
-            try:
-                promise.get(timeout=left)
-            except (ke.ConnectionLoss, ke.OperationTimeoutError, client.handler.timeout_exception):
-                continue  # the connection was lost: kazoo connects again
-            except ke.KazooException:
-                return True  # expired or ended
-            return True
-        return False
+
+def _client_of(servers: str, session_timeout_ms: int, protection: Protection, **more: Any) -> KazooClient:
+    client = KazooClient(
+        servers,
+        timeout=session_timeout_ms / 1000,
+        connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_delay=1.0),
+        command_retry=KazooRetry(max_tries=0),
+        **connection_options(protection, session_timeout_ms),
+        **more,
+    )
+    retry_authentication(client, protection.user)
+    return client
+
+
+def _end(client: Any, deadline: float) -> bool:
+    """Send the end of the session until a server answers. Blocks until `deadline`, of time.monotonic()."""
+    while (left := deadline - time.monotonic()) > 0:
+        if not client._live.wait(left):
+            return False
+        promise = client.handler.async_result()
+        client._call(SessionEnd(), promise)
+        try:
+            promise.get(timeout=left)
+        except (ke.ConnectionLoss, ke.OperationTimeoutError, client.handler.timeout_exception):
+            continue  # the connection was lost: kazoo connects again
+        except ke.KazooException:
+            return True  # expired or ended
+        return True
+    return False
+
+
+def end_session(hosts: str, key: SessionKey, session_timeout_ms: int, protection: Protection = OPEN) -> FormerSession:
+    """End the session of a process that has died, so that its ephemeral nodes are deleted at once.
+
+    To every other process this looks like the expiry of the session, only earlier. Blocks for at most the session time-out: after that the ensemble
+    has expired the session, unless the ensemble itself did not serve.
+    """
+    quiet = logging.getLogger(f"{__name__}.former")
+    quiet.setLevel(logging.ERROR)  # an expired session is an expected result here, a warning of kazoo
+    deadline = time.monotonic() + session_timeout_ms / 1000
+    servers, _, _ = hosts.partition("/")
+    client = _client_of(servers, session_timeout_ms, protection, client_id=(key.zk_session, key.password), logger=quiet)
+    try:
+        client.start_async()
+        if not client._live.wait(session_timeout_ms / 1000):
+            return FormerSession.UNKNOWN
+        client_id = client.client_id
+        if client_id is not None and client_id[0] != key.zk_session:
+            return FormerSession.EXPIRED
+        return FormerSession.ENDED if _end(client, deadline) else FormerSession.UNKNOWN
+    finally:
+        try:
+            client.stop()
+            client.close()
+        except ke.WriterNotClosedException:
+            pass  # its thread waits for a server, and does not keep the process alive
 
 
 def hand_over(hosts: str, protection: Protection, roots: Iterable[str], *, owned: bool) -> int:

@@ -5,6 +5,7 @@ All processes use the same files (`WEIR_KAFKA_CONFIG`, `WEIR_ZOOKEEPER_CONFIG`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.conf import settings
 
 from brokerd.cluster.model import BrokerState
 from brokerd.cluster.protection import OPEN, Protection
-from brokerd.cluster.zookeeper import ZooKeeperStore
+from brokerd.cluster.zookeeper import SessionKey, ZooKeeperStore
 from brokerd.config import zookeeper_client
 from brokerd.config.kafka_client import ClientSettings
 
@@ -38,9 +39,11 @@ def address_of(broker: BrokerState) -> tuple[str, int]:
     return broker.host, broker.port
 
 
-def zookeeper_store(hosts: str, session_timeout_ms: int) -> ZooKeeperStore:
+def zookeeper_store(
+    hosts: str, session_timeout_ms: int, remember: Callable[[SessionKey], None] = lambda key: None
+) -> ZooKeeperStore:
     """Raises ValueError and CertificateError for an unusable file."""
-    return ZooKeeperStore(hosts, session_timeout_ms, zookeeper_protection())
+    return ZooKeeperStore(hosts, session_timeout_ms, zookeeper_protection(), remember)
 
 
 def zookeeper_protection() -> Protection:

@@ -10,8 +10,9 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 from brokerd.cluster.protection import OPEN
-from brokerd.cluster.zookeeper import ZooKeeperStore
+from brokerd.cluster.zookeeper import ZooKeeperStore, end_session
 from brokerd.config import zookeeper_client
+from controlplane.controller.former_session import SessionFile, end_former
 from controlplane.controller.runner import Controller
 from tests.cluster.local import Rows, startup_topics
 
@@ -22,6 +23,7 @@ if __name__ == "__main__":
     parser.add_argument("--session-timeout-ms", type=int, default=3000)
     parser.add_argument("--zookeeper-config", type=Path, help="file with TLS and SASL of the connection")
     parser.add_argument("--startup-topics", type=int, default=0, metavar="BROKERS", help="create the internal topics")
+    parser.add_argument("--session-file", type=Path, help="as `weir controller`; default: none")
     options = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO,
@@ -36,7 +38,13 @@ if __name__ == "__main__":
         if options.startup_topics
         else []
     )
-    store = ZooKeeperStore(options.zookeeper, options.session_timeout_ms, protection)
+    hosts, timeout_ms = options.zookeeper, options.session_timeout_ms
+    if options.session_file:
+        file = SessionFile(options.session_file)
+        end_former(file, lambda key: end_session(hosts, key, timeout_ms, protection))
+        store = ZooKeeperStore(hosts, timeout_ms, protection, file.write)
+    else:
+        store = ZooKeeperStore(hosts, timeout_ms, protection)
     controller = Controller(store, options.name, Rows(rows))
     signal.signal(signal.SIGTERM, lambda *_: controller.stop())
     controller.run()

@@ -54,6 +54,8 @@ class Fault:
     server: str = ""
     server_signal: signal.Signals = signal.SIGKILL
     controller_signal: signal.Signals | None = None
+    session_file_lost: bool = False
+    """The next process of a killed controller does not know its session, which then expires: as before decision 089."""
 
 
 FAULTS = (
@@ -66,6 +68,7 @@ FAULTS = (
     Fault("ZooKeeper's leader frozen", "leader", signal.SIGSTOP),
     Fault("the active controller stopped", controller_signal=signal.SIGTERM),
     Fault("the active controller killed", controller_signal=signal.SIGKILL),
+    Fault("the active controller killed, its session file lost", "", signal.SIGKILL, signal.SIGKILL, True),
     Fault("the active controller frozen", controller_signal=signal.SIGSTOP),
     Fault("ZooKeeper's leader killed, the active controller stopped", "leader", controller_signal=signal.SIGTERM),
     Fault("the controller's server killed, it is stopped", "connected", controller_signal=signal.SIGTERM),
@@ -120,7 +123,11 @@ class Production(LocalCluster):
 
     def start_candidate(self, name: str) -> None:
         words = [sys.executable, "-m", "tests.faults.controller", name, self.hosts, "--startup-topics", "3"]
-        self._spawn(name, [*words, "--session-timeout-ms", str(SESSION_MS)])
+        words += ["--session-timeout-ms", str(SESSION_MS), "--session-file", str(self.session_file(name))]
+        self._spawn(name, words)
+
+    def session_file(self, name: str) -> Path:
+        return self.folder / f"{name}.session"
 
     def modes(self) -> dict[int, ServerMode]:
         """The modes of the servers that serve."""
@@ -241,6 +248,8 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
         time.sleep(dice.choice((0, 0, 0.05, 0.3)))
         cluster.processes[active].send_signal(fault.controller_signal)
         ended.append(active)
+        if fault.session_file_lost:
+            cluster.session_file(active).unlink()
     cluster.kill(f"broker-{dead}")
     looks = [Look(cluster, i, dead) for i in cluster.ports if i != dead]
     for look in looks:

@@ -17,7 +17,7 @@ import pytest
 
 from brokerd.cluster.protection import OPEN, Protection
 from brokerd.cluster.store import Check, Code, Create, Delete, Result, SessionState, Set, Store
-from brokerd.cluster.zookeeper import ZooKeeperStore, hand_over
+from brokerd.cluster.zookeeper import FormerSession, SessionKey, ZooKeeperStore, end_session, hand_over
 from brokerd.config import zookeeper_client
 from controlplane.devcluster import zookeeper
 from tests.cluster.local import free_port, wait_for
@@ -69,9 +69,15 @@ class Real(Ground):
     def __init__(self, port: int, protection: Protection = OPEN, chroot: str = "") -> None:
         self.port, self.protection, self.chroot = port, protection, chroot
         self.stores: list[ZooKeeperStore] = []
+        self.keys: list[SessionKey] = []
+        """Of each connection."""
+
+    @property
+    def hosts(self) -> str:
+        return f"127.0.0.1:{self.port}{self.chroot}"
 
     def connect(self, session_ms: int = SESSION_MS) -> Store:
-        store = ZooKeeperStore(f"127.0.0.1:{self.port}{self.chroot}", session_ms, self.protection)
+        store = ZooKeeperStore(self.hosts, session_ms, self.protection, self.keys.append)
         self.stores.append(store)
         return store
 
@@ -186,6 +192,57 @@ def root(ground: Ground, request: pytest.FixtureRequest) -> str:
     store = ground.joined()
     assert ground.send_request(lambda d: store.create(path, b"", d)).ok
     return path
+
+
+def real_ground(who: str, request: pytest.FixtureRequest) -> Real:
+    if who == "real":
+        return Real(request.getfixturevalue("server"))
+    port, ca = request.getfixturevalue("guarded")
+    return Real(port, protected(ca))
+
+
+@pytest.mark.parametrize("who", ["real", "protected"])
+def test_another_client_ends_the_session_of_a_dead_one_by_its_key(who: str, request: pytest.FixtureRequest) -> None:
+    real = real_ground(who, request)
+    path, other_path = f"/ended-{who}", f"/others-{who}"
+    dead, witness = real.joined(LONG_SESSION_MS), real.joined(LONG_SESSION_MS)
+    key = next(k for k in real.keys if k.zk_session == dead.zk_session)
+    assert real.send_request(lambda d: dead.create(path, b"", d, ephemeral=True)).ok
+    assert real.send_request(lambda d: witness.create(other_path, b"", d, ephemeral=True)).ok
+    wrong = SessionKey(key.zk_session, bytes(16))
+    assert end_session(real.hosts, wrong, LONG_SESSION_MS, real.protection) is FormerSession.EXPIRED
+    assert real.send_request(lambda d: witness.get(path, d)).ok, "another password ends nothing"
+    gone: list[str] = []
+    assert real.send_request(lambda d: witness.get(path, d, watch=gone.append)).ok
+    real.crash(dead)
+    assert end_session(real.hosts, key, LONG_SESSION_MS, real.protection) is FormerSession.ENDED
+    real.until(lambda: gone == [path])
+    assert real.send_request(lambda d: witness.get(path, d)).code is Code.NO_NODE
+    assert real.send_request(lambda d: witness.get(other_path, d)).ok
+    assert end_session(real.hosts, key, LONG_SESSION_MS, real.protection) is FormerSession.EXPIRED
+    real.close()
+
+
+@pytest.mark.parametrize("who", ["real", "protected"])
+def test_a_process_that_lives_on_reads_the_end_of_its_session_as_its_expiry(
+    who: str, request: pytest.FixtureRequest
+) -> None:
+    real = real_ground(who, request)
+    alive = real.joined(LONG_SESSION_MS)
+    states: list[SessionState] = []
+    alive.on_session = states.append
+    key = next(k for k in real.keys if k.zk_session == alive.zk_session)
+    assert real.send_request(lambda d: alive.create(f"/living-{who}", b"", d, ephemeral=True)).ok
+    assert end_session(real.hosts, key, LONG_SESSION_MS, real.protection) is FormerSession.ENDED
+    real.until(lambda: states[-1:] == [SessionState.CONNECTED] and SessionState.EXPIRED in states)
+    assert alive.zk_session != key.zk_session
+    assert real.send_request(lambda d: alive.get(f"/living-{who}", d)).code is Code.NO_NODE
+    real.close()
+
+
+def test_the_end_of_a_session_is_unknown_while_no_server_answers() -> None:
+    hosts = f"127.0.0.1:{free_port()}"
+    assert end_session(hosts, SessionKey(1, bytes(16)), 300) is FormerSession.UNKNOWN
 
 
 @pytest.mark.parametrize("who", ["real", "protected"])

@@ -9,7 +9,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from controlplane.clients.settings import zookeeper_store
+from brokerd.cluster.zookeeper import end_session
+from controlplane.clients.settings import zookeeper_protection, zookeeper_store
 from controlplane.devcluster.layout import SESSION_MS
 
 
@@ -30,19 +31,23 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         from controlplane.controller.database import DatabaseThread
+        from controlplane.controller.former_session import SessionFile, end_former
         from controlplane.controller.watchdog import WatchedController
 
         logging.getLogger("kazoo").setLevel(logging.WARNING)
+        hosts, timeout_ms = settings.WEIR.zookeeper, options["session_timeout_ms"]
+        session_file = SessionFile(settings.WEIR.data_dir / f"controller-{options['id']}.session")
+        end_former(session_file, lambda key: end_session(hosts, key, timeout_ms, zookeeper_protection()))
         database = DatabaseThread(
             brokers_expected=settings.LOCAL_CLUSTER.brokers,
             offsets_partitions=options["offsets_partitions"],
             transactions_partitions=options["transactions_partitions"],
             share_state_partitions=options["share_state_partitions"],
         )
-        store = zookeeper_store(settings.WEIR.zookeeper, options["session_timeout_ms"])
+        store = zookeeper_store(hosts, timeout_ms, session_file.write)
         controller = WatchedController(store, f"controller-{options['id']}", database)
         database.image = controller.tailer.image
-        controller.watch(max(3.0, options["session_timeout_ms"] / 1000))
+        controller.watch(max(3.0, timeout_ms / 1000))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: controller.stop())
         controller.run()
