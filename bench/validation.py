@@ -29,7 +29,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench import client, raw
 from bench.kernel import cpu_clock
 from bench.peer.systems import Weir, wait_for
-from brokerd.wire import record_walks
+from brokerd.wire import record_walk, record_walks
+from brokerd.wire.compiled import compiled_name
 from brokerd.wire.records import Record, build
 
 UNVALIDATED, CONTROL, PYTHON, COMPILED = "unvalidated", "control", "python", "compiled"
@@ -109,7 +110,7 @@ class Brokers(Weir):
 def be(kind: str, arguments: list[str]) -> None:
     """Run a broker of this kind. Without validation, two calls that do nothing are left of it."""
     if kind == PYTHON:
-        sys.modules[f"{record_walks.__package__}.{record_walks.COMPILED_NAME}"] = None  # type: ignore[assignment]
+        sys.modules[f"{record_walks.__package__}.{compiled_name(record_walk)}"] = None  # type: ignore[assignment]
         importlib.reload(record_walks)
     from brokerd.apis import local_append, produce
 

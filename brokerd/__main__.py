@@ -18,6 +18,7 @@ from brokerd.runtime.metrics import BrokerMetrics
 from brokerd.runtime.metrics_server import MetricsServer
 from brokerd.runtime.readiness import Readiness, readiness
 from brokerd.security.certificates import CertificateError
+from brokerd.storage import key_hashes
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.wire import record_walks
 
@@ -33,7 +34,11 @@ def main() -> int:
         datefmt="%Y-%m-%d %H:%M:%S",
     )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
-    logging.getLogger("brokerd").info("record walk: compiled=%s", str(record_walks.COMPILED).lower())
+    logging.getLogger("brokerd").info(
+        "compiled modules: record_walk=%s key_walk=%s",
+        str(record_walks.COMPILED).lower(),
+        str(key_hashes.COMPILED).lower(),
+    )
     try:
         config = BrokerConfig.load(arguments.config, BROKER_SYNONYMS.__contains__)
         protected = protection(config.values)

@@ -193,7 +193,7 @@ class System:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                cwd=ROOT if environment else self.folder,
+                cwd=self.folder,
                 env={**os.environ, **(environment or {})},
             )
 

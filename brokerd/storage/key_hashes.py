@@ -1,17 +1,29 @@
 """The hashes of the record keys of a batch, for the key index, and a test whether a batch can contain a key.
 
 Every length is checked before it is used. Control batches have no keys. Only the records' keys, and the values of one record header, are read.
+Uncompressed batches are read by the compiled `key_walk` where it was built; its results are those of `HashedKeys`.
 Does not contain: the index file (`key_index`).
 """
 
 from __future__ import annotations
 
+from array import array
+from typing import Any
+
+from crc32c import crc32c
+
 from brokerd.storage.key_index import NO_HEADER, header_hash, header_seed, key_hash
+from brokerd.wire import key_walk
+from brokerd.wire.compiled import compiled
 from brokerd.wire.records import BatchHeader, Buffer, CorruptBatch, UnpackBudget, get_varint, unpacked
 from brokerd.wire.steps import run_now
 
 VARINT_ONE_BYTE = 0x80
 """A byte below this value is a complete varint."""
+ENTRIES_MAX = 16 * 1024
+"""Entries that one call of `PlainBatches.collect` returns at most. A batch with more records is read by `HashedKeys`."""
+_compiled = compiled(key_walk)
+COMPILED = _compiled is not None
 
 
 class HashedKeys:
@@ -84,6 +96,38 @@ class HashedKeys:
                 if name == self.header_name:
                     hashes.add(header_hash(data[p : p + length], self.seed))
                 p += length
+
+
+class PlainBatches:
+    """Collects the index entries of uncompressed batches with the compiled walk. Without it, each batch is left to `HashedKeys`. `last`: position of
+    the last collected batch in the data. `next_offset`: the offset after it."""
+
+    __slots__ = ("_space", "_walk")
+
+    def __init__(self, hashed: HashedKeys) -> None:
+        self._space = array("Q", [0]) * ENTRIES_MAX
+        table = array("Q", [0]) * (2 * ENTRIES_MAX)
+        self._walk: Any = _compiled and _compiled.KeyWalk(self._space, table, hashed.seed, hashed.header_name)
+
+    def collect(self, data: bytes, at: int, position: int) -> int:
+        """The position of the first batch from `at` on that is not collected. `position`: that of `data` in its file."""
+        if self._walk is None:
+            return at
+        self._walk.count = 0
+        return int(self._walk.collect(data, at, position, crc32c))
+
+    @property
+    def entries(self) -> memoryview:
+        """Those of the last call."""
+        return memoryview(self._space)[: self._walk.count]
+
+    @property
+    def last(self) -> int:
+        return int(self._walk.last)
+
+    @property
+    def next_offset(self) -> int:
+        return int(self._walk.next_offset)
 
 
 def batch_records(data: Buffer, pos: int, header: BatchHeader) -> Buffer:

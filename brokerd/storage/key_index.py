@@ -1,8 +1,8 @@
 """The key index of a closed segment: from a record key to the batches that may contain it.
 
 A file `<base>.keyindex` beside the segment contains 8 bytes per pair of a key and a batch: the hash of the key, and the position of the batch.
-Runs of at most RUN_ENTRIES entries are in log order. Within a run, the entries are in buckets by hash. So the memory of a build is limited, and a
-search reads one bucket per run. All parts have a CRC-32C. The header identifies the segment by its base offset, its size and the checksum of its
+Runs are in log order, and a run ends soon after RUN_ENTRIES entries. Within a run, the entries are in buckets by hash. So the memory of a build is
+limited, and a search reads one bucket per run. All parts have a CRC-32C. The header identifies the segment by its base offset, its size and the checksum of its
 last batch header. An index that does not match its segment is not used, because it could omit a record. A false hit costs the read of one batch,
 because a search compares the key with the log. The part of an index that is already built can be searched (`KeyIndexPart`). Does not contain: files,
 the records of batches (`wire/scan`), the choice of segments.
@@ -19,6 +19,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from brokerd.wire import key_walk
+from brokerd.wire.compiled import compiled
+
+in_buckets = (compiled(key_walk) or key_walk).in_buckets
 SUFFIX = ".keyindex"
 VERSION = 0
 MAGIC = b"WKIX"
@@ -130,6 +134,11 @@ class KeyIndexBuilder:
         entries.extend([h << 32 | position for h in hashes])
         self.unwritten += len(entries) - before
 
+    def extend(self, entries: memoryview) -> None:
+        """Entries of several batches, `hash << 32 | position` each, in log order."""
+        self._entries.frombytes(entries.cast("B"))
+        self.unwritten += len(entries)
+
     @property
     def full(self) -> bool:
         """Whether the caller must write a run before the next batch."""
@@ -147,18 +156,11 @@ class KeyIndexBuilder:
         entries = array("Q", b"".join(self._tail))
         entries.extend(self._entries)
         bits = max(0, (len(entries) // BUCKET_ENTRIES).bit_length())
-        shift = 64 - bits
-        buckets = [array("Q") for _ in range(1 << bits)]
-        for entry in entries:
-            buckets[entry >> shift].append(entry)
-        directory, body, end = bytearray(), bytearray(), 0
-        for bucket in buckets:
-            if sys.byteorder == "little":
-                bucket.byteswap()
-            data = bucket.tobytes()
-            end += len(bucket)
-            directory += BUCKET.pack(end, crc32c(data))
-            body += data
+        body, ends = _in_buckets(entries, bits)
+        directory, begin = bytearray(), 0
+        for end in ends:
+            directory += BUCKET.pack(end, crc32c(body[begin * ENTRY_BYTES : end * ENTRY_BYTES]))
+            begin = end
         at = self._written
         self._runs.append(Run(at, bits, len(entries), log_end, crc32c(directory)))
         self._written += len(directory) + len(body)
@@ -216,6 +218,19 @@ class KeyIndex:
             entries.byteswap()
         low, high = hash_ << 32, (hash_ + 1) << 32
         return [entry & _MASK for entry in entries if low <= entry < high]
+
+
+def _in_buckets(entries: array[int], bits: int) -> tuple[bytes, array[int]]:
+    """(the entries in the byte order of the file, grouped into `1 << bits` buckets by their highest bits, in log order within a bucket; the number of entries
+    up to the end of each bucket)."""
+    ordered, ends = array("Q", [0]) * len(entries), array("Q", [0]) * (1 << bits)
+    if not bits:
+        ordered, ends[0] = array("Q", entries), len(entries)
+    else:
+        in_buckets(entries, 64 - bits, ordered, ends)
+    if sys.byteorder == "little":
+        ordered.byteswap()
+    return ordered.tobytes(), ends
 
 
 def _of_tail(entries: bytes, hash_: int) -> list[int]:

@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from brokerd.storage import key_index
 from brokerd.storage.disk import Disk, DiskFailed, File
-from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_hashes import HashedKeys, PlainBatches
 from brokerd.storage.key_index import (
     RUN_ENTRIES,
     InvalidKeyIndex,
@@ -111,12 +111,27 @@ class KeyIndexBuild:
         data = file.pread(length, self.position)
         if len(data) >= records.HEADER_BYTES and (first := records.peek(data)).size > length:
             data = file.pread(min(first.size, self.size - self.position), self.position)
-        start, read = self.position, 0
-        for pos, header in records.batches(data):
-            self._add(data, pos, header)
-            read = pos + header.size
+        start, walk = self.position, PlainBatches(self._hashed)
+        read = self._collect(walk, data, start, 0)
+        while (
+            len(data) - read >= records.HEADER_BYTES and len(data) - read >= (header := records.peek(data, read)).size
+        ):
+            if header.batch_length < records.HEADER_BYTES - records.LENGTH_OVERHEAD:
+                break
+            self._add(data, read, header)
+            read = self._collect(walk, data, start, read + header.size)
         if not read:
             raise DiskFailed(f"{self.path}: no complete batch at position {start}")
+
+    def _collect(self, walk: PlainBatches, data: bytes, start: int, at: int) -> int:
+        """Add the plain batches from `at` on. Returns the position of the first other batch, or of the end."""
+        while (after := walk.collect(data, at, start)) > at:
+            self._builder.extend(walk.entries)
+            self._last = start + walk.last, data[walk.last : walk.last + records.HEADER_BYTES]
+            self.position, self.end_offset, at = start + after, walk.next_offset, after
+            if self._builder.full:
+                self._write_run()
+        return at
 
     def _add(self, data: bytes, pos: int, header: BatchHeader) -> None:
         if header.magic != records.MAGIC or not records.crc_is_right(data, pos, header):

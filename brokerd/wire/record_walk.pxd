@@ -1,4 +1,4 @@
-# C types of `record_walk` for its build by Cython (`record_walk_build`). The Python source does not need this file.
+# C types of `record_walk` for its build by Cython (`compile`). The Python source does not need this file.
 #
 # `data` is read through the buffer protocol: no copy of a batch, and a read outside of it raises IndexError, as in Python.
 

@@ -1,7 +1,7 @@
 """Validation of the records of one batch without decoding them: checks all lengths and offset deltas, and computes the maximum timestamp.
 
 Invariants: a length is checked before it is used. Nothing is read outside `data`. The result does not depend on where a walk was interrupted.
-Pure. The module imports nothing of the project, so that `record_walks` can replace it with the same source compiled by Cython. `record_walk.pxd`
+Pure. The module imports nothing of the project, so that `compiled` can replace it with the same source compiled by Cython. `record_walk.pxd`
 declares the C types of that build. The integers of the source fit these types: a varint has at most 64 bits, a position is never negative.
 """
 

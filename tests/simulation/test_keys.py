@@ -14,7 +14,7 @@ from brokerd.apis.key_lookups import KeyLookupServer
 from brokerd.maintenance.key_indexing import KeyIndexing
 from brokerd.replication.partition import Partition
 from brokerd.storage import key_index
-from brokerd.storage.key_hashes import HashedKeys
+from brokerd.storage.key_hashes import HashedKeys, PlainBatches
 from brokerd.storage.key_index import ENTRY_BYTES, InvalidKeyIndex, KeyIndexBuilder, KeyIndexPart
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch
 from brokerd.storage.segment import Segment
@@ -143,6 +143,7 @@ def deleted_records_stay_in_the_answer(patch: pytest.MonkeyPatch) -> None:
 def only_the_first_key_of_a_batch_is_indexed(patch: pytest.MonkeyPatch) -> None:
     hashes = HashedKeys.of_batch
     patch.setattr(HashedKeys, "of_batch", lambda self, *batch: set(sorted(hashes(self, *batch))[:1]))
+    patch.setattr(PlainBatches, "collect", lambda self, data, at, position: at)
 
 
 def uncommitted_records_are_found(patch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokerd.storage import key_index
+from brokerd.storage import key_hashes, key_index
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_hashes import HashedKeys
 from brokerd.storage.key_index import InvalidKeyIndex, KeyIndex, key_hash
@@ -38,8 +38,13 @@ def index_of(disk: SimDisk, segment: Segment) -> KeyIndex:
 
 
 @pytest.mark.parametrize("slice_bytes", [1, 300, 1_000_000])
-def test_a_build_in_slices_finds_each_key_in_its_batches(slice_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_build_in_slices_finds_each_key_in_its_batches(
+    slice_bytes: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(key_index, "RUN_ENTRIES", 10)
+    if not compiled:
+        monkeypatch.setattr(key_hashes, "_compiled", None)
     disk, _, segment = filled()
     build = build_of(disk, segment)
     while not build.finished:

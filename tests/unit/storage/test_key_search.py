@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from brokerd.storage import key_index, key_search
 from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_hashes import HashedKeys
-from brokerd.storage.key_index import KeyIndexPart
+from brokerd.storage.key_index import KeyIndexPart, key_hash
 from brokerd.storage.key_index_build import TEMPORARY, KeyIndexBuild
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
 from brokerd.storage.log import Log
@@ -177,12 +179,22 @@ def test_a_file_that_was_replaced_since_the_job_was_planned_is_an_error_of_the_d
             SegmentSearch(view, KeyCriteria(b"a"), 8, 100, 1_000_000, None, part).run()
 
 
-def test_a_hit_that_the_log_does_not_confirm_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, segment = filled([([Record(0, 1, b"a", b"v")], 0)] * 4)
-    monkeypatch.setattr("brokerd.storage.key_hashes.key_hash", lambda key: 7)
-    monkeypatch.setattr("brokerd.storage.key_search.key_hash", lambda key: 7)
+def same_hash() -> tuple[bytes, bytes]:
+    """Two keys with the same hash of 32 bits."""
+    seen: dict[int, bytes] = {}
+    for number in range(1_000_000):
+        key = blake2b(number.to_bytes(4, "big"), digest_size=8).digest()
+        other = seen.setdefault(key_hash(key), key)
+        if other != key:
+            return other, key
+    raise AssertionError("no two of a million keys have the same hash")
+
+
+def test_a_hit_that_the_log_does_not_confirm_is_no_match() -> None:
+    key, other = same_hash()
+    log, segment = filled([([Record(0, 1, key, b"v")], 0)] * 4)
     seed = indexed(log, segment, "")
-    search = SegmentSearch(SegmentView.of(segment, active=False), KeyCriteria(b"b"), 4, 100, 1_000_000, seed)
+    search = SegmentSearch(SegmentView.of(segment, active=False), KeyCriteria(other), 4, 100, 1_000_000, seed)
     search.run()
     assert search.matches == [] and search.used_index and search.log_bytes > 0
 

@@ -1,31 +1,52 @@
-"""The record walk, compiled once per test run."""
+"""The modules that Cython compiles, compiled once per test run."""
 
 from __future__ import annotations
 
 import importlib.util
 import shutil
 import sysconfig
-from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from brokerd.wire import record_walk_build, record_walks
+from brokerd.wire import compile as compilation
+from brokerd.wire import key_walk, record_walk
+from brokerd.wire.compiled import compiled as compiled_module
+from brokerd.wire.compiled import compiled_name, source_digest
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a build for this test."""
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no C compiler ({compiler}): there is no compiled module to compare")
+    folder = tmp_path_factory.mktemp("compiled")
+    compilation.build(folder)
+    return folder
+
+
+def _loaded(source: ModuleType, request: pytest.FixtureRequest) -> ModuleType:
     """The compiled module that brokers of this directory use, else a build for this test."""
-    found = record_walks.compiled()
+    found = compiled_module(source)
     if found is None:
-        compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-        if shutil.which(compiler) is None:
-            pytest.skip(f"no C compiler ({compiler}): there is no compiled record walk to compare")
-        path = record_walk_build.build(tmp_path_factory.mktemp("compiled"))
-        spec = importlib.util.spec_from_file_location(record_walks.COMPILED_NAME, path)
+        name = compiled_name(source)
+        (path,) = request.getfixturevalue("built").glob(f"{name}.*.so")
+        spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         found = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(found)
     assert found.__file__ is not None and found.__file__.endswith(".so")
-    assert record_walks.source_digest() == found.SOURCE_DIGEST
+    assert source_digest(source) == found.SOURCE_DIGEST
     return found
+
+
+@pytest.fixture(scope="session")
+def compiled(request: pytest.FixtureRequest) -> ModuleType:
+    return _loaded(record_walk, request)
+
+
+@pytest.fixture(scope="session")
+def compiled_keys(request: pytest.FixtureRequest) -> ModuleType:
+    return _loaded(key_walk, request)

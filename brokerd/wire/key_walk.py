@@ -1,0 +1,228 @@
+"""Collects the hashes of the record keys of many batches for the key index, without decoding the records.
+
+Invariants: a batch whose entries are collected is complete, has a right CRC, is not compressed, and each of its records can be decoded. Every other batch
+is left to the caller (`storage/key_hashes`), which finds the reason. Nothing is read outside the batch. Pure. The module imports nothing of the project,
+so that `compiled` can replace it with the same source compiled by Cython; `key_walk.pxd` declares the C types of that build.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+LENGTH_AT: Final = 8
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+CRC_FROM: Final = 21
+ATTRIBUTES_AT: Final = 22
+LAST_DELTA_AT: Final = 23
+COUNT_AT: Final = 57
+RECORDS_AT: Final = 61
+"""Positions in a batch: fields of its header (of the attributes the low byte), and the first record."""
+LENGTH_OVERHEAD: Final = 12
+MAGIC: Final = 2
+COMPRESSION_OR_CONTROL: Final = 0x27
+"""Bits of the attributes: the compression type, and a control batch."""
+VARINT_BITS: Final = 35
+NULL: Final = 1
+"""The length -1, zigzag encoded."""
+MIX: Final = 0x9E3779B1
+MASK: Final = 0xFFFFFFFF
+CRC_POLYNOMIAL: Final = 0x82F63B78
+"""CRC-32C (Castagnoli), reflected."""
+Buffer = bytes | bytearray | memoryview
+Checksum = Callable[[memoryview], int]
+"""`crc32c.crc32c`: the CRC-32C of whole batches, by the instruction of the processor."""
+
+
+def _crc_table() -> array[int]:
+    table = array("I")
+    for n in range(256):
+        for _ in range(8):
+            n = (n >> 1) ^ (CRC_POLYNOMIAL if n & 1 else 0)
+        table.append(n)
+    return table
+
+
+CRC_TABLE = _crc_table()
+
+
+class NotCollected(Exception):
+    """A batch that the walk does not collect."""
+
+
+class KeyWalk:
+    """`entries`: the collected ones, `hash << 32 | position of the batch`, the first `count` of them. `table`: finds a hash that occurs several times in
+    a batch; zero at the start, a power of two, at least twice as long as `entries`. `last`: position of the last batch that was collected, in the bytes of
+    the call. `next_offset`: the offset after it. `seed`, `name`: the values of the record header `name` are collected as well, if `seed` is not 0."""
+
+    __slots__ = ("count", "entries", "last", "name", "next_offset", "seed", "table")
+
+    def __init__(self, entries: array[int], table: array[int], seed: int, name: bytes) -> None:
+        self.entries, self.table, self.seed, self.name = entries, table, seed, name
+        self.count = self.last = self.next_offset = 0
+
+    def collect(self, buffer: Buffer, at: int, position: int, checksum: Checksum) -> int:
+        """Collect the batches from `at` on, and return the position of the first batch that is not collected: the end of the complete batches, a batch
+        that the walk does not read, or one for which `entries` may have too little space. `position`: that of `buffer` in its file."""
+        view = memoryview(buffer)
+        data = buffer
+        size = len(view)
+        while size - at >= RECORDS_AT:
+            length = _number(data, at + LENGTH_AT, 4)
+            end = at + length + LENGTH_OVERHEAD
+            records = _number(data, at + COUNT_AT, 4)
+            if end > size or end < at + RECORDS_AT or data[at + MAGIC_AT] != MAGIC:
+                break
+            if data[at + ATTRIBUTES_AT] & COMPRESSION_OR_CONTROL:
+                break
+            if records > len(self.entries) - self.count:
+                break
+            if checksum(view[at + CRC_FROM : end]) != _number(data, at + CRC_AT, 4) & MASK:
+                break
+            before = self.count
+            try:
+                self._batch(data, at + RECORDS_AT, end, records, position + at)
+            except NotCollected:
+                self.count = before
+                break
+            self.last = at
+            self.next_offset = _number(data, at, 8) + _number(data, at + LAST_DELTA_AT, 4) + 1
+            at = end
+        return at
+
+    def _batch(self, data: Buffer, p: int, limit: int, records: int, position: int) -> None:
+        """Raises NotCollected, also if there is no space for an entry."""
+        mask = len(self.table) - 1
+        if not self.seed:
+            while mask > 15 and mask > 4 * records:
+                mask >>= 1  # a small part of the table stays in the nearest cache
+        for _ in range(records):
+            n, p = _varint(data, p, limit)
+            end = p + (n >> 1)
+            if n & 1 or end > limit:
+                raise NotCollected
+            p = _after_varint(data, p + 1, end)  # the attributes; the timestamp delta
+            p = _after_varint(data, p, end)  # the offset delta
+            n, p = _varint(data, p, end)
+            if n != NULL:
+                if n & 1 or p + (n >> 1) > end:
+                    raise NotCollected
+                self._add(_checksum(data, p, p + (n >> 1), 0), position, mask)
+                p += n >> 1
+            if self.seed:
+                self._header_values(data, p, end, position, mask)
+            p = end
+
+    def _header_values(self, data: Buffer, p: int, end: int, position: int, mask: int) -> None:
+        n, p = _varint(data, p, end)
+        if not n & 1:
+            p += n >> 1
+        count, p = _varint(data, p, end)
+        if count & 1:
+            raise NotCollected
+        for _ in range(count >> 1):
+            n, p = _varint(data, p, end)
+            name_end = p + (n >> 1)
+            if n & 1 or name_end > end:
+                raise NotCollected
+            is_indexed = _equals(data, p, name_end, self.name)
+            n, p = _varint(data, name_end, end)
+            if n & 1:
+                continue
+            if p + (n >> 1) > end:
+                raise NotCollected
+            if is_indexed:
+                self._add(_checksum(data, p, p + (n >> 1), self.seed), position, mask)
+            p += n >> 1
+
+    def _add(self, checksum: int, position: int, mask: int) -> None:
+        """Add an entry unless the batch has it already. A slot of `table` is 0, or the entry of a batch plus 1: one of an earlier batch is replaced."""
+        hash_ = checksum * MIX & MASK
+        entry = hash_ << 32 | position
+        slot = (hash_ >> 8) & mask
+        for _ in range(mask + 1):
+            found = self.table[slot]
+            if found == 0 or (found - 1) & MASK != position:
+                if self.count == len(self.entries):
+                    raise NotCollected
+                self.table[slot] = entry + 1
+                self.entries[self.count] = entry
+                self.count += 1
+                break
+            if found == entry + 1:
+                break
+            slot = (slot + 1) & mask
+        else:
+            raise NotCollected
+
+
+def in_buckets(entries: array[int], shift: int, ordered: array[int], ends: array[int]) -> None:
+    """Copy `entries` to `ordered`, of the same length, by the bucket `entry >> shift`; within a bucket the order stays. `ends`: one number per bucket, zero at
+    the start; afterwards the number of entries up to the end of the bucket."""
+    for i in range(len(entries)):
+        ends[entries[i] >> shift] += 1
+    total = 0
+    for i in range(len(ends)):
+        count = ends[i]
+        ends[i] = total
+        total += count
+    for i in range(len(entries)):
+        bucket = entries[i] >> shift
+        ordered[ends[bucket]] = entries[i]
+        ends[bucket] += 1
+
+
+def _number(data: Buffer, at: int, size: int) -> int:
+    """The signed big-endian number of `size` bytes at position `at`."""
+    n = data[at]
+    if n >= 0x80:
+        n -= 0x100
+    for i in range(at + 1, at + size):
+        n = n * 0x100 + data[i]
+    return n
+
+
+def _varint(data: Buffer, p: int, limit: int) -> tuple[int, int]:
+    """(the varint at position `p` without zigzag decoding, the position after it). Raises NotCollected above VARINT_BITS bits, and at `limit`."""
+    n = 0
+    shift = 0
+    while shift < VARINT_BITS:
+        if p >= limit:
+            raise NotCollected
+        byte = data[p]
+        p += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return n, p
+        shift += 7
+    raise NotCollected
+
+
+def _after_varint(data: Buffer, p: int, limit: int) -> int:
+    """The position after the varint at position `p`. Raises NotCollected at `limit`."""
+    while p < limit:
+        if data[p] < 0x80:
+            return p + 1
+        p += 1
+    raise NotCollected
+
+
+def _checksum(data: Buffer, p: int, end: int, start: int) -> int:
+    """The CRC-32C of the bytes from `p` to `end`, as `crc32c.crc32c(bytes, start)`. Keys are short: a call of that function takes longer than the loop in C."""
+    crc = start ^ MASK
+    while p < end:
+        crc = (crc >> 8) ^ CRC_TABLE[(crc ^ data[p]) & 0xFF]
+        p += 1
+    return crc ^ MASK
+
+
+def _equals(data: Buffer, p: int, end: int, name: bytes) -> bool:
+    """Whether the bytes from `p` to `end` are `name`."""
+    if end - p != len(name):
+        return False
+    i = 0
+    while i < len(name) and data[p + i] == name[i]:
+        i += 1
+    return i == len(name)
