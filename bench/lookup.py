@@ -174,8 +174,8 @@ def report_lookups(system: Weir, records: int) -> None:
         ("scan by the leader, key present", PLAIN, keys[:SCANS], 1),
         ("scan by the leader, key absent", PLAIN, absent[:SCANS], 0),
     ]
-    for name, kind, asked, matches in rows:
-        took, log_bytes, index_bytes = time_lookups(port, f"{kind}-1", asked, matches)
+    for name, kind, requested, matches in rows:
+        took, log_bytes, index_bytes = time_lookups(port, f"{kind}-1", requested, matches)
         line(name, took, f"log {log_bytes / 1e6:.2f} MB, index {index_bytes / 1e3:.1f} kB")
     scanned = sorted(consume_all(system.bootstrap, f"{PLAIN}-1", key, records) for key in keys[:SCANS])
     line("consumer that reads the whole topic", scanned)

@@ -123,7 +123,7 @@ def built(system: Weir, partitions: int) -> bool:
     return len(files(system, ".keyindex")) == len(files(system, ".log")) - partitions
 
 
-def asked(connection: KafkaConnection, partitions: int, key: bytes) -> tuple[float, int, int, int]:
+def requested(connection: KafkaConnection, partitions: int, key: bytes) -> tuple[float, int, int, int]:
     """(milliseconds, matches, bytes of log, bytes of index) of a look-up in all partitions."""
     began, matches, log_bytes, index_bytes = time.perf_counter(), 0, 0, 0
     for partition in range(partitions):
@@ -146,7 +146,7 @@ def report(system: Weir, partitions: int, total: int, lookups: int) -> None:
             pid = system.broker_pids()[1]
             before, found = cpu_clock([pid]), []
             for _ in range(lookups):
-                found.append(asked(connection, partitions, key_of(first + rng.randrange(total))))
+                found.append(requested(connection, partitions, key_of(first + rng.randrange(total))))
                 if found[-1][1] != matches:
                     raise SystemExit(f"{found[-1][1]} matches instead of {matches}")
             took = sorted(f[0] for f in found)

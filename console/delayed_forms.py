@@ -27,7 +27,7 @@ class PendingForm(WeirForm):
     )
     token = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
 
-    def asked(self) -> dict[str, Any]:
+    def requested(self) -> dict[str, Any]:
         """Arguments of the look-up. Raises Rejected with the field."""
         v = self.cleaned_data
         key = decode_input(v["key"], InputFormat(v["key_format"] or InputFormat.TEXT), "key") if v["key"] else None

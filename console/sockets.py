@@ -77,7 +77,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.asked: frozenset[str] = frozenset()
+        self.requested: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
         """Those of the asked subjects that the user may see."""
         self.language = settings.LANGUAGE_CODE
@@ -118,7 +118,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         subjects = content.get("subjects")
         subjects = subjects if isinstance(subjects, list) else []
         self.language = known_language(content.get("language"))
-        self.asked = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
+        self.requested = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
         await self._limit_subjects()
         self.marks = {}
         run, seq = str(content.get("run", "")), content.get("seq")
@@ -209,7 +209,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         seen = EVERYTHING
         if settings.WEIR.view_by_role:
             seen = await database_sync_to_async(visibility_of_stored)(self.scope["user"].pk)
-        self.subjects = frozenset(s for s in self.asked if subject_visible(seen, s))
+        self.subjects = frozenset(s for s in self.requested if subject_visible(seen, s))
 
     async def _send(self, out: PageUpdate, upto: tuple[str, int]) -> None:
         age = await _age.now()

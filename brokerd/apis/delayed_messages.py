@@ -43,25 +43,30 @@ class DelayedMessagesServer:
             )
         return FetchResponse(responses=[*topics, *unauthorized_topics(list(unauthorized))])
 
-    def _part(self, asked: PartitionRequest) -> Steps[FetchResponse.PartitionData]:
+    def _part(self, partition_request: PartitionRequest) -> Steps[FetchResponse.PartitionData]:
         data = FetchResponse.PartitionData(
-            partition_index=asked.wanted.partition, error_code=asked.error, high_watermark=-1, records=b""
+            partition_index=partition_request.requested.partition,
+            error_code=partition_request.error,
+            high_watermark=-1,
+            records=b"",
         )
-        if asked.error or asked.replica is None:
+        if partition_request.error or partition_request.replica is None:
             return data
         try:
-            question = versioned.decode(DelayedMessagesQuestion, asked.wanted.delayed_messages, VERSION, BOUNDS_MAX)
+            question = versioned.decode(
+                DelayedMessagesQuestion, partition_request.requested.delayed_messages, VERSION, BOUNDS_MAX
+            )
         except versioned.UnknownVersion:
             data.error_code = ErrorCode.UNSUPPORTED_VERSION
             return data
         except (ValueError, RecursionError):
             data.error_code = ErrorCode.INVALID_REQUEST
             return data
-        front = self._fronts.find(asked.replica.tp)
+        front = self._fronts.find(partition_request.replica.tp)
         page = PendingPage((), None)
         if front is not None and question.records_max > 0:
             page = yield from front.look_up(_query(question), self._deadline(question))
-        if front is None or self._fronts.find(asked.replica.tp) is not front:
+        if front is None or self._fronts.find(partition_request.replica.tp) is not front:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
         data.delayed_messages = versioned.encode(described(front, question, page), VERSION)

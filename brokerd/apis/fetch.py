@@ -15,8 +15,8 @@ from brokerd.apis.fetch_lookup import FIRST_BY_ID, Topics, follower_of, look_up,
 from brokerd.apis.fetch_reader import FetchReader
 from brokerd.apis.fetch_response import (
     FetchRead,
+    record_responses,
     response,
-    settle,
     unauthorized_partition,
     unauthorized_topics,
 )
@@ -146,31 +146,19 @@ class FetchApi:
         if follower is not None:
             self._record_follower_fetch(follower, partition_requests.values(), session_liveness)
 
-        def respond(final: bool, lookups: int = 0) -> bool:
-            if request.abandoned:
-                return True
-            read = self._reader.read(
-                body,
-                partition_requests,
-                follower,
-                version,
-                lambda n: request.attempt(partial(respond, True, n)),
-                lookups,
-            )
-            if read is None:
-                return True
-            if not final and not self._reader.suffices(body, read):
-                return False
+        def send(read: list[FetchRead]) -> None:
             session = None
             if body.session_epoch == FULL_EPOCH:
                 session = self.sessions.begin(
                     partition_requests, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, session_liveness
                 )
             if session is not None:
-                settle(session, read)
+                record_responses(session, read)
             session_id = session.session_id if session is not None else NO_SESSION
             self._reply(request, read, follower, session_id, unauthorized)
-            return True
+
+        def respond(final: bool, lookups: int = 0) -> bool:
+            return self._attempt(request, partition_requests, follower, respond, send, final, lookups)
 
         key = Replica.end_key if follower is not None else Replica.hw_key
 
@@ -182,6 +170,36 @@ class FetchApi:
         else:
             self._wait(body, request, keys, lambda: partition_requests, follower, respond, by_log=True)
 
+    def _attempt(
+        self,
+        request: Request,
+        partition_requests: Mapping[Key, PartitionRequest],
+        follower: ReplicaIncarnation | None,
+        respond: Callable[[bool, int], object],
+        send: Callable[[list[FetchRead]], None],
+        final: bool,
+        lookups: int,
+    ) -> bool:
+        """Read, and `send` if the result is sufficient or `final`. Returns whether the fetch needs no wait. A read that must load an index or headers
+        first calls `respond(True, n)` later, where `n` is the number of lookups."""
+        if request.abandoned:
+            return True
+        body: FetchRequest = request.body
+        read = self._reader.read(
+            body,
+            partition_requests,
+            follower,
+            request.header.api_version,
+            lambda n: request.attempt(partial(respond, True, n)),
+            lookups,
+        )
+        if read is None:
+            return True
+        if not final and not self._reader.suffices(body, read):
+            return False
+        send(read)
+        return True
+
     def _answer_question(
         self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics
     ) -> bool:
@@ -190,13 +208,13 @@ class FetchApi:
         if request.header.api_version < FIRST_WITH_TAGS:
             return False
         for topic in body.topics:
-            for wanted in topic.partitions:
-                if wanted.half_messages:
+            for requested in topic.partitions:
+                if requested.half_messages:
                     request.reply(self._half_messages.answer(partition_requests, unauthorized))
-                elif wanted.key_lookup:
+                elif requested.key_lookup:
                     steps = self._key_lookups.answer(body, partition_requests, unauthorized)
                     self._background_work.start(request, steps, request.reply)
-                elif wanted.delayed_messages:
+                elif requested.delayed_messages:
                     steps = self._delayed_messages.answer(partition_requests, unauthorized)
                     self._background_work.start(request, steps, request.reply)
                 else:
@@ -232,7 +250,7 @@ class FetchApi:
             for r in read:
                 name = r.partition_request.topic_name  # empty: no topic has the id
                 if name and not self._auth.authorize(request, Operation.READ, Resource.TOPIC, name):
-                    r.data, r.served = unauthorized_partition(r.partition_request.wanted.partition), 0
+                    r.data, r.served = unauthorized_partition(r.partition_request.requested.partition), 0
         self._reader.count_sent(read, follower)
         answer = response(read, session_id)
         if unauthorized:
@@ -261,7 +279,7 @@ class FetchApi:
                     self._partitions,
                     partition_request.topic_name,
                     partition_request.topic_id,
-                    partition_request.wanted,
+                    partition_request.requested,
                     body,
                     version,
                 )
@@ -285,26 +303,14 @@ class FetchApi:
             self._reply(request, [], follower, NO_SESSION, unauthorized)
             return
 
+        def send(read: list[FetchRead]) -> None:
+            self._reply(request, record_responses(session, read), follower, session.session_id, unauthorized)
+
         def respond(final: bool, lookups: int = 0) -> bool:
-            if request.abandoned:
-                return True
-            if session.epoch != epoch:
+            if session.epoch != epoch and not request.abandoned:
                 request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
                 return True
-            read = self._reader.read(
-                body,
-                dirty_partitions(),
-                follower,
-                version,
-                lambda n: request.attempt(partial(respond, True, n)),
-                lookups,
-            )
-            if read is None:
-                return True
-            if not final and not self._reader.suffices(body, read):
-                return False
-            self._reply(request, settle(session, read), follower, session.session_id, unauthorized)
-            return True
+            return self._attempt(request, dirty_partitions(), follower, respond, send, final, lookups)
 
         def dirty_partitions() -> dict[Key, PartitionRequest]:
             return {key: session.partition_requests[key] for key in session.dirty_partitions}
@@ -390,20 +396,20 @@ class FetchApi:
         for partition_request in partition_requests:
             if (
                 partition_request.replica is None
-                or partition_request.wanted.unseeded
-                or diverging(partition_request.replica, partition_request.wanted) is not None
+                or partition_request.requested.unseeded
+                or diverging(partition_request.replica, partition_request.requested) is not None
             ):
                 continue
-            if partition_request.wanted.fetch_offset > partition_request.replica.log.end_offset:
+            if partition_request.requested.fetch_offset > partition_request.replica.log.end_offset:
                 continue
             self._partitions.run(
                 partition_request.replica,
                 core.FollowerFetched(
                     follower,
-                    partition_request.wanted.fetch_offset,
-                    partition_request.wanted.log_start_offset,
+                    partition_request.requested.fetch_offset,
+                    partition_request.requested.log_start_offset,
                     session_liveness,
-                    partition_request.wanted.remote_start,
+                    partition_request.requested.remote_start,
                 ),
                 now,
             )

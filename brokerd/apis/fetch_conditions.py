@@ -65,14 +65,14 @@ def classify(
 ) -> Classified:
     """The condition of `partition_request` on `replica`. `limit`: the first offset that this fetcher may not read. `rack`: of a consumer that may be sent to a
     closer replica; None: it may not. `knows_divergence`: the request's version has DivergingEpoch in its response."""
-    wanted = partition_request.wanted
-    if error := epoch_error(replica, wanted.current_leader_epoch, from_follower=partition_request.may_follow):
+    requested = partition_request.requested
+    if error := epoch_error(replica, requested.current_leader_epoch, from_follower=partition_request.may_follow):
         return Classified(FetchCondition.ERROR, error)
     if is_unknown_follower(replica, follower):
         return UNKNOWN_FOLLOWER
-    if wanted.unseeded:
+    if requested.unseeded:
         return BOOTSTRAP
-    offset, log = wanted.fetch_offset, replica.log
+    offset, log = requested.fetch_offset, replica.log
     near = rack if partition_request.may_follow and follower is None and replica.leads else None
     if offset < replica.local_log_start_offset:
         if near is not None and replica.reads_remote and offset >= replica.start_offset:
@@ -82,7 +82,7 @@ def classify(
         if follower is None or replica.remote is None:
             return HISTORY
         return MOVED_TO_TIER if replica.remote.loaded else TIER_NOT_LOADED
-    if knows_divergence and (parted := diverging(replica, wanted)) is not None:
+    if knows_divergence and (parted := diverging(replica, requested)) is not None:
         return Classified(FetchCondition.DIVERGING, diverging=parted)
     if offset < log.start_offset or offset > log.end_offset:
         return OUT_OF_RANGE
@@ -93,16 +93,16 @@ def classify(
     return READABLE if offset < limit else AT_END
 
 
-def diverging(replica: Replica, wanted: FetchRequest.FetchPartition) -> tuple[int, int] | None:
+def diverging(replica: Replica, requested: FetchRequest.FetchPartition) -> tuple[int, int] | None:
     """(epoch, end offset) when the fetcher's last epoch ends in this log at another offset than its fetch offset."""
-    last = wanted.last_fetched_epoch
-    if last < 0 or (last == replica.log.last_epoch and wanted.fetch_offset <= replica.log.end_offset):
+    last = requested.last_fetched_epoch
+    if last < 0 or (last == replica.log.last_epoch and requested.fetch_offset <= replica.log.end_offset):
         return None
     epoch, end = replica.log.epochs.end_offset_for(last)
-    if epoch == last and wanted.fetch_offset <= end:
+    if epoch == last and requested.fetch_offset <= end:
         return None
     if epoch < 0:
-        if wanted.fetch_offset <= replica.log.start_offset:
+        if requested.fetch_offset <= replica.log.start_offset:
             return None  # older than all that is stored: OFFSET_OUT_OF_RANGE or a read from the start, not a divergence
         # No epoch here is that old: a leader that was emptied. An epoch of -1 would mean "no divergence" on the wire.
         return 0, replica.log.start_offset

@@ -42,9 +42,9 @@ def look_up(
     """The partitions of `topics` with their replicas. If a request contains a partition twice, the last one counts."""
     found: dict[Key, PartitionRequest] = {}
     for topic in topics:
-        for wanted in topic.partitions:
-            key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, wanted.partition)
-            found[key] = looked_up(partitions, topic.topic, topic.topic_id, wanted, body, version)
+        for requested in topic.partitions:
+            key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, requested.partition)
+            found[key] = looked_up(partitions, topic.topic, topic.topic_id, requested, body, version)
     return found
 
 
@@ -52,7 +52,7 @@ def looked_up(
     partitions: ReplicaManager,
     name: str,
     topic_id: UUID,
-    wanted: FetchRequest.FetchPartition,
+    requested: FetchRequest.FetchPartition,
     body: FetchRequest,
     version: int,
 ) -> PartitionRequest:
@@ -64,14 +64,14 @@ def looked_up(
     else:
         state, missing = image.topic_named(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if state is None or not state.ready:
-        return PartitionRequest(name, topic_id, wanted, None, missing)
-    if wanted.partition not in state.partitions:
-        return PartitionRequest(state.name, state.topic_id, wanted, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    replica = partitions.find(state, wanted.partition)
+        return PartitionRequest(name, topic_id, requested, None, missing)
+    if requested.partition not in state.partitions:
+        return PartitionRequest(state.name, state.topic_id, requested, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica = partitions.find(state, requested.partition)
     may_follow = version >= FIRST_WITH_RACK and bool(body.rack_id) and follower_of(body, version) is None
-    error = epoch_error(replica, wanted.current_leader_epoch, from_follower=may_follow)
+    error = epoch_error(replica, requested.current_leader_epoch, from_follower=may_follow)
     if error or replica is None:
-        return PartitionRequest(state.name, state.topic_id, wanted, None, error)
+        return PartitionRequest(state.name, state.topic_id, requested, None, error)
     return PartitionRequest(
-        state.name, state.topic_id, wanted, replica, error, replica.core.leader_epoch, may_follow=may_follow
+        state.name, state.topic_id, requested, replica, error, replica.core.leader_epoch, may_follow=may_follow
     )

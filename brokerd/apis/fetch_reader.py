@@ -59,11 +59,11 @@ class FetchReader:
             return None
         missing, replicas = body.min_bytes, []
         for partition_request in partition_requests:
-            replica, offset = partition_request.replica, partition_request.wanted.fetch_offset
+            replica, offset = partition_request.replica, partition_request.requested.fetch_offset
             if replica is None or offset < replica.local_log_start_offset:
                 return None
             missing -= FetchReader._size(
-                replica, offset, replica.log.end_offset, partition_request.wanted.partition_max_bytes
+                replica, offset, replica.log.end_offset, partition_request.requested.partition_max_bytes
             )
             replicas.append(replica)
         if missing <= 0 or not replicas:
@@ -97,7 +97,10 @@ class FetchReader:
             if body.min_bytes <= 1:
                 return True
             total += self._size(
-                replica, partition_request.wanted.fetch_offset, limit, partition_request.wanted.partition_max_bytes
+                replica,
+                partition_request.requested.fetch_offset,
+                limit,
+                partition_request.requested.partition_max_bytes,
             )
             if total >= body.min_bytes:
                 return True
@@ -193,7 +196,7 @@ class FetchReader:
         out: list[FetchRead] = []
         for key, partition_request in partition_requests.items():
             data = FetchResponse.PartitionData(
-                partition_index=partition_request.wanted.partition,
+                partition_index=partition_request.requested.partition,
                 error_code=partition_request.error,
                 high_watermark=-1,
                 last_stable_offset=-1,
@@ -257,7 +260,7 @@ class FetchReader:
             read.more = True
             if left <= 0 and not nothing_yet:
                 continue
-            bytes_max = min(left, partition_request.wanted.partition_max_bytes)
+            bytes_max = min(left, partition_request.requested.partition_max_bytes)
             bucket = self._bucket(replica, follower)
             if bucket is not None:
                 if not (room := bucket.available(self._loop.now.mono_ms)):
@@ -286,7 +289,7 @@ class FetchReader:
         committed: bool,
     ) -> int:
         """Records of the local log. `whole`: at least one batch, also above `bytes_max`. Returns their bytes."""
-        offset = read.partition_request.wanted.fetch_offset
+        offset = read.partition_request.requested.fetch_offset
         try:
             regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
             aborted = self._aborted(replica, offset, limit, regions[-1]) if committed and regions else []

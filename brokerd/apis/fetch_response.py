@@ -25,7 +25,7 @@ class FetchRead:
     reportable: bool = False
 
 
-def settle(session: FetchSession, read: Sequence[FetchRead]) -> list[FetchRead]:
+def record_responses(session: FetchSession, read: Sequence[FetchRead]) -> list[FetchRead]:
     """Record in the session what the response contains. Returns the partitions that the session must send."""
     news = []
     for r in read:

@@ -46,7 +46,7 @@ class PartitionRequest:
 
     topic_name: str
     topic_id: UUID
-    wanted: FetchRequest.FetchPartition
+    requested: FetchRequest.FetchPartition
     replica: Replica | None
     error: ErrorCode
     epoch: int = -1

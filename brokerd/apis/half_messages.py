@@ -35,21 +35,24 @@ class HalfMessagesServer:
         ]
         return FetchResponse(responses=[*topics, *unauthorized_topics(list(unauthorized))])
 
-    def _part(self, asked: PartitionRequest) -> FetchResponse.PartitionData:
+    def _part(self, partition_request: PartitionRequest) -> FetchResponse.PartitionData:
         data = FetchResponse.PartitionData(
-            partition_index=asked.wanted.partition, error_code=asked.error, high_watermark=-1, records=b""
+            partition_index=partition_request.requested.partition,
+            error_code=partition_request.error,
+            high_watermark=-1,
+            records=b"",
         )
-        if asked.error or asked.replica is None:
+        if partition_request.error or partition_request.replica is None:
             return data
         try:
-            question = versioned.decode(HalfMessagesQuestion, asked.wanted.half_messages, VERSION)
+            question = versioned.decode(HalfMessagesQuestion, partition_request.requested.half_messages, VERSION)
         except versioned.UnknownVersion:
             data.error_code = ErrorCode.UNSUPPORTED_VERSION
             return data
         except (ValueError, RecursionError):
             data.error_code = ErrorCode.INVALID_REQUEST
             return data
-        front = self._fronts.find(asked.replica.tp)
+        front = self._fronts.find(partition_request.replica.tp)
         if front is None:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data

@@ -99,19 +99,19 @@ class HistoryReader:
     def result(self, replica: Replica, partition_request: PartitionRequest, limit: int) -> HistoryReadResult | None:
         """The result of the history read. None: the result is not available yet. When it arrives, the purgatory keys of the partition are
         checked."""
-        upto, wanted = min(limit, replica.local_log_start_offset), partition_request.wanted
+        upto, requested = min(limit, replica.local_log_start_offset), partition_request.requested
         if self._history_reads is None or not (replica.leads or replica.reads_remote):
             return UNAVAILABLE  # the next leader can read it
-        if wanted.fetch_offset >= upto:
+        if requested.fetch_offset >= upto:
             return None
 
         def on_result() -> None:
             self._partitions.purgatory.check(replica.hw_key())
             self._partitions.purgatory.check(replica.end_key())
 
-        bytes_max = min(wanted.partition_max_bytes, self._bytes_max)
+        bytes_max = min(requested.partition_max_bytes, self._bytes_max)
         return self._history_reads.read(
-            replica, wanted.fetch_offset, upto, wanted.last_fetched_epoch, bytes_max, on_result
+            replica, requested.fetch_offset, upto, requested.last_fetched_epoch, bytes_max, on_result
         )
 
     def remote_seed(self, replica: Replica) -> bytes | None:
@@ -122,7 +122,7 @@ class HistoryReader:
     def read(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
         """Fill `read` with records below the local log. Returns their bytes."""
         data, result = read.data, self.result(replica, read.partition_request, limit)
-        offset = read.partition_request.wanted.fetch_offset
+        offset = read.partition_request.requested.fetch_offset
         if result is None or (result.size > left and not nothing_yet):
             read.more = offset < limit
             return 0
@@ -165,12 +165,12 @@ class HistoryReadServer:
             topics.append(FetchResponse.FetchableTopicResponse(topic_id=t.topic_id, partitions=parts))
         return FetchResponse(responses=topics)
 
-    def _part(self, tp: TopicPartition, wanted: FetchRequest.FetchPartition) -> Steps[FetchResponse.PartitionData]:
+    def _part(self, tp: TopicPartition, requested: FetchRequest.FetchPartition) -> Steps[FetchResponse.PartitionData]:
         data = FetchResponse.PartitionData(
             partition_index=tp.partition, error_code=ErrorCode.NONE, high_watermark=-1, records=b""
         )
         replica = self._partitions.hosted.get(tp)
-        question = request_of(wanted)
+        question = request_of(requested)
         if isinstance(question, ErrorCode):
             data.error_code = question
             return data
@@ -180,26 +180,26 @@ class HistoryReadServer:
         data.log_start_offset = replica.log.start_offset
         try:
             if question.operation == HistoryOperation.READ:
-                self._read(replica, wanted, min(question.end_offset, question.handover_offset), data)
+                self._read(replica, requested, min(question.end_offset, question.handover_offset), data)
             elif (found := (yield from self._found(replica, question))) is not None:
-                put_position(data, wanted, found)
+                put_position(data, requested, found)
         except DiskFailed as e:
             self._partitions.fail(replica, e)
             data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return data
 
     def _read(
-        self, replica: Replica, wanted: FetchRequest.FetchPartition, upto: int, data: FetchResponse.PartitionData
+        self, replica: Replica, requested: FetchRequest.FetchPartition, upto: int, data: FetchResponse.PartitionData
     ) -> None:
-        log_, offset = replica.log, wanted.fetch_offset
+        log_, offset = replica.log, requested.fetch_offset
         if offset < log_.start_offset:
             data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             return
-        parted = self._diverging(replica, wanted)
+        parted = self._diverging(replica, requested)
         if parted is not None:
             data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=parted[0], end_offset=parted[1])
             return
-        regions = log_.read(offset, wanted.partition_max_bytes, upto).regions
+        regions = log_.read(offset, requested.partition_max_bytes, upto).regions
         if regions:
             data.records = list(regions)
             aborted = log_.aborted.between(offset, min(upto, log_.bound_after(offset, regions[-1])))

@@ -100,12 +100,12 @@ class KeyLookupServer:
 
     def _part(self, partition_request: PartitionRequest, *, committed: bool) -> Steps[FetchResponse.PartitionData]:
         data = FetchResponse.PartitionData(
-            partition_index=partition_request.wanted.partition,
+            partition_index=partition_request.requested.partition,
             error_code=partition_request.error,
             high_watermark=-1,
             records=b"",
         )
-        question, replica = question_of(partition_request.wanted), partition_request.replica
+        question, replica = question_of(partition_request.requested), partition_request.replica
         if partition_request.error or replica is None:
             return data
         if isinstance(question, ErrorCode):

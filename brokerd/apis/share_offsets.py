@@ -98,17 +98,19 @@ class ShareOffsetsApi:
         topic_shape = Described.DescribeShareGroupOffsetsResponseTopic
         part_shape = Described.DescribeShareGroupOffsetsResponsePartition
         known = dict(group.state_partitions.initialized.values())
-        asked = {name: sorted(ps) for name, ps in known.items()}
+        partitions_by_topic = {name: sorted(ps) for name, ps in known.items()}
         if topics is not None:
-            asked = {t.topic_name: list(dict.fromkeys(t.partitions)) for t in topics}
+            partitions_by_topic = {t.topic_name: list(dict.fromkeys(t.partitions)) for t in topics}
         authorized, unauthorized = self._auth.partition_by_authorized(
-            request, Operation.DESCRIBE, Resource.TOPIC, asked, lambda name: name
+            request, Operation.DESCRIBE, Resource.TOPIC, partitions_by_topic, lambda name: name
         )
         answer = Described.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
         waiting: list[tuple[SharePartitionKey, Any, str]] = []
         for name in authorized:
             topic = self._image().topic_named(name)
-            parts = [part_shape(partition_index=p, start_offset=NO_START, leader_epoch=0) for p in asked[name]]
+            parts = [
+                part_shape(partition_index=p, start_offset=NO_START, leader_epoch=0) for p in partitions_by_topic[name]
+            ]
             if topic is None:
                 for part in parts:
                     part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -124,7 +126,7 @@ class ShareOffsetsApi:
         if topics is not None:  # as in Kafka, a request for all topics leaves out unauthorized ones
             for name in unauthorized:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                parts = [part_shape(partition_index=p, error_code=error) for p in asked[name]]
+                parts = [part_shape(partition_index=p, error_code=error) for p in partitions_by_topic[name]]
                 answer.topics.append(topic_shape(topic_name=name, partitions=parts))
         left = len(waiting)
 

@@ -282,22 +282,22 @@ class Partition:
     def _desired_isr(self, now: Now) -> tuple[ReplicaIncarnation, ...]:
         assert self.state is not None
         accepted = {isr_member.broker_id: isr_member for isr_member in self.state.isr}
-        wanted: list[ReplicaIncarnation] = []
+        desired: list[ReplicaIncarnation] = []
         for broker_id in self.state.replicas:
             isr_member = accepted.get(broker_id)
             if broker_id == self.broker_id:
                 if isr_member is not None:
-                    wanted.append(isr_member)
+                    desired.append(isr_member)
                 continue
             follower = self.followers.get(broker_id)
             if follower is None:
                 continue
             if isr_member is not None and isr_member.broker_epoch == follower.broker_epoch:
                 if now.mono_ms - follower.caught_up_ms <= self.lag_ms_max:
-                    wanted.append(isr_member)
+                    desired.append(isr_member)
             elif self._may_join_isr(broker_id, follower, now):
-                wanted.append(ReplicaIncarnation(broker_id, follower.broker_epoch))
-        return tuple(wanted)
+                desired.append(ReplicaIncarnation(broker_id, follower.broker_epoch))
+        return tuple(desired)
 
     def _isr_is_current(self, now: Now) -> bool:
         """True when every replica is in the ISR and caught up, so that the ISR stays as it is. Runs at each fetch of a follower."""
@@ -369,10 +369,10 @@ class Partition:
         self._apply_session_liveness()
         if self.proposal is not None or now.mono_ms < self.proposal_not_before_ms or self._isr_is_current(now):
             return []
-        wanted = self._desired_isr(now)
-        if set(wanted) == set(self.state.isr):
+        desired = self._desired_isr(now)
+        if set(desired) == set(self.state.isr):
             return []
-        self.proposal = ProposeIsr(self.state.leader_epoch, self.state.partition_epoch, wanted)
+        self.proposal = ProposeIsr(self.state.leader_epoch, self.state.partition_epoch, desired)
         return [self.proposal]
 
     def _raise_high_watermark(self) -> list[Effect]:

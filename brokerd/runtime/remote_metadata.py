@@ -222,13 +222,13 @@ class RemoteMetadata:
             leader, ApiKey.FETCH, FETCH_VERSION, body, partial(self._fetched, leader, dict(self.positions))
         )
 
-    def _fetched(self, leader: int, asked: dict[int, int], answer: FetchResponse | None) -> None:
+    def _fetched(self, leader: int, requested: dict[int, int], answer: FetchResponse | None) -> None:
         self._in_flight.discard(leader)
         failed = answer is None or bool(answer.error_code)
         for topic in answer.responses if answer is not None else ():
             for part in topic.partitions:
                 index = part.partition_index
-                if self.positions.get(index) != asked.get(index):
+                if self.positions.get(index) != requested.get(index):
                     continue  # not needed any more, or started again
                 if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._start_again(index, max(0, part.log_start_offset))

@@ -49,7 +49,7 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
     }
     if form.is_valid():
         try:
-            listed = services.look_up(request.user, name, **form.asked())
+            listed = services.look_up(request.user, name, **form.requested())
         except Rejected as error:
             form.refuse(error)
         except PermissionDenied as error:

@@ -34,8 +34,8 @@ class HalfFilterForm(WeirForm):
 def half_messages(request: HttpRequest, name: str) -> HttpResponse:
     form = HalfFilterForm(request.GET)
     valid = form.is_valid()
-    asked = (form.cleaned_data["partition"], 0, form.filter()) if valid else (None, 0)
-    found = selectors.undecided(name, *asked)
+    requested = (form.cleaned_data["partition"], 0, form.filter()) if valid else (None, 0)
+    found = selectors.undecided(name, *requested)
     if found is None:
         return not_found(request, _("topic with half messages “{name}”").format(name=name), "topics", nav="topics")
     rows = [(r, _propose("half.commit", r.target), _propose("half.rollback", r.target)) for r in found.rows]

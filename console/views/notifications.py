@@ -66,8 +66,8 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    asked = request.GET.get("kind", "")
-    kind = ChannelKind(asked) if asked in tuple(ChannelKind) else ChannelKind.WEBHOOK
+    requested = request.GET.get("kind", "")
+    kind = ChannelKind(requested) if requested in tuple(ChannelKind) else ChannelKind.WEBHOOK
     form = ChannelForm(kind, None, request.POST or None)
     if request.method == "POST" and form.is_valid():
         values = form.values()

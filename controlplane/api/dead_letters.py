@@ -134,20 +134,20 @@ class DeadLetterViews(RowViewSet):
         return Response(SENT(_known(name, made)).data)
 
 
-def query_of(topic: str, asked: dict[str, Any]) -> tuple[RecordQuery, str]:
+def query_of(topic: str, requested: dict[str, Any]) -> tuple[RecordQuery, str]:
     """(query, resume token). The service names the topic of dead letters."""
-    filters = DeadLetterFilters(**{f.name: asked[f.name] for f in fields(DeadLetterFilters)})
+    filters = DeadLetterFilters(**{f.name: requested[f.name] for f in fields(DeadLetterFilters)})
     query = RecordQuery(
         topic,
-        partitions_of_text(asked["partitions"]),
-        start=StartPosition.LATEST if asked["from_ms"] is None else StartPosition.TIMESTAMP,
-        timestamp_ms=asked["from_ms"],
-        limit=asked["limit"],
+        partitions_of_text(requested["partitions"]),
+        start=StartPosition.LATEST if requested["from_ms"] is None else StartPosition.TIMESTAMP,
+        timestamp_ms=requested["from_ms"],
+        limit=requested["limit"],
         filters=filters,
         all_partitions=True,
-        until_ms=asked["until_ms"],
+        until_ms=requested["until_ms"],
     )
-    return query, asked["resume"]
+    return query, requested["resume"]
 
 
 def _known(topic: str, found: Any) -> Any:

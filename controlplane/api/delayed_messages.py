@@ -53,15 +53,15 @@ class DelayedMessageViews(RowViewSet):
     def pending_messages(self, request: Request, name: str) -> Response:
         """Pending delayed messages in the order of delivery, by key or by delivery time; `token` continues. A look-up by key needs the permission
         read_records."""
-        asked = self.query(PendingParameters)
-        text, as_hex = asked.pop("key"), asked.pop("key_hex")
+        requested = self.query(PendingParameters)
+        text, as_hex = requested.pop("key"), requested.pop("key_hex")
         key = text.encode() if text is not None else None if as_hex is None else bytes.fromhex(as_hex)
-        return Response(PENDING(_known(name, services.look_up(request.user, name, key=key, **asked))).data)
+        return Response(PENDING(_known(name, services.look_up(request.user, name, key=key, **requested))).data)
 
     @extend_schema(request=PendingPlace, responses={200: PREVIEW})
     @action(detail=True, methods=["post"], url_path="delayed-messages/cancel/preview", tag_of=None, **NO_LIST)
     def preview_cancel(self, request: Request, name: str) -> Response:
-        """What a cancellation would do: the delivery time, and the number of pending records with the same key. Nothing is written."""
+        """The effect of a cancellation: the delivery time, and the number of pending records with the same key. Nothing is written."""
         v = self.body(PendingPlace)
         return Response(PREVIEW(_known(name, services.preview_cancel(request.user, name, **v))).data)
 

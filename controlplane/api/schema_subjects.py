@@ -84,8 +84,8 @@ class SchemaSubjectView(InputMixin):
     @extend_schema(operation_id="schema_subject_retrieve", parameters=[SubjectVersionQuery], responses={200: DETAIL})
     def get(self, request: Request) -> Response:
         """One version of a subject."""
-        asked = self.query(SubjectVersionQuery)
-        found = selectors.subject_detail(asked["name"], asked["version"])
+        requested = self.query(SubjectVersionQuery)
+        found = selectors.subject_detail(requested["name"], requested["version"])
         if found is None:
             raise Http404("The schema registry does not have this subject and version.")
         return Response(DETAIL(found).data)
@@ -125,9 +125,9 @@ class SchemaDifferenceView(InputMixin):
         operation_id="schema_difference_retrieve", parameters=[SchemaDifferenceQuery], responses={200: DIFFERENCE}
     )
     def get(self, request: Request) -> Response:
-        """What a version of a subject changed since another one, as lines of a unified difference."""
-        asked = self.query(SchemaDifferenceQuery)
-        found = selectors.difference(asked["name"], asked["version"], asked["other"])
+        """The difference between two versions of a subject, as lines of a unified difference."""
+        requested = self.query(SchemaDifferenceQuery)
+        found = selectors.difference(requested["name"], requested["version"], requested["other"])
         if found is None:
             raise Http404("The schema registry does not have this subject and these versions.")
         return Response(DIFFERENCE(found).data)

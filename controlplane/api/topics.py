@@ -161,8 +161,8 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         `complete` says whether all records of the range were read, `stopped` and `note` why not; `resume` continues. Each partition has its own
         `problem`. Needs the permission read_records, for internal topics an administrator. Each read is recorded in the audit log."""
         self._check_topic(name)
-        asked = self.query(serializers.TopicMessageQuery)
-        return self._read(request, name, partitions_of_text(asked.pop("partitions")), asked)
+        requested = self.query(serializers.TopicMessageQuery)
+        return self._read(request, name, partitions_of_text(requested.pop("partitions")), requested)
 
     @extend_schema(parameters=[serializers.MessageQuery], responses=MESSAGES)
     @action(detail=True, serializer_class=MESSAGES, url_path="partitions/<int:partition>/messages")
@@ -171,11 +171,14 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         _partition(name, partition)
         return self._read(request, name, (partition,), self.query(serializers.MessageQuery))
 
-    def _read(self, request: Request, topic: str, partitions: tuple[int, ...], asked: dict[str, Any]) -> Response:
-        resume, formats = asked.pop("resume"), (Format(asked.pop("key_format")), Format(asked.pop("value_format")))
-        filters = RecordFilters(**{f.name: asked.pop(f.name) for f in fields(RecordFilters)})
-        start = StartPosition(asked.pop("start"))
-        query = RecordQuery(topic, partitions, start, filters=filters, **asked)
+    def _read(self, request: Request, topic: str, partitions: tuple[int, ...], requested: dict[str, Any]) -> Response:
+        resume, formats = (
+            requested.pop("resume"),
+            (Format(requested.pop("key_format")), Format(requested.pop("value_format"))),
+        )
+        filters = RecordFilters(**{f.name: requested.pop(f.name) for f in fields(RecordFilters)})
+        start = StartPosition(requested.pop("start"))
+        query = RecordQuery(topic, partitions, start, filters=filters, **requested)
         return Response(self.get_serializer(read_records(request.user, query, resume, formats)).data)
 
     @extend_schema(request=ProduceBody, responses={200: PRODUCED})
@@ -197,12 +200,12 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         `weir.index.keys`, otherwise a limited scan. Needs the permission read_records, for internal topics an administrator. Each look-up is
         recorded in the audit log."""
         self._check_topic(name)
-        asked = self.query(serializers.KeyLookupQuery)
-        text, as_hex = asked.pop("key"), asked.pop("key_hex")
+        requested = self.query(serializers.KeyLookupQuery)
+        text, as_hex = requested.pop("key"), requested.pop("key_hex")
         key = text.encode() if text is not None else bytes.fromhex(as_hex)
-        partition = asked.pop("partition")
-        asked["partitions"] = () if partition is None else (partition,)
-        return Response(KEY_LOOKUP(look_up_records(request.user, name, key, **asked)).data)
+        partition = requested.pop("partition")
+        requested["partitions"] = () if partition is None else (partition,)
+        return Response(KEY_LOOKUP(look_up_records(request.user, name, key, **requested)).data)
 
     @extend_schema(request=CopyBody, responses={200: PRODUCED})
     @action(detail=True, methods=["post"], url_path="record-copies", tag_of=None, **NO_LIST)
@@ -227,7 +230,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     @extend_schema(request=CopyRange, responses={200: COPY_PREVIEW})
     @action(detail=True, methods=["post"], url_path="record-copies/preview", tag_of=None, **NO_LIST)
     def preview_copy(self, request: Request, name: str) -> Response:
-        """What a copy would read: number of records and bytes. Nothing is written."""
+        """The number of records and bytes that a copy would read. Nothing is written."""
         self._check_topic(name)
         v = self.body(CopyRange)
         found = produce.preview_copy(

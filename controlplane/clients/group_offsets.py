@@ -132,8 +132,8 @@ class GroupOffsetsClient:
                 request.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
                 for name, indexes in by_topic(keys).items()
             ]
-        asked = request.OffsetFetchRequestGroup(group_id=group, topics=topics)
-        body = request(groups=[asked], require_stable=True)
+        requested = request.OffsetFetchRequestGroup(group_id=group, topics=topics)
+        body = request(groups=[requested], require_stable=True)
         answer = self._coordinated(ApiKey.OFFSET_FETCH, 8, body, lambda a: a.groups[0].error_code, group_id=group)
         found: dict[Key, CommittedOffset] = {}
         unstable: set[Key] = set()

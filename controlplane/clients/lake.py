@@ -168,9 +168,9 @@ def table(namespace: str, name: str) -> LakeTableDetail | None:
 
 def query(sql: str) -> QueryResult:
     """Run a query in a process of its own, for at most SECONDS_MAX, with at most PROCESS_BYTES_MAX of memory."""
-    asked = LakeQuery(sql, str(settings.WEIR.lake_dir))
+    requested = LakeQuery(sql, str(settings.WEIR.lake_dir))
     try:
-        return QueryResult.parse(_output("pipeline.lake.query", asked.text(), SECONDS_MAX))
+        return QueryResult.parse(_output("pipeline.lake.query", requested.text(), SECONDS_MAX))
     except NoOutput as e:
         return QueryResult(error=ERRORS[e.reason], detail=f"The query {e}")
 
@@ -179,9 +179,9 @@ def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s:
     """Points of figures from the lake, read in a process of its own, for at most HISTORY_SECONDS_MAX. Keys are (subject, figure)."""
     if _is_absent():
         return HistoryAnswer(error=QueryError.NO_TABLE, detail="There is no lake yet.")
-    asked = HistoryRequest(tuple(keys), since_s, until_s, step_s, str(settings.WEIR.lake_dir))
+    requested = HistoryRequest(tuple(keys), since_s, until_s, step_s, str(settings.WEIR.lake_dir))
     try:
-        return HistoryAnswer.parse(_output("pipeline.lake.history_query", asked.text(), HISTORY_SECONDS_MAX))
+        return HistoryAnswer.parse(_output("pipeline.lake.history_query", requested.text(), HISTORY_SECONDS_MAX))
     except NoOutput as e:
         return HistoryAnswer(error=ERRORS[e.reason], detail=f"The read of the lake {e}")
 

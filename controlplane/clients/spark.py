@@ -123,6 +123,15 @@ def found_again(folder: Path, expected: Sequence[str]) -> SparkProcess | None:
         return None
 
 
+def has_ended(pid: int | None, expected: Sequence[str]) -> bool:
+    """One step of a requested stop. `pid`: the driver, None if its process is not alive. Without a pid every process with the command line `expected` is
+    stopped. True: no process is left."""
+    if pid is None:
+        return stop_all(expected) == 0
+    stop(pid)
+    return False
+
+
 def stop_all(expected: Sequence[str]) -> int:
     """Send SIGTERM to every process with this command line, `nice` before it included. Returns how many there are. One of them may be a driver that
     was just started and has not locked its folder yet: it would lock the folder as soon as the driver before it ends."""

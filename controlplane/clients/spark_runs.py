@@ -80,11 +80,6 @@ def found_again(run_id: int) -> SparkProcess | None:
     return spark.found_again(folder_of(run_id), command(run_id))
 
 
-def stop_all(run_id: int) -> int:
-    """Stop every driver of the run. Returns how many there are; a driver ends after its micro-batch."""
-    return spark.stop_all(command(run_id))
-
-
 def read_status(run_id: int) -> Status | None:
     """The driver's last status; None before the first."""
     path = folder_of(run_id) / STATUS_FILE

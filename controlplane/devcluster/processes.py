@@ -160,10 +160,10 @@ class Supervisor:
         """Whether a restart of this process is requested. A request for an earlier pid is deleted."""
         path = self.layout.restart(p.name)
         try:
-            asked = json.loads(path.read_text())
+            restart = json.loads(path.read_text())
         except (OSError, ValueError):
             return False
-        if p.popen is None or (asked.get("pid"), asked.get("started")) != (p.popen.pid, started_at(p.popen.pid)):
+        if p.popen is None or (restart.get("pid"), restart.get("started")) != (p.popen.pid, started_at(p.popen.pid)):
             path.unlink(missing_ok=True)
             return False
         return True

@@ -219,7 +219,7 @@ def propose(
     work.count()
     before = _loads(work)
     requested = [Goal(g) for g in dict.fromkeys(goals)]
-    asked = {g: _needless(work) if g == Goal.RACK else work.furthest(g) for g in requested} if open_ else {}
+    initial = {g: _needless(work) if g == Goal.RACK else work.furthest(g) for g in requested} if open_ else {}
     if len(open_) > 1:
         kept: list[Goal] = []
         for goal in requested:
@@ -240,7 +240,7 @@ def propose(
         after = _needless(work) if goal == Goal.RACK else work.furthest(goal)
         results.append(
             GoalResult(
-                goal, round(asked[goal], 1), round(after, 1), not after if goal == Goal.RACK else work.within(goal)
+                goal, round(initial[goal], 1), round(after, 1), not after if goal == Goal.RACK else work.within(goal)
             )
         )
     return Balance(changes, before, _loads(work), tuple(results), _notes(work, len(open_)))

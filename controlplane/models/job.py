@@ -100,7 +100,7 @@ class ArchiveState(models.TextChoices):
 class ArchiveJob(models.Model):
     """A Spark run that archives topics to Parquet in the lake. `heartbeat_at` is from its status file, `pid` is the pid of its process.
 
-    `restarts` counts starts after the first one. The job fails after `spark.RESTARTS_MAX` restarts without a batch in between.
+    `restarts` counts starts after the first one. The job fails after `driver_restarts.RESTARTS_MAX` restarts without a batch in between.
     """
 
     topics = models.JSONField()

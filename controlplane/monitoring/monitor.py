@@ -381,7 +381,7 @@ class ClusterMonitor:
         samples = [a for a in self._round.values() if isinstance(a, BrokerSample)]
         failed = {b: str(a) for b, a in self._round.items() if isinstance(a, NoAnswer) and image.alive(b)}
         failed |= {b: f"broker {b} has not answered for {ROUND_MS_MAX} ms" for b in waiting if image.alive(b)}
-        asked = len(self._round_asked)
+        requested = len(self._round_asked)
         pause_ms = min(max(SAMPLE_MS, ROUND_SHARE * self._round_took_ms), SAMPLE_MS_MAX)
         self._round_not_before_ms, self._round_took_ms = self._round_at_ms + pause_ms, 0
         self._round, self._round_asked = {}, set()
@@ -390,7 +390,7 @@ class ClusterMonitor:
         self.metrics.messages = self._messages.latest
         changed = self.metrics.take(samples, failed, image, now.wall_ms)
         self._sampled = bool(samples)
-        self._sample_note = f"{len(samples)} of {asked} brokers answered" if failed else ""
+        self._sample_note = f"{len(samples)} of {requested} brokers answered" if failed else ""
         self._feed.samples(changed, self.metrics)
         if samples:
             self._history.observe(image, self.metrics, self._pool, now.wall_ms)

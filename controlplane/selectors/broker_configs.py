@@ -44,8 +44,8 @@ def broker_configs(
     found = visible(Broker.objects.all()).in_bulk([i for i in (broker_id, other_id) if i is not None])
     if broker_id not in found:
         return None
-    asked = [BrokerAddress(b.broker_id, b.host, b.port) for b in found.values()]
-    answers = {a.broker_id: a for a in _ask(asked)}
+    requested = [BrokerAddress(b.broker_id, b.host, b.port) for b in found.values()]
+    answers = {a.broker_id: a for a in _ask(requested)}
     mine, other = answers[broker_id], answers.get(other_id) if other_id is not None else None
     rows = compared(mine.value or {}, other.value if other is not None else None) if mine.value is not None else []
     changed = [r for r in rows if r.source != BrokerConfigSource.DEFAULT]

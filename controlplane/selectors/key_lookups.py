@@ -53,7 +53,7 @@ class PartitionLookupState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLookup:
-    """What was searched in one partition. Records from `searched_from` up to `end_offset` were searched; those below `start_offset` are deleted or
+    """The searched range of one partition. Records from `searched_from` up to `end_offset` were searched; those below `start_offset` are deleted or
     on history replicas, where no look-up reads. `indexed_end_offset`: below it each batch is in an index. `segments_indexed` includes segments whose
     index is being built. `stopped`: why a partition was not searched to its start: limit, bytes or time; end = it was."""
 
@@ -193,7 +193,7 @@ def look_up_key(
 
 
 def look_up_for_download(
-    topic: str, key: bytes, *, limit: int, token: str = "", seconds: float = DOWNLOAD_SECONDS, **asked: Any
+    topic: str, key: bytes, *, limit: int, token: str = "", seconds: float = DOWNLOAD_SECONDS, **parameters: Any
 ) -> KeyLookup:
     """Look-ups one after the other, until `limit` records are found, the time is over or DOWNLOAD_RESPONSE_BYTES are reached."""
     began = time.monotonic()
@@ -206,7 +206,7 @@ def look_up_for_download(
             limit=min(MATCHES_MAX, limit - len(rows)),
             token=token,
             duration_s=min(DURATION_SECONDS, max(0.1, remaining_s)),
-            **asked,
+            **parameters,
         )
         rows += found.rows
         token = found.token

@@ -140,8 +140,8 @@ def _rows(client: SchemaRegistryClient, names: list[str]) -> list[SubjectRow]:
         numbers = [pool.submit(subjects.versions, client, name) for name in names]
         latest = [pool.submit(subjects.version, client, name) for name in names]
         levels = [pool.submit(subjects.compatibility, client, name) for name in names]
-        asked: list[Future[Any]] = [*numbers, *latest, *levels]
-        wait(asked, timeout=DETAIL_SECONDS)
+        requested: list[Future[Any]] = [*numbers, *latest, *levels]
+        wait(requested, timeout=DETAIL_SECONDS)
         rows = []
         for i, name in enumerate(names):
             found, last = _arrived(numbers[i]), _arrived(latest[i])

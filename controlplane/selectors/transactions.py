@@ -199,16 +199,16 @@ def _described(
     requested: dict[int, list[str]] = {}
     for t in shown:
         requested.setdefault(t.coordinator, []).append(t.transactional_id)
-    asked = {b: brokers[b] for b in requested}
-    answers = ask(asked, lambda c, b: client.describe_transactions(c, requested[b]))
+    addresses = {b: brokers[b] for b in requested}
+    answers = ask(addresses, lambda c, b: client.describe_transactions(c, requested[b]))
     return {(a.broker_id, d.transactional_id): d for a in answers for d in a.value or []}
 
 
 def scan_leaders(
     brokers: Mapping[int, BrokerAddress], leaders: Mapping[int, Mapping[str, list[int]]]
 ) -> list[BrokerAnswer[client.ScannedPartitions]]:
-    asked = {b: brokers[b] for b in leaders if b in brokers}
-    answers = ask(asked, lambda c, b: client.scan_partitions(c, b, leaders[b]))
+    addresses = {b: brokers[b] for b in leaders if b in brokers}
+    answers = ask(addresses, lambda c, b: client.scan_partitions(c, b, leaders[b]))
     gone = [BrokerAnswer[client.ScannedPartitions](b, None, "the broker is down") for b in leaders if b not in brokers]
     return [*answers, *gone]
 

@@ -15,6 +15,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from controlplane.clients import spark
+from controlplane.domain import driver_restarts
 from controlplane.models import ArchiveBatch, ArchiveJob, Change, ObservedTopic
 from controlplane.models.change import Outcome
 from controlplane.models.job import ArchiveState
@@ -26,12 +27,6 @@ TOPICS_MAX = 100
 
 JOBS_RUNNING_MAX = 2
 """Spark drivers at a time on this machine: each needs about 1 GB of memory and a core."""
-
-RESTARTS_MAX = 5
-"""Consecutive starts without a committed batch in between. Beyond this number the job fails with a cause."""
-
-RESTART_SECONDS = 5
-"""Seconds before the first restart. The delay doubles with each further restart."""
 
 WORKING = (ArchiveState.REQUESTED, ArchiveState.RUNNING, ArchiveState.STOPPING)
 
@@ -127,29 +122,27 @@ def advance_archive(job_id: int) -> str | None:
     alive = spark.alive(job.pid, job.pid_started_at) or _found_again(job)
     now = timezone.now()
     if job.state == ArchiveState.STOPPING:
-        if alive and job.pid is not None:
-            spark.stop(job.pid)
+        if spark.has_ended(job.pid if alive else None, spark.command(job.pk, job.topics, settings.WEIR.bootstrap)):
+            return _end(job, ArchiveState.STOPPED, "", Outcome.CONFIRMED)
+        if alive:
             _note_status(job)
-            return str(job.state)
-        if spark.stop_all(spark.command(job.pk, job.topics, settings.WEIR.bootstrap)):
-            return str(job.state)
-        return _end(job, ArchiveState.STOPPED, "", Outcome.CONFIRMED)
+        return str(job.state)
     if job.state not in (ArchiveState.REQUESTED, ArchiveState.RUNNING):
         return str(job.state)
     if alive:
         _note_status(job)
         return str(job.state)
     if job.state == ArchiveState.RUNNING:
-        if job.restarts_in_a_row >= RESTARTS_MAX:
+        if driver_restarts.is_given_up(job.restarts_in_a_row):
             tail = spark.log_tail(job.pk)
             return _end(
                 job,
                 ArchiveState.FAILED,
-                f"The Spark process ended {RESTARTS_MAX} times without a committed batch. {tail}",
+                f"The Spark process ended {driver_restarts.RESTARTS_MAX} times without a committed batch. {tail}",
                 Outcome.UNKNOWN,
             )
         if job.next_start_at is None:
-            wait = RESTART_SECONDS * 2**job.restarts_in_a_row if job.restarts_in_a_row else 0
+            wait = driver_restarts.restart_delay_s(job.restarts_in_a_row)
             _change(
                 job,
                 next_start_at=now + timedelta(seconds=wait),

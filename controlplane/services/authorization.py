@@ -95,7 +95,7 @@ class AccessReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccessCheck:
-    """What a user may do with one resource. `reason`: superuser, cluster_operator, permission, every_user, role_binding, or none: the user may not.
+    """The permissions of a user for one resource. `reason`: superuser, cluster_operator, permission, every_user, role_binding, or none: the user may not.
     `bindings`: those that permit it."""
 
     user: str
@@ -130,7 +130,7 @@ def _read_only(grant: Grant) -> Grant:
 
 
 def visibility_of(user: User) -> Visibility:
-    """What the user sees in lists and on pages."""
+    """The resources that the user sees in lists and on pages."""
     if not settings.WEIR.view_by_role or _views_everything(user):
         return EVERYTHING
     grants = grants_of(user)
@@ -192,13 +192,13 @@ def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given], *, 
         return ""
     if rule is None or not has_role(user, rule.access, rule.resource):
         return NEEDS_OPERATOR
-    asked = given()
-    names = rule.names(asked)
+    values = given()
+    names = rule.names(values)
     if not names and empty_form:
         return ""
     if reason := refusal_of(user, rule.access, rule.resource, names):
         return reason
-    others = ((r, r.names(asked)) for r in rule.also)
+    others = ((r, r.names(values)) for r in rule.also)
     return next((denial for r, also in others if also and (denial := refusal_of(user, r.access, r.resource, also))), "")
 
 

@@ -128,7 +128,7 @@ def audited(
                 bound.apply_defaults()
                 given = bound.arguments
                 text = name.format_map(given) if isinstance(name, str) else name(given)
-                asked = after(given) if after is not None else None
+                requested = after(given) if after is not None else None
                 object_kind = kind or verb.partition(".")[0]
                 record_refusal(
                     given["actor"],
@@ -137,7 +137,7 @@ def audited(
                     text[:255],
                     refused,
                     comment=given.get("comment", ""),
-                    after=asked,
+                    after=requested,
                 )
                 raise
 

@@ -83,9 +83,9 @@ class ResendResult:
     resume: str = ""
 
 
-def query_of(of: DeadLetterTopic, filters: DeadLetterFilters, **asked: Any) -> RecordQuery:
+def query_of(of: DeadLetterTopic, filters: DeadLetterFilters, **requested: Any) -> RecordQuery:
     """A query for dead letters, newest first unless `asked` has a start."""
-    return RecordQuery(of.dead_topic, filters=filters, all_partitions=True, **asked)
+    return RecordQuery(of.dead_topic, filters=filters, all_partitions=True, **requested)
 
 
 def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -> DeadLetterList | None:
@@ -108,7 +108,7 @@ def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -
 
 
 def one(user: User, topic: str, partition: int, offset: int) -> Letter | None:
-    """What would be sent for a dead letter, for an edit. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
+    """The record that would be sent for a dead letter, for an edit. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     if of is None:
         return None
@@ -136,8 +136,8 @@ def send(
     """Send these dead letters, given as (partition, offset), again. `edited`: what is written instead of the only one; its partition None is that of
     its key. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
-    asked = {"places": [f"{p}@{o}" for p, o in places[:PLACES_AUDITED_MAX]], "target": target.value}
-    with permitted(user, VERB, topic, asked, comment):
+    requested = {"places": [f"{p}@{o}" for p, o in places[:PLACES_AUDITED_MAX]], "target": target.value}
+    with permitted(user, VERB, topic, requested, comment):
         if of is None:
             return None
         to = _check(user, of, target, comment)
@@ -154,7 +154,7 @@ def send(
         found = _read(of, by_partition)
         made = _prepared(user, of, to, target, found, edited)
         _check_groups(made.letters, target)
-    result = _send_audited(user, of, target, made, asked | {"edited": edited is not None}, comment)
+    result = _send_audited(user, of, target, made, requested | {"edited": edited is not None}, comment)
     return replace(result, missing=len(chosen) - len(found))
 
 
@@ -164,8 +164,8 @@ def send_matching(
     """Send the next dead letters that match, oldest first, at most `query.limit`. `resume` of the result continues. None: the topic has no dead letter
     topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
-    asked = {**records.asked_of(query), "target": target.value}
-    with permitted(user, VERB, topic, asked, comment):
+    requested = {**records.asked_of(query), "target": target.value}
+    with permitted(user, VERB, topic, requested, comment):
         if of is None:
             return None
         to = _check(user, of, target, comment)
@@ -181,7 +181,7 @@ def send_matching(
         ]
         made = _prepared(user, of, to, target, found)
         _check_groups(made.letters, target)
-    result = _send_audited(user, of, target, made, asked | {"records": len(found)}, comment)
+    result = _send_audited(user, of, target, made, requested | {"records": len(found)}, comment)
     return replace(result, resume=read.summary.resume)
 
 
@@ -273,13 +273,13 @@ def _send_audited(
     of: DeadLetterTopic,
     target: ResendTarget,
     made: Restored,
-    asked: Mapping[str, Any],
+    requested: Mapping[str, Any],
     comment: str,
 ) -> ResendResult:
     """Between the audit row and its outcome."""
     object_id = f"dead-letters-{uuid.uuid4().hex}"
     actor = user.get_username()
-    record(actor, VERB, "records", of.dead_topic, comment=comment, after=dict(asked), object_id=object_id)
+    record(actor, VERB, "records", of.dead_topic, comment=comment, after=dict(requested), object_id=object_id)
     total = ResendResult(_targets(of, target, made.letters), refused=made.refused, problems=made.problems)
     until = time.monotonic() + REQUEST_SECONDS
     for partition, to in sorted({(x.partition, x.to) for x in made.letters}):

@@ -55,7 +55,7 @@ SAID = {
 
 @dataclass(frozen=True, slots=True)
 class CancelPreview:
-    """What a cancellation would do. `key`: as masking rules permit, None if this user must not read records. `same_key`: pending records that the
+    """The effect of a cancellation. `key`: as masking rules permit, None if this user must not read records. `same_key`: pending records that the
     tombstone cancels, this one included; `more`: there are more than were counted."""
 
     topic: str
@@ -84,14 +84,14 @@ class _Cancellable:
     key: bytes
 
 
-def look_up(user: User, topic: str, *, key: bytes | None = None, **asked: Any) -> PendingList | None:
+def look_up(user: User, topic: str, *, key: bytes | None = None, **requested: Any) -> PendingList | None:
     """See `selectors.delayed_messages.look_up`. A look-up by key says whether a record has this key, so it needs the permission to read records, and
     a key that is not masked. Raises PermissionDenied and Rejected."""
     front = selectors.front_topic(topic)
     if key is not None and front is not None and (reason := _key_denied(user, topic, front)):
         record_refusal(user.get_username(), LOOK_UP_VERB, "records", front, Rejected(reason))
         raise PermissionDenied(reason)
-    return selectors.look_up(topic, key=key, **asked)
+    return selectors.look_up(topic, key=key, **requested)
 
 
 def _key_denied(user: User, topic: str, front: str) -> str:
@@ -109,8 +109,8 @@ def preview_cancel(user: User, topic: str, partition: int, offset: int) -> Cance
 
 def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str) -> CancelResult | None:
     """Write a tombstone with the record's key. None: the topic has no delayed messages. Raises PermissionDenied and Rejected."""
-    asked = {"partition": partition, "offset": offset}
-    with permitted(user, VERB, topic, asked, comment):
+    requested = {"partition": partition, "offset": offset}
+    with permitted(user, VERB, topic, requested, comment):
         if not comment.strip():
             raise Rejected("Give a reason; it is recorded in the audit log.", "comment")
         found = _find(user, topic, partition, offset)
@@ -118,8 +118,8 @@ def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str)
         return None
     tombstone = NewRecord(key=found.key, partition=partition)
     front, count = found.preview.front_topic, found.preview.same_key
-    asked |= described(front, tombstone, 1) | {"cancelled": count}
-    written = send_audited(user, VERB, front, asked, comment, [tombstone])
+    requested |= described(front, tombstone, 1) | {"cancelled": count}
+    written = send_audited(user, VERB, front, requested, comment, [tombstone])
     (placed,) = written.records
     if written.refused:
         return CancelResult(CancelState.REFUSED, placed.problem, 0, None)
@@ -181,7 +181,7 @@ def _pending(topic: str, partition: int, key: bytes, from_ms: int | None, to_ms:
 
 
 def _confirmed(found: _Cancellable) -> CancelState:
-    """What the leader knows of the record, after the tombstone was acknowledged."""
+    """The state of the record at its leader, after the tombstone was acknowledged."""
     preview, until = found.preview, time.monotonic() + CONFIRM_SECONDS
     while True:
         try:

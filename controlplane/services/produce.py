@@ -69,7 +69,7 @@ class ProduceResult:
 
 @dataclass(frozen=True, slots=True)
 class CopyPreview:
-    """What a copy would read. `records`: committed records in the range now; compaction and transactions leave offsets without a record.
+    """The records that a copy would read. `records`: committed records in the range now; compaction and transactions leave offsets without a record.
     `start_offset`, `end_offset`: of the source's log. `complete` False: the range is larger than a copy can read; `records` is then a part."""
 
     source: str
@@ -93,18 +93,18 @@ def denied(user: User, topic: str) -> str:
 
 def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, comment: str = "") -> ProduceResult:
     """Write one record `count` times. Raises PermissionDenied and Rejected. Brokers' refusals are in the result."""
-    asked = described(topic, new, count)
-    with permitted(user, "records.produce", topic, asked, comment):
+    requested = described(topic, new, count)
+    with permitted(user, "records.produce", topic, requested, comment):
         check_record(new, check_target(topic, new.partition), count)
-    return send_audited(user, "records.produce", topic, asked, comment, [new] * count)
+    return send_audited(user, "records.produce", topic, requested, comment, [new] * count)
 
 
 def preview_copy(
     user: User, source: str, partition: int, first_offset: int, last_offset: int, *, topic: str
 ) -> CopyPreview:
     """What `copy_records` would copy. Raises PermissionDenied and Rejected."""
-    asked = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
-    with permitted(user, "records.copy", topic, asked):
+    requested = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
+    with permitted(user, "records.copy", topic, requested):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, None)
     offsets = [offset for offset, _ in found.records]
     return CopyPreview(
@@ -134,9 +134,9 @@ def copy_records(
     comment: str = "",
 ) -> ProduceResult:
     """Write the records of an offset range again, with key, value and headers, into `topic`. Raises PermissionDenied and Rejected."""
-    asked = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
-    asked |= {"partition": to_partition, "timestamp": timestamp.value}
-    with permitted(user, "records.copy", topic, asked, comment):
+    requested = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
+    requested |= {"partition": to_partition, "timestamp": timestamp.value}
+    with permitted(user, "records.copy", topic, requested, comment):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, to_partition)
         if not found.complete:
             raise Rejected(f"The range is too large: only {len(found.records)} records could be read. Copy less.")
@@ -146,7 +146,7 @@ def copy_records(
     copies = [
         NewRecord(r.key, r.value, r.headers, to_partition, r.timestamp_ms if keep else None) for _, r in found.records
     ]
-    return send_audited(user, "records.copy", topic, asked | {"records": len(copies)}, comment, copies)
+    return send_audited(user, "records.copy", topic, requested | {"records": len(copies)}, comment, copies)
 
 
 def _read_source(
@@ -181,7 +181,7 @@ def check_target(topic: str, partition: int | None) -> int:
 
 
 @contextmanager
-def permitted(user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str = "") -> Iterator[None]:
+def permitted(user: User, verb: str, topic: str, requested: Mapping[str, Any], comment: str = "") -> Iterator[None]:
     """Checks the permission. A refusal, of the permission or inside the block, is in the audit log."""
     try:
         if reason := denied(user, topic):
@@ -189,16 +189,16 @@ def permitted(user: User, verb: str, topic: str, asked: Mapping[str, Any], comme
         yield
     except (PermissionDenied, Rejected) as error:
         refused = Rejected(str(error))
-        record_refusal(user.get_username(), verb, "records", topic[:255], refused, comment=comment, after=asked)
+        record_refusal(user.get_username(), verb, "records", topic[:255], refused, comment=comment, after=requested)
         raise
 
 
 def send_audited(
-    user: User, verb: str, topic: str, asked: Mapping[str, Any], comment: str, batch: Sequence[NewRecord]
+    user: User, verb: str, topic: str, requested: Mapping[str, Any], comment: str, batch: Sequence[NewRecord]
 ) -> ProduceResult:
     """Write the records between the audit row and its outcome."""
     object_id = f"produce-{uuid.uuid4().hex}"
-    record(user.get_username(), verb, "records", topic, comment=comment, after=asked, object_id=object_id)
+    record(user.get_username(), verb, "records", topic, comment=comment, after=requested, object_id=object_id)
     written = producer.produce(topic, batch)
     summary = ProduceSummary.of(written)
     outcome = Outcome.CONFIRMED if summary.written else Outcome.REFUSED

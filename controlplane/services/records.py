@@ -109,9 +109,9 @@ def name_of(query: RecordQuery) -> str:
 
 
 def asked_of(query: RecordQuery) -> dict[str, Any]:
-    asked = {**asdict(query), "partitions": text_of_partitions(query.partitions)}
-    asked |= asked.pop("filters")
-    return {k: v for k, v in asked.items() if v not in (None, "", False)}
+    requested = {**asdict(query), "partitions": text_of_partitions(query.partitions)}
+    requested |= requested.pop("filters")
+    return {k: v for k, v in requested.items() if v not in (None, "", False)}
 
 
 def key_scan_cause(user: User, query: RecordQuery) -> ScanCause | None:
@@ -157,25 +157,25 @@ def look_up_records(
     header: str = "",
     key_format: str = Format.AUTO,
     value_format: str = Format.AUTO,
-    **asked: Any,
+    **requested: Any,
 ) -> KeyLookup:
     """Records of a topic by key, as masking rules permit; see `selectors.key_lookups.look_up_key` for the arguments. Raises PermissionDenied, also
     for a key or header that is masked for this user, and Rejected."""
     actor = user.get_username()
     renderer = masking.renderer_for(user, topic, key_format=Format(key_format), value_format=Format(value_format))
     if reason := denied(user, topic) or (LOOK_UP_MASKED if renderer.hides(header) else ""):
-        after = {"header": header, **_given(asked)}
+        after = {"header": header, **_given(requested)}
         record_refusal(actor, "records.look_up", "records", topic, Rejected(reason), after=after)
         raise PermissionDenied(reason)
-    return look_up_records_as(actor, topic, key, header=header, renderer=renderer, **asked)
+    return look_up_records_as(actor, topic, key, header=header, renderer=renderer, **requested)
 
 
-def look_up_records_as(actor: str, topic: str, key: bytes, **asked: Any) -> KeyLookup:
+def look_up_records_as(actor: str, topic: str, key: bytes, **requested: Any) -> KeyLookup:
     """For the command line, whose user has the rights of an administrator. Raises Rejected. The key is not in the audit log of a topic with
     masking rules, because viewers read that log."""
-    found = key_lookups.look_up_key(topic, key, **asked)
+    found = key_lookups.look_up_key(topic, key, **requested)
     shown: dict[str, Any] = {"topic": topic, "records": len(found.rows)}
-    if partitions := asked.get("partitions"):
+    if partitions := requested.get("partitions"):
         shown["partitions"] = text_of_partitions(partitions)
     if not masking.has_rules(topic):
         shown["key"] = key[:KEY_AUDITED_BYTES_MAX].decode("utf-8", "backslashreplace")
@@ -184,5 +184,5 @@ def look_up_records_as(actor: str, topic: str, key: bytes, **asked: Any) -> KeyL
     return found
 
 
-def _given(asked: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in asked.items() if v not in (None, (), "")}
+def _given(requested: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in requested.items() if v not in (None, (), "")}

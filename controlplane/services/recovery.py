@@ -91,7 +91,7 @@ def repair_damaged_replicas() -> list[int]:
     if not settings.WEIR.auto_recovery:
         return []
     room = AUTO_REPAIRS_MAX - ReplicaRecovery.objects.filter(state__in=WORKING, actor=BY_ITSELF).count()
-    asked = []
+    requested_ids = []
     for found in ReplicaDamageReport.objects.filter(
         ended_at__isnull=True, recovery__isnull=True, kind__in=(DamageKind.CORRUPT, DamageKind.DISK)
     ).order_by("id")[: max(0, room)]:
@@ -101,12 +101,12 @@ def repair_damaged_replicas() -> list[int]:
             continue
         try:
             comment = f"{found.get_kind_display()}: {found.detail}"
-            asked.append(
+            requested_ids.append(
                 recover_replica(found.topic_name, found.partition, found.broker_id, actor=BY_ITSELF, comment=comment).pk
             )
         except Rejected:
             continue  # the refusal is stored in its row
-    return asked
+    return requested_ids
 
 
 def working_recoveries() -> list[int]:

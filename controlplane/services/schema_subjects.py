@@ -77,8 +77,8 @@ def check_schema(subject: str, schema: NewSchema) -> CompatibilityCheck:
 
 def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str) -> RegisteredSchema:
     """Register a schema as the next version of the subject, or find it among its versions. Raises Rejected."""
-    asked = {"type": schema.type.value, "references": len(schema.references), "characters": len(schema.definition)}
-    with recorded_refusals(actor, "schema.register", "schema", subject, comment=comment, after=asked):
+    requested = {"type": schema.type.value, "references": len(schema.references), "characters": len(schema.definition)}
+    with recorded_refusals(actor, "schema.register", "schema", subject, comment=comment, after=requested):
         needs_reason(comment)
         _check_input(subject, schema)
         client = required_registry()
@@ -88,7 +88,7 @@ def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str
         latest = subjects.version(client, subject)
         return RegisteredSchema(subject, latest.version, schema_id)
 
-    return _audited("schema.register", subject, asked, actor, comment, send, "definition")
+    return _audited("schema.register", subject, requested, actor, comment, send, "definition")
 
 
 def delete_subject(subject: str, *, actor: str, comment: str) -> None:
@@ -101,11 +101,13 @@ def delete_subject(subject: str, *, actor: str, comment: str) -> None:
 
 def delete_version(subject: str, version: int, *, actor: str, comment: str) -> None:
     """Soft, as `delete_subject`. Raises Rejected."""
-    asked = {"version": version}
-    with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment, after=asked):
+    requested = {"version": version}
+    with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment, after=requested):
         needs_reason(comment)
         client = required_registry()
-    _audited("schema.delete", subject, asked, actor, comment, lambda: subjects.delete_version(client, subject, version))
+    _audited(
+        "schema.delete", subject, requested, actor, comment, lambda: subjects.delete_version(client, subject, version)
+    )
 
 
 def _check_input(subject: str, schema: NewSchema) -> None:
@@ -116,10 +118,10 @@ def _check_input(subject: str, schema: NewSchema) -> None:
 
 
 def _audited(
-    verb: str, subject: str, asked: Any, actor: str, comment: str, send: Callable[[], T], field: str = ""
+    verb: str, subject: str, requested: Any, actor: str, comment: str, send: Callable[[], T], field: str = ""
 ) -> T:
     object_id = f"schema-{uuid.uuid4().hex}"
-    record(actor, verb, "schema", subject[:255], comment=comment, after=asked, object_id=object_id)
+    record(actor, verb, "schema", subject[:255], comment=comment, after=requested, object_id=object_id)
     try:
         result = send()
     except (RegistryRefused, SchemaUnknown) as error:

@@ -13,7 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from controlplane.clients import spark, spark_runs
-from controlplane.domain import cron
+from controlplane.domain import cron, driver_restarts
 from controlplane.models import Change, SparkJob, SparkRun
 from controlplane.models.change import Outcome
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
@@ -23,12 +23,6 @@ from weir_common.spark_runs import Phase
 
 RUNS_ACTIVE_MAX = 4
 """Drivers at a time on this machine: each needs about 1 GB of memory. Further runs wait in the state requested."""
-
-RESTARTS_MAX = 5
-"""Consecutive starts without progress in between. Beyond this number the run fails with the cause."""
-
-RESTART_SECONDS = 5
-"""Before the first restart. The delay doubles with each further restart."""
 
 NOTE_LENGTH_MAX = 2_000
 """Characters of the cause of an end: a list shows it."""
@@ -53,12 +47,9 @@ def advance_run(run_id: int) -> str | None:
     phase = _note_status(run)
     alive = spark.alive(run.pid, run.pid_started_at) or _found_again(run)
     if run.state == SparkRunState.STOPPING:
-        if alive and run.pid is not None:
-            spark.stop(run.pid)
-            return str(run.state)
-        if spark_runs.stop_all(run.pk):
-            return str(run.state)
-        return _end(run, SparkRunState.STOPPED, "")
+        if spark.has_ended(run.pid if alive else None, spark_runs.command(run.pk)):
+            return _end(run, SparkRunState.STOPPED, "")
+        return str(run.state)
     if alive:
         return str(run.state)
     if run.state == SparkRunState.REQUESTED:
@@ -66,10 +57,10 @@ def advance_run(run_id: int) -> str | None:
     if phase is Phase.ENDED:
         return _end(run, SparkRunState.FINISHED, "")
     error = str(run.status.get("error", ""))
-    if run.status.get("is_final") or run.restarts_in_a_row >= RESTARTS_MAX:
+    if run.status.get("is_final") or driver_restarts.is_given_up(run.restarts_in_a_row):
         return _end(run, SparkRunState.FAILED, error or spark_runs.log_tail(run.pk, NOTE_LENGTH_MAX))
     if run.next_start_at is None:
-        wait = RESTART_SECONDS * 2**run.restarts_in_a_row if run.restarts_in_a_row else 0
+        wait = driver_restarts.restart_delay_s(run.restarts_in_a_row)
         note = f"The Spark process ended and is restarted. {error}".strip()[:NOTE_LENGTH_MAX]
         _change(run, next_start_at=timezone.now() + timedelta(seconds=wait), note=note)
         return str(run.state)

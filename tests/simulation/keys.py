@@ -166,7 +166,7 @@ class LookupWatch:
         first: dict[int, Record],
         end: int,
     ) -> None:
-        question = versioned.decode(KeyLookupQuestion, send_request.wanted.key_lookup, VERSION)
+        question = versioned.decode(KeyLookupQuestion, send_request.requested.key_lookup, VERSION)
         answer = versioned.decode(KeyLookupAnswer, data.key_lookup, VERSION)
         name = f"{replica.name}: the look-up of {question.key!r} {question.header_name}"
         offsets = [m.offset for m in answer.matches]

@@ -334,8 +334,8 @@ def a_fetch_starts_after_the_requested_offset(patch: pytest.MonkeyPatch) -> None
 
     def late(self: FetchReader, body: Any, commit_request: Any, follower: Any, *more: Any) -> Any:
         for send_request in commit_request.values() if follower is None else ():
-            if send_request.wanted.fetch_offset % 20 == 19:
-                send_request.wanted.fetch_offset += 1
+            if send_request.requested.fetch_offset % 20 == 19:
+                send_request.requested.fetch_offset += 1
         return read(self, body, commit_request, follower, *more)
 
     patch.setattr(FetchReader, "read", late)

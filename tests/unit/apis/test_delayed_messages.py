@@ -23,9 +23,11 @@ HOUR_MS = 3_600_000
 
 
 def asked(question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
-    wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, delayed_messages=question)
+    requested = FetchRequest.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=0, delayed_messages=question
+    )
     return SimpleNamespace(
-        topic_name="t.delay", topic_id=TP.topic_id, wanted=wanted, error=error, replica=SimpleNamespace(tp=TP)
+        topic_name="t.delay", topic_id=TP.topic_id, requested=requested, error=error, replica=SimpleNamespace(tp=TP)
     )
 
 

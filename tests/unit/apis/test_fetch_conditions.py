@@ -37,10 +37,10 @@ def situation(
         ),
         log=SimpleNamespace(start_offset=2, end_offset=10, last_epoch=4, epochs=epochs),
     )
-    wanted = SimpleNamespace(
+    requested = SimpleNamespace(
         fetch_offset=offset, current_leader_epoch=epoch, last_fetched_epoch=last_epoch, unseeded=unseeded
     )
-    return SimpleNamespace(wanted=wanted, may_follow=False), replica
+    return SimpleNamespace(requested=requested, may_follow=False), replica
 
 
 @pytest.mark.parametrize(

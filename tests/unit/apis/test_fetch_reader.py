@@ -73,7 +73,7 @@ def test_what_is_read_first_suffices_exactly_when_a_delayed_fetch_would_complete
     elif state == "error":
         request.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif state == "out of range":
-        request.wanted.fetch_offset = 7
+        request.requested.fetch_offset = 7
     elif state == "no replica":
         request.replica = None
     for min_bytes in (1, 10_000):

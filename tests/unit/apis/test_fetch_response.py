@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from brokerd.apis.fetch_response import FetchRead, regions_of, response, settle, unauthorized_topics
+from brokerd.apis.fetch_response import FetchRead, record_responses, regions_of, response, unauthorized_topics
 from brokerd.apis.fetch_sessions import CachedPartitionState, PartitionRequest
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import FileRegion
@@ -53,17 +53,17 @@ def read(name: str = "t", index: int = 0, *, served: bool = False, **data: Any) 
 )
 def test_a_partition_is_sent_when_something_changed(changes: dict[str, Any], sent: bool) -> None:
     session, one = recording(), read(**changes)
-    assert settle(session, [one]) == ([one] if sent else [])
+    assert record_responses(session, [one]) == ([one] if sent else [])
 
 
 def test_an_error_is_sent_until_the_next_successful_lookup() -> None:
     session, one = recording(), read(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    settle(session, [one])
+    record_responses(session, [one])
     assert one.partition_request.cached is None and one.partition_request.error is ErrorCode.UNKNOWN_TOPIC_ID
     assert session.recorded == [(False, True)], "the partition is read again"
     again = read()
     again.partition_request.cached = None
-    assert settle(session, [again]) == [again]
+    assert record_responses(session, [again]) == [again]
 
 
 def test_partitions_are_grouped_by_topic_in_their_order() -> None:

@@ -21,9 +21,9 @@ TP = TopicPartition(UUID(int=1), 0)
 
 
 def asked(question: bytes, error: ErrorCode = ErrorCode.NONE) -> Any:
-    wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, half_messages=question)
+    requested = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0, half_messages=question)
     return SimpleNamespace(
-        topic_name="t.half", topic_id=TP.topic_id, wanted=wanted, error=error, replica=SimpleNamespace(tp=TP)
+        topic_name="t.half", topic_id=TP.topic_id, requested=requested, error=error, replica=SimpleNamespace(tp=TP)
     )
 
 

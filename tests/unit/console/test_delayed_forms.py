@@ -11,7 +11,7 @@ from controlplane.services import Rejected
 def test_texts_become_bytes_and_milliseconds() -> None:
     form = PendingForm({"key": "a", "due_from": "2026-11-25T18:00:00", "due_until": "2026-11-26", "partition": "2"})
     assert form.is_valid(), form.errors
-    assert form.asked() == {
+    assert form.requested() == {
         "key": b"a",
         "partition": 2,
         "from_ms": 1_795_629_600_000,
@@ -19,16 +19,16 @@ def test_texts_become_bytes_and_milliseconds() -> None:
         "token": "",
     }
     form = PendingForm({"key": "0x6162", "key_format": "hex"})
-    assert form.is_valid() and form.asked()["key"] == b"ab"
+    assert form.is_valid() and form.requested()["key"] == b"ab"
     form = PendingForm({})
-    assert form.is_valid() and form.asked()["key"] is None
+    assert form.is_valid() and form.requested()["key"] is None
 
 
 def test_a_refusal_is_next_to_its_field() -> None:
     form = PendingForm({"key": "xyz", "key_format": "hex", "due_until": "tomorrow"})
     assert not form.is_valid() and set(form.errors) == {"due_until"}
     with pytest.raises(Rejected) as refused:
-        form.asked()
+        form.requested()
     form.refuse(refused.value)
     form.refuse(Rejected("Not before.", "from_ms"))
     assert set(form.errors) == {"due_until", "key", "due_from"}

@@ -309,7 +309,7 @@ def test_a_socket_gets_the_updates_of_visible_subjects_and_none_after_a_withdraw
     bind("team", ("topic", "prefixed", "orders"), ("broker", "literal", "1"), role="operator")
     socket = LiveSocket()
     socket.scope = {"user": user}
-    socket.asked = frozenset(
+    socket.requested = frozenset(
         {"topic:orders", "partition:orders:0", "topic:flights", "cluster", "topics", "move:1", "broker:1", "broker:2"}
     )
     async_to_sync(socket._limit_subjects)()

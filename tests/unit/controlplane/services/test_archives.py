@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from controlplane.clients import spark
+from controlplane.domain import driver_restarts
 from controlplane.models import ArchiveBatch, ArchiveJob
 from controlplane.selectors import archives as selectors
 from controlplane.services import Rejected, archives
@@ -146,8 +147,8 @@ def test_a_driver_that_keeps_failing_fails_the_job_with_the_end_of_its_log(
     world: World, lake: Path, driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.topic("flights", (1, 2))
-    monkeypatch.setattr(archives, "RESTART_SECONDS", 0)
-    monkeypatch.setattr(archives, "RESTARTS_MAX", 2)
+    monkeypatch.setattr(driver_restarts, "RESTART_SECONDS", 0)
+    monkeypatch.setattr(driver_restarts, "RESTARTS_MAX", 2)
     driver("raise SystemExit('no room in the lake')")
     job = settled(archives.start_archive(["flights"], actor="alice"), "failed")
     assert (job.restarts, "no room in the lake" in job.note) == (2, True)
@@ -158,7 +159,7 @@ def test_the_reason_of_a_process_end_is_removed_when_its_successor_reports(
 ) -> None:
     """A job that ran again showed “Its process ended; it starts again.” with four lines of a stack trace for ever."""
     world.topic("flights", (1, 2))
-    monkeypatch.setattr(archives, "RESTART_SECONDS", 0)
+    monkeypatch.setattr(driver_restarts, "RESTART_SECONDS", 0)
     driver("raise SystemExit('no room in the lake')")
     job = settled(archives.start_archive(["flights"], actor="alice"), "running")
     wait_until(job, lambda: "no room in the lake" in job.note)

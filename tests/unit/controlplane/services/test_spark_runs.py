@@ -15,6 +15,7 @@ import pytest
 
 from controlplane.clients import spark
 from controlplane.clients import spark_runs as client
+from controlplane.domain import driver_restarts
 from controlplane.models import Change, SparkJob, SparkRun
 from controlplane.models.change import Outcome
 from controlplane.models.spark import SparkRunState
@@ -28,7 +29,7 @@ SAY = "import json, pathlib, sys, time; say = lambda **v: (pathlib.Path(sys.argv
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.WEIR = replace(settings.WEIR, lake_dir=tmp_path / "lake", data_dir=tmp_path)
-    monkeypatch.setattr(spark_runs, "RESTART_SECONDS", 0)
+    monkeypatch.setattr(driver_restarts, "RESTART_SECONDS", 0)
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ def test_a_driver_that_never_makes_progress_fails_with_its_log(driver: Callable[
     driver("print('no memory')")
     row = run()
     until(row, lambda: row.state == SparkRunState.FAILED)
-    assert "no memory" in row.note and row.restarts == spark_runs.RESTARTS_MAX
+    assert "no memory" in row.note and row.restarts == driver_restarts.RESTARTS_MAX
     assert "no memory" in client.log_tail(row.pk)
 
 
