@@ -65,7 +65,7 @@ class SparkCluster:
         return open(self._folder / "daemons.log", "ab")
 
     def log(self) -> str:
-        """What master and workers have logged."""
+        """The logs of master and workers."""
         return (self._folder / "daemons.log").read_text(errors="replace")
 
     def executors(self) -> list[psutil.Process]:

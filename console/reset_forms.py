@@ -24,7 +24,7 @@ VALUE_FIELDS = {"time_ms", "offset", "shift", "source_group", "duration"}
 
 
 class ResetForm(WeirForm):
-    """What to reset to. The meaning of `value` depends on the target."""
+    """The target of a reset. The meaning of `value` depends on the target."""
 
     target = forms.ChoiceField(
         label=gettext_lazy("Reset to"),

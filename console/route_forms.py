@@ -20,7 +20,7 @@ BINDINGS_HELP = gettext_lazy(
 
 
 class RouteChangeForm(WeirForm):
-    """What can be changed of a route."""
+    """The fields of a route that can be changed."""
 
     bindings = forms.CharField(
         initial=EXAMPLE,

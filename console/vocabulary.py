@@ -59,7 +59,7 @@ LISTED = (
     "transactional IDs",
     "users",
 )
-"""What the lists of pages have, for the line below a list."""
+"""Nouns of the rows of lists, for the line below a list."""
 
 
 FIELD_LABELS = (
@@ -209,7 +209,7 @@ def alert_title(kind: str, subject: str, text: str) -> str:
 
 
 def alert_do(kind: str, do: str) -> str:
-    """What to do about an alert: the text of its kind, if it has no figures, else the stored one."""
+    """The advice for an alert: the text of its kind, if it has no figures, else the stored one."""
     rule = next((r.do for r in alert.RULES if r.kind == kind), "")
     return translated(do) if do == rule else _without_figures(kind, do, rule)
 

@@ -86,7 +86,7 @@ def evenly(values: Iterable[tuple[int, float]], since_s: int, until_s: int, step
 
 
 class ForecastOutcome(StrEnum):
-    """What became of a forecast."""
+    """The outcome of a forecast."""
 
     OPEN = "open"
     INSIDE = "inside"

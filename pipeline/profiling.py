@@ -1,4 +1,4 @@
-"""What a sample of a topic's records says: skew of partitions and keys, sizes, gain of compression, and proposals. Pure, but for the compression itself.
+"""Profile of a topic from a sample of its records: skew of partitions and keys, sizes, gain of compression, and proposals. Pure, but for the compression itself.
 
 A proposal is a value with the figure that leads to it. Thresholds are constants here.
 """
@@ -59,7 +59,7 @@ class ProfileProposal:
 
 
 def proposals(p: Profile) -> list[ProfileProposal]:
-    """What to change, the most important first. Empty for a topic without records."""
+    """Proposed changes, the most important first. Empty for a topic without records."""
     out: list[ProfileProposal] = []
     if not p.records:
         return out

@@ -11,7 +11,7 @@ RUN_FILE, STATUS_FILE = "run.json", "status.json"
 
 
 class Phase(StrEnum):
-    """What a driver reports about itself."""
+    """The phase of a driver, as it reports it."""
 
     STARTING = "starting"
     RUNNING = "running"

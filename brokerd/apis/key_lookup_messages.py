@@ -1,6 +1,6 @@
 """Look-ups by key as messages: `KeyLookupQuestion` and `KeyLookupAnswer` in tagged fields of Fetch.
 
-What cannot be read is an error code. Matches are cut so that an answer stays small. Does not contain: the look-ups themselves (`key_lookups`).
+Bytes that cannot be read give an error code. Matches are cut so that an answer stays small. Does not contain: the look-ups themselves (`key_lookups`).
 """
 
 from __future__ import annotations

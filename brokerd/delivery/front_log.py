@@ -1,4 +1,4 @@
-"""What a front partition needs of its broker: its log, and a connection to the partitions to which it sends. The keys of its journal.
+"""Interface between a front partition and its broker: its log, and a connection to the partitions to which it sends. The keys of its journal.
 
 Does not contain: files, sockets, clocks, decisions.
 """

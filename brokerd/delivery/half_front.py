@@ -81,7 +81,7 @@ class HalfFront(FrontPartition):
         final: list[tuple[int, str]] = []
         retriable: list[tuple[int, str]] = []
         own: dict[bytes, half_messages.HalfDecision | None] = {}
-        """What this batch has before, by id."""
+        """Earlier half messages of this batch, by id."""
         for i, record in enumerate(batch):
             found = half_record(record, keyed=keyed)
             if isinstance(found, HalfProblem):

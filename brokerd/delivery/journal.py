@@ -85,7 +85,7 @@ def decode(data: bytes) -> JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class JournalState:
-    """What a new leader knows from the journal. `unconfirmed` may or may not be in the target partition; they are sent again, unchanged.
+    """The state that a new leader reads from the journal. `unconfirmed` may or may not be in the target partition; they are sent again, unchanged.
     `transferred`: the offsets of every entry, also of the unconfirmed ones; they are never selected again."""
 
     producer: ProducerIdentity | None

@@ -158,7 +158,7 @@ class RouteMatcher:
         return found if len(found) < 2 else sorted(set(found))
 
     def match(self, record: Record) -> list[Matched]:
-        """What is written for this record: at most one record for each target topic."""
+        """The records to write for this record: at most one record for each target topic."""
         out: list[Matched] = []
         targets: set[str] = set()
         for number in self.bindings_of(record):

@@ -1,4 +1,4 @@
-"""What a route needs from its broker: the log of the source partition, the targets, and the group coordinator. Interfaces and values only.
+"""Interface between a route and its broker: the log of the source partition, the targets, and the group coordinator. Interfaces and values only.
 
 Does not contain: what is read, sent and committed (`route_partition`), requests (`brokerd/runtime/routing.py`).
 """

@@ -1,6 +1,6 @@
 """The pending delayed records of later buckets: those of indexed segments are in the index files, the others in memory.
 
-Invariants: a record is in memory or in one index, never in both. A bucket is taken once. What a look-up has got does not change.
+Invariants: a record is in memory or in one index, never in both. A bucket is taken once. The result of a look-up does not change.
 Does not contain: when a bucket is taken (`delay_schedule`), files.
 """
 

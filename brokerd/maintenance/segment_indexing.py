@@ -132,7 +132,7 @@ class SegmentIndexing(Generic[Build]):
 
     # -- of the kind of index ----------------------------------------------------------------------------------------------
     def _setting(self, replica: Replica) -> object:
-        """What the indexes of a replica depend on. None: it has no indexes of this kind."""
+        """The configs on which the indexes of a replica depend. None: it has no indexes of this kind."""
         raise NotImplementedError
 
     def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[Build] | None:

@@ -173,7 +173,7 @@ class Request:
             return None
 
     def from_software(self, name: str, version: str) -> None:
-        """What the client reports about itself (KIP-511)."""
+        """Record name and version of the client software (KIP-511)."""
         self._connection.traffic.software = name, version
 
     def from_broker(self) -> None:

@@ -1,4 +1,4 @@
-"""What the leader of a partition does with its remote log: claim it, copy, finish, delete. A sans-IO core.
+"""Work of the leader of a partition on its remote log: claim, copy, finish, delete. A sans-IO core.
 
 Invariants:
   - The leader acts only after its claim was read back from the metadata topic: it then knows every earlier state, and later states of older leaders
@@ -185,7 +185,7 @@ class RemoteLeader:
 
     # -- decisions -----------------------------------------------------------------------------------------------------------
     def decide(self, local: LocalLog, now: Now) -> list[Effect]:
-        """What to do now. Called after each change and periodically."""
+        """The next actions. Called after each change and periodically."""
         if self.deposed:
             return []
         changes: list[MetadataChange] = []

@@ -1,4 +1,4 @@
-"""What the helper process does for the broker: copy a segment, read records, search by time, compute a bootstrap snapshot, delete, list.
+"""Operations of the helper process for the broker: copy a segment, read records, search by time, compute a bootstrap snapshot, delete, list.
 
 Invariants: a copy is complete when both objects are stored: first the log, then the auxiliary object. Reads return regions of chunk files with complete
 batches only, below the offset that the request names. Every call may block, and may run on any thread. Does not contain: the protocol (`helper`).

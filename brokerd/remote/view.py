@@ -1,4 +1,4 @@
-"""What a broker knows about the remote records of a partition. Read by fetches, look-ups and, on the leader, by local retention.
+"""The remote records of a partition, as a broker knows them. Read by fetches, look-ups and, on the leader, by local retention.
 
 Invariants: before the remote log is loaded, records below the local log are possibly remote: nothing is out of range, and nothing local is deleted.
 On a follower no record is out of range that the leader may have: its remote log may be older than its local one.

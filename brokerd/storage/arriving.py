@@ -14,7 +14,7 @@ import threading
 ARRIVING_S = 60
 """Seconds after a read in which its pages may still be arriving. A slower device is unusable for clients anyway."""
 READ_AHEAD_BYTES = 16 * 1024 * 1024
-"""What the kernel may read beyond the bytes of an ordinary read: twice the largest read-ahead of usual devices (`read_ahead_kb`)."""
+"""Bytes that the kernel may read beyond an ordinary read: twice the largest read-ahead of usual devices (`read_ahead_kb`)."""
 RANGES_MAX = 64
 """Ranges of one file. Above it, a new range is joined with all others, and found bytes do not split a range."""
 FILES_MAX = 4_096

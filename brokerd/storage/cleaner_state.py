@@ -1,4 +1,4 @@
-"""What a log knows of its compaction: the cleaner offset and the compacted files that will replace segments.
+"""State of the compaction of a log: the cleaner offset and the compacted files that will replace segments.
 
 The cleaner offset is a hint: if it is lost, the next pass reads the log from its start. Does not contain the passes (`cleaner`).
 """

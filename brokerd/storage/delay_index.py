@@ -194,7 +194,7 @@ class DelayIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexContents:
-    """What a new leader reads from an index file once. `bitmap`: the least significant bit of the first byte is the base offset."""
+    """The part of an index file that a new leader reads once. `bitmap`: the least significant bit of the first byte is the base offset."""
 
     index: DelayIndex
     tombstones: dict[bytes, int]

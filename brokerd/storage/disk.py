@@ -29,7 +29,7 @@ from brokerd.storage.openfiles import OpenFiles
 DISCARDED = ".deleted"
 """Suffix of files that are waiting to be unlinked. Remaining ones are deleted when the log is opened."""
 LOAD_AHEAD_BYTES = 2 * 1024 * 1024
-"""What the kernel may read ahead of a load on a device whose read-ahead is so small that it shortens the load."""
+"""Bytes that the kernel may read ahead of a load on a device whose read-ahead is so small that it shortens the load."""
 Bytes = bytes | bytearray | memoryview
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -49,7 +49,7 @@ def run_immediately(
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What the page of a deletion says. `lines`: its effects. `back`: the address for *Cancel*, `path`: that of the REST API below its root. `message`
+    """The texts of the page of a deletion. `lines`: its effects. `back`: the address for *Cancel*, `path`: that of the REST API below its root. `message`
     and `done`: the text and the URL name of the page after the deletion."""
 
     title: str

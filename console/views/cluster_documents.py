@@ -1,6 +1,6 @@
 """Cluster documents: compare a document, plan and apply it, its drift, the export.
 
-Invariants: a comparison stores nothing, and every user may make one. What is planned has the digest of the comparison that was shown, and what is applied
+Invariants: a comparison stores nothing, and every user may make one. A plan has the digest of the comparison that was shown, and an applied plan
 that of the plan. Does not contain: what a document means (`controlplane.domain.cluster_document`).
 """
 

@@ -92,7 +92,7 @@ class RoleBindingForm(WeirForm):
 
 
 class AccessCheckForm(WeirForm):
-    """What a user may do with one resource. All input is in the URL."""
+    """Page: the permissions of a user for one resource. All input is in the URL."""
 
     user = forms.CharField(max_length=150, widget=forms.TextInput(attrs=EXACT))
     access = forms.ChoiceField(choices=[(a.value, label) for a, label in ACCESSES.items()])

@@ -53,7 +53,7 @@ BROKER_DIGITS_MAX = 9
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the query string asks for."""
+    """The times and filters of the query string."""
 
     at: datetime
     since: datetime

@@ -93,5 +93,5 @@ class PastConfigsView(InputMixin):
 class DifferenceView(InputMixin):
     @extend_schema(parameters=[DifferenceQuery], responses={200: DIFFERENCE})
     def get(self, request: Request) -> Response:
-        """What differs between two times: brokers, leaders, ISR, placements, topics, configs, ACLs and quotas, features."""
+        """The differences between two times: brokers, leaders, ISR, placements, topics, configs, ACLs and quotas, features."""
         return page_response(request, selectors.difference(**self.query(DifferenceQuery)))

@@ -57,5 +57,5 @@ class HealingActionView(InputMixin):
 class HealingRunsView(InputMixin):
     @extend_schema(parameters=[PageFields], responses={200: RUNS})
     def get(self, request: Request) -> Response:
-        """What the actions did, or would have done in a dry run, the newest first. Runs are kept for 30 days."""
+        """The runs of the actions, the newest first, with dry runs. Runs are kept for 30 days."""
         return page_response(request, selectors.healing_runs(**self.query(PageFields)))

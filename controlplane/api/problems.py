@@ -20,7 +20,7 @@ TYPE_PREFIX = "urn:weir:problem:"
 
 
 class ProblemCode(StrEnum):
-    """What is wrong with a request. Clients compare these values."""
+    """The kind of an error in a request. Clients compare these values."""
 
     INVALID = "invalid"
     MALFORMED = "malformed"
@@ -41,7 +41,7 @@ class ProblemCode(StrEnum):
 
 
 class FieldCode(StrEnum):
-    """What is wrong with one field of a body or one query parameter."""
+    """The error of one field of a body or of one query parameter."""
 
     REQUIRED = "required"
     NULL = "null"

@@ -117,7 +117,7 @@ class RouteViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=RouteTest, responses={200: TESTED(many=True)})
     @action(detail=True, methods=["post"])
     def test(self, request: Request, name: str) -> Response:
-        """What the route would write for a record with this key and these headers. Writes nothing."""
+        """The records that the route would write for a record with this key and these headers. Writes nothing."""
         self.get_object()
         values = self.body(RouteTest)
         headers = [(h["name"], h["value"]) for h in values["headers"]]

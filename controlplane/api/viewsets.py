@@ -80,7 +80,7 @@ class InputMixin(APIView):
         super().check_permissions(request)
 
     def _limit_view(self, request: Request) -> None:
-        """What the selectors return to this request. A user who sees only some resources gets no others, and nothing about the whole cluster. Raises
+        """The resources that the selectors return to this request. A user who sees only some resources gets no others, and nothing about the whole cluster. Raises
         PermissionDenied."""
         seen = authorization.visibility_of(request.user)
         visibility.become(seen)

@@ -153,7 +153,7 @@ def sample_broker(
 
 @dataclass(frozen=True, slots=True)
 class _Led:
-    """What a broker reports about the partitions that it leads. `lagging`: as in BrokerSample. `produce_counts`: only a request without partitions gets
+    """The partitions that a broker leads, as it reports them. `lagging`: as in BrokerSample. `produce_counts`: only a request without partitions gets
     it."""
 
     lagging: Mapping[Key, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
@@ -207,7 +207,7 @@ def list_offsets(
 
 @dataclass(frozen=True, slots=True)
 class _Directories:
-    """What a broker reports about its log directories. `replicas`: None = not requested."""
+    """The log directories of a broker, as it reports them. `replicas`: None = not requested."""
 
     replicas: dict[Key, tuple[int, int | None]] | None = None
     space: tuple[int, int] | None = None

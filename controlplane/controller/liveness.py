@@ -25,7 +25,7 @@ TOGETHER_MS_MAX = 2 * REFUSED_RETRY_MS
 
 @dataclass(slots=True)
 class Evidence:
-    """What connection attempts have shown about one incarnation of a broker."""
+    """The results of connection attempts to one incarnation of a broker."""
 
     broker_epoch: int
     was_connected: bool = False

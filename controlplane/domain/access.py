@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class AccessRecordKind(StrEnum):
-    """What a generic record of the metadata log contains (`AccessChanged`, `BrokerConfigChanged`)."""
+    """The content of a generic record of the metadata log contains (`AccessChanged`, `BrokerConfigChanged`)."""
 
     ACL = "acl"
     SCRAM = "scram"

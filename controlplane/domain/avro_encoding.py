@@ -243,7 +243,7 @@ PRIMITIVES: dict[str, tuple[str, Callable[[Any], bytes | None]]] = {
     "bytes": ("bytes in hexadecimal", lambda value: None),
     "string": ("a text", _text),
 }
-"""What a primitive type expects, and its encoding: None for a value that does not fit."""
+"""The expected value of a primitive type, and its encoding: None for a value that does not fit."""
 
 
 def _some(names: set[str]) -> str:

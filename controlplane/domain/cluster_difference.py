@@ -1,4 +1,4 @@
-"""What differs between two states of the cluster, and what a record changes. Pure.
+"""The differences between two states of the cluster, and the changes by one record. Pure.
 
 A row has values for display before and after; None means that there was none. ISR and leaders are compared by broker id, not by incarnation.
 """
@@ -187,7 +187,7 @@ def differences(old: Image, new: Image) -> Iterator[StateDifference]:
 
 
 def record_differences(image: Image, record: MetadataRecord) -> Iterator[StateDifference]:
-    """What the record changes. `image`: the state before it."""
+    """The changes by the record. `image`: the state before it."""
     match record:
         case BrokerUp() | BrokerDown():
             after = Image(brokers=dict(image.brokers))

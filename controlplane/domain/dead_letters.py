@@ -130,7 +130,7 @@ def restored(letter: NewRecord, original: NewRecord | None) -> NewRecord | None:
 
 
 def retry_headers(letter: Sequence[Header]) -> tuple[Header, ...]:
-    """What the failed record of a dead letter of a share group needs in the retry topic, where only this group processes it. `letter`: the headers of the
+    """The headers that the failed record of a dead letter of a share group needs in the retry topic, where only this group processes it. `letter`: the headers of the
     dead letter. Empty: it names no group, or no record."""
     failed = failed_record(letter)
     group = next((value for name, value in letter if name == share.GROUP), None)

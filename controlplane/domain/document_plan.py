@@ -125,7 +125,7 @@ def digest_of(steps: Iterable[DocumentStep]) -> str:
 
 
 def changed_since(step: DocumentStep, now: Mapping[str, Any] | None) -> list[FieldChange]:
-    """What is different now from the values that the step was made from."""
+    """The difference between the values now and those from which the step was made."""
     return _differences(step.before, now) if step.before != now else []
 
 

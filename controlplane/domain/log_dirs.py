@@ -109,7 +109,7 @@ def location(dirs: Sequence[ReportedLogDir], topic: str, index: int) -> tuple[Re
 
 
 def needed_bytes(dirs: Sequence[ReportedLogDir], target: str) -> int:
-    """What the moves that run will still write to a directory."""
+    """Bytes that running moves will still write to a directory."""
     return sum(max(0, m.size_bytes - m.future_bytes) for m in directory_moves(dirs) if m.target == target)
 
 

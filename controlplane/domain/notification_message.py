@@ -84,7 +84,7 @@ class Message:
 
     @property
     def lines(self) -> list[str]:
-        """What the reader needs besides the title."""
+        """The facts below the title."""
         found = [] if self.event is DeliveryEvent.RESOLVED or not self.do else [self.do]
         if self.effects_count:
             found.append(f"It explains {some(self.effects_count, 'other alert')}:")

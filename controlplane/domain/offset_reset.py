@@ -83,7 +83,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class ResetSpec:
-    """What a reset requests. `topics`: all their partitions; `partitions`: single ones. Without both: the partitions that `offsets`, the source group
+    """A request to reset offsets. `topics`: all their partitions; `partitions`: single ones. Without both: the partitions that `offsets`, the source group
     or the undone reset name, otherwise all with a committed offset. `time_ms`: the first record at or after this time. `shift`: records, negative
     = back. `offsets`: of a file. `undone`: the reset that an undo reverses."""
 
@@ -129,7 +129,7 @@ class ResetSpec:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsRead:
-    """What was read from the cluster for a reset. `leaders`: the leader of each partition that exists, -1 = none. `logs`: partitions whose leader
+    """The state of the cluster that a reset needs. `leaders`: the leader of each partition that exists, -1 = none. `logs`: partitions whose leader
     responded. `unstable`: an open transaction has written an offset. `at_time`: partitions with a record at or after the time. `source`: offsets of
     the source group. `saved`: offsets before the undone reset, None = none."""
 

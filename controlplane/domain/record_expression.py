@@ -128,7 +128,7 @@ EXAMPLE = 'For example: value.amount > 100 && headers["region"] == "eu".'
 
 
 def _hint(expression: str, line: int, column: int) -> str:
-    """What would help, from the expression itself: the message of the library is not interpreted."""
+    """A hint for the user, from the expression itself: the message of the library is not interpreted."""
     lines = expression.split("\n")
     rest = lines[line - 1][column - 1 :] if 0 < line <= len(lines) and column > 0 else ""
     word = re.match(r"[A-Za-z_]\w*", rest)

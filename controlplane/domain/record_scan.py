@@ -157,7 +157,7 @@ class Scan:
     # -- the loop ----------------------------------------------------------------------------------------------------------------
 
     def fetch_ranges(self) -> dict[int, FetchRange]:
-        """What to fetch before the next `advance`."""
+        """The partitions to fetch before the next `advance`."""
         fetch_ranges = {}
         for partition in self._empty:
             progress = self._all[partition]

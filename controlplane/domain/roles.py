@@ -29,7 +29,7 @@ class RoleResource(StrEnum):
     USER = "user"
     """A SCRAM user, by its name."""
     BROKER = "broker"
-    """By its id. What concerns all brokers has the name ALL_BROKERS."""
+    """By its id. A setting of all brokers has the name ALL_BROKERS."""
     ROUTE = "route"
     QUOTA = "quota"
     """By the text of its entity that lists show: `user alice`, `user alice, client-id c`."""
@@ -42,7 +42,7 @@ class RoleResource(StrEnum):
 
 
 class Access(StrEnum):
-    """What a user wants to do with a resource. `VIEW`: see it and its metadata in lists and on pages, without its records. `OPERATE`: every change except
+    """A kind of access to a resource. `VIEW`: see it and its metadata in lists and on pages, without its records. `OPERATE`: every change except
     to write records."""
 
     VIEW = "view"

@@ -160,7 +160,7 @@ def _followed(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartSte
 
 
 class Wait(NamedTuple):
-    """What a part waits for. `state`: CATCHING_UP or READY. `cause`: of progress.StallCause if an operator must act, else "". `note`: for people only."""
+    """The cause for which a part waits. `state`: CATCHING_UP or READY. `cause`: of progress.StallCause if an operator must act, else "". `note`: for people only."""
 
     state: PartState
     cause: str
@@ -271,7 +271,7 @@ def order(
     delete_below: int | None,
     hand_over_at: int | None,
 ) -> Order:
-    """What a part in `bootstrapping`, `truncating` or `submitted` orders from the controller."""
+    """The change that a part in `bootstrapping`, `truncating` or `submitted` requests from the controller."""
     if state == PartState.BOOTSTRAPPING:
         return Order(tuple(replicas_from), observers=tuple(b for b in replicas_to if b not in replicas_from))
     if state == PartState.TRUNCATING:

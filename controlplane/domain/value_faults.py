@@ -82,7 +82,7 @@ def found(value: Any) -> str:
 
 
 NOTHING = "nothing"
-"""What was found where a required field is missing."""
+"""The found value where a required field is missing."""
 
 
 def shortened(text: str) -> str:

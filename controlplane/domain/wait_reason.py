@@ -1,4 +1,4 @@
-"""What a whole move waits for, as a phrase: pure.
+"""The reason why a whole move waits, as a phrase: pure.
 
 The phrase is set only when no partition of the move makes progress. It counts the waiting partitions, so that a list of moves need not read
 partitions.

@@ -23,7 +23,7 @@ class HealingSetting(models.Model):
 
 
 class HealingRun(models.Model):
-    """What an action did, or would have done. Kept for 30 days."""
+    """A run of an action, or a dry run. Kept for 30 days."""
 
     at = models.DateTimeField(db_index=True)
     action = models.CharField(max_length=40, choices=choices(HealingAction))

@@ -1,4 +1,4 @@
-"""What a user of the console has arranged for themselves: saved views and hidden columns. Only `services.saved_views` writes them. Nothing of the
+"""Saved views and hidden columns of a user of the console. Only `services.saved_views` writes them. Nothing of the
 cluster depends on them, so they are not in the audit log."""
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ ACTIVE_STATES = (SparkRunState.REQUESTED, SparkRunState.RUNNING, SparkRunState.S
 
 
 class SparkJob(models.Model):
-    """What to run: a kind of `weir_common.spark_jobs`, its parameters, and when. `deleted_at`: the job is hidden, its runs remain."""
+    """The work of a run: a kind of `weir_common.spark_jobs`, its parameters, and when. `deleted_at`: the job is hidden, its runs remain."""
 
     name = models.CharField(max_length=100)
     kind = models.CharField(max_length=40, db_index=True)

@@ -93,7 +93,7 @@ class MetricsCache:
         self.traffic = TrafficCache()
         self.requests = RequestFigures()
         self.directories: dict[int, dict[str, Any]] = {}
-        """What a broker reports about its log directories, by the columns of its row."""
+        """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
         """(bytes, when) of each partition as last reported by its leader, or by another replica while it had none."""
         self._totals: dict[str, deque[tuple[int, int]]] = {}

@@ -106,7 +106,7 @@ class DocumentPlanDetail(DocumentPlanRow):
 
 @dataclass(frozen=True, slots=True)
 class DocumentRefusal:
-    """What prevents a plan. `path`: where the document has it, for example `topics.3.partitions`."""
+    """A reason that prevents a plan. `path`: where the document has it, for example `topics.3.partitions`."""
 
     path: str
     detail: str
@@ -114,7 +114,7 @@ class DocumentRefusal:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDifferenceRow:
-    """What a document would change now. `digest`: that of a plan with the same steps. `refusals`: empty if a plan is possible."""
+    """The changes that a document would make now. `digest`: that of a plan with the same steps. `refusals`: empty if a plan is possible."""
 
     owner: str
     digest: str

@@ -247,7 +247,7 @@ def difference(
     page: PageStart = 1,
     per_page: int = 50,
 ) -> ClusterDifference:
-    """What differs between two times; with `each` every single change between them, in the order of time. `topic`: a part of the name. `broker`: only
+    """The differences between two times; with `each` every single change between them, in the order of time. `topic`: a part of the name. `broker`: only
     differences of this broker and of partitions that it leads, follows or has in the ISR before or after. Raises UnknownTime, Rejected."""
     if kind and kind not in list(DifferenceKind):
         raise Rejected(f"There is no kind {kind!r}. The kinds are: {', '.join(DifferenceKind)}.", "kind")

@@ -49,7 +49,7 @@ TROUBLED_MAX = 1_000
 """Partitions with problems that are read to find the brokers that alerts depend on."""
 
 BEFORE = timedelta(minutes=15)
-"""What changed in this time before an alert is on its page."""
+"""The page of an alert lists the changes in this time before it."""
 AFTER = timedelta(minutes=1)
 """The monitor may observe an election some seconds after the alert that it causes."""
 CONTEXT_MAX = 100
@@ -135,7 +135,7 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
 
 
 def before(since: datetime) -> list[ContextRow]:
-    """What operators, moves and the cluster itself changed in the 15 minutes before, newest first."""
+    """The changes by operators, moves and the cluster itself in the 15 minutes before, newest first."""
     window = (since - BEFORE, since + AFTER)
     changes = visible(Change.objects.filter(at__range=window).exclude(object_kind__in=(*WITHOUT_EFFECT, "alert")))
     rows = [

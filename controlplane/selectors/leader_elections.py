@@ -1,4 +1,4 @@
-"""What an election of preferred leaders would change: in one partition, in a topic, in the cluster.
+"""The changes that an election of preferred leaders would make: in one partition, in a topic, in the cluster.
 
 Invariants: it reads rows only, at most `CONSIDERED_MAX` partitions. A partition that would not change has a reason.
 """

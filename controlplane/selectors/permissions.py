@@ -1,4 +1,4 @@
-"""What a principal may do, by the stored ACLs. The brokers' own authorizer decides each case.
+"""The permissions of a principal, by the stored ACLs. The brokers' own authorizer decides each case.
 
 Invariant: `authorizer.class.name`, `super.users` and `allow.everyone.if.no.acl.found` are settings of the brokers, which the database does not contain.
 They are arguments; `authorizers` reads them from the brokers.

@@ -156,7 +156,7 @@ def route_detail(name: str) -> RouteDetail | None:
 
 
 def test_record(name: str, key: str | None, headers: Sequence[tuple[str, str]]) -> list[RouteTestRow] | None:
-    """What the route would write for such a record. Sampling by offset takes the offset 0. None: there is no such route."""
+    """The records that the route would write for such a record. Sampling by offset takes the offset 0. None: there is no such route."""
     row = visible(route_rows().filter(key=name)).first()
     if row is None:
         return None

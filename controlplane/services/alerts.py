@@ -263,7 +263,7 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
 
 
 def anomaly_text(a: AnomalyRow) -> str:
-    """What is unusual, with two digits: a text that changes with every reading would be written each time."""
+    """The unusual figure, with two digits: a text that changes with every reading would be written each time."""
     what = "higher" if a.state == AnomalyState.HIGH else "lower"
     times = "at this time of the day" if a.baseline == Baseline.DAYS else "in the last hours"
     return f"{a.label} of {a.subject}: {what} than usual, about {coarse_count(a.value)} instead of {coarse_count(a.usual)} {times}"

@@ -34,7 +34,7 @@ class ConfigChange:
 
 
 def preview_change(broker_id: int, configs: Mapping[str, str | None]) -> list[ConfigChange]:
-    """What this change would do. Raises Rejected. `broker_id` CLUSTER_WIDE: all brokers; a value None removes the dynamic value."""
+    """The effect of this change. Raises Rejected. `broker_id` CLUSTER_WIDE: all brokers; a value None removes the dynamic value."""
     before, _ = _now(broker_id)
     if not configs:
         raise Rejected("Name at least one setting.", "configs")

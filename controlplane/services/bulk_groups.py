@@ -49,7 +49,7 @@ class BulkGroupResult:
 
 
 def preview(group_ids: Sequence[str]) -> list[BulkGroupRow]:
-    """What a deletion of these groups would lose, in the order of the IDs. Unknown groups are left out. Raises Rejected for too many."""
+    """The offsets that a deletion of these groups would lose, in the order of the IDs. Unknown groups are left out. Raises Rejected for too many."""
     _limit(group_ids)
     committed = Count("partitions", filter=Q(partitions__committed__isnull=False))
     rows = ConsumerGroup.objects.filter(pk__in=group_ids).annotate(offsets=committed).in_bulk()

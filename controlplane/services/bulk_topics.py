@@ -34,7 +34,7 @@ class BulkOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BulkChange:
-    """What is done to each topic. `set_configs` and `delete_configs` are for CONFIGS only."""
+    """The change to each topic. `set_configs` and `delete_configs` are for CONFIGS only."""
 
     operation: BulkOperation
     set_configs: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def problems_of(change: BulkChange) -> list[str]:
 
 
 def preview(names: Sequence[str], change: BulkChange) -> list[BulkRow]:
-    """What the change would do to each topic, in the order of `names`. Names without a topic are left out. Raises Rejected for too many."""
+    """The effect of the change on each topic, in the order of `names`. Names without a topic are left out. Raises Rejected for too many."""
     if len(names) > TOPICS_MAX:
         raise Rejected(
             f"{len(names):,} topics are more than {TOPICS_MAX:,}, the limit of a bulk operation. Narrow the filter, or select topics."

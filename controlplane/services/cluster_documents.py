@@ -120,7 +120,7 @@ def _forget_old(owner: str) -> None:
 
 
 def _problems(resource: DocumentResource, now: Present) -> Iterator[DocumentProblem]:
-    """What would make the step of a resource fail. An ACL, a quota and a route have no more checks than `parse`, except loops of routes."""
+    """The reasons why the step of a resource would fail. An ACL, a quota and a route have no more checks than `parse`, except loops of routes."""
     try:
         match resource.kind:
             case ResourceKind.TOPIC:

@@ -1,4 +1,4 @@
-"""What is sent for dead letters of share groups: the failed records themselves, and which of them cannot be sent now.
+"""The records that are sent for dead letters of share groups: the failed records themselves. Some of them cannot be sent now.
 
 A dead letter names its record by headers (KIP-1191) and has at most its key and value, so the record is read at its place. It goes to its topic, or with
 the name of the share group to the retry topic of its topic. Invariants: a user without the

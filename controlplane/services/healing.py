@@ -46,7 +46,7 @@ FRESH = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What an action would do now."""
+    """The effect that an action would have now."""
 
     subject: str
     detail: str

@@ -58,7 +58,7 @@ class PreferredElection:
 
 
 def preview_election(topic: str = "", partition: int | None = None) -> ElectionPreview:
-    """What the election would change. Raises Rejected."""
+    """The changes that the election would make. Raises Rejected."""
     if partition is not None and not topic:
         raise Rejected("Name the topic of the partition.", "topic")
     found = election_preview(topic, partition)

@@ -42,7 +42,7 @@ class LogDirMovePreview:
 
 
 def preview_log_dir_move(broker_id: int, topic: str, index: int, directory: str) -> LogDirMovePreview:
-    """What the move would do. Raises Rejected."""
+    """The effect of the move. Raises Rejected."""
     dirs = _directories(broker_id)
     problem = move_problem(dirs, topic, index, directory)
     if problem is not None:

@@ -39,7 +39,7 @@ class SchemaChoice:
 
 @dataclass(frozen=True, slots=True)
 class SchemaHelp:
-    """What helps to write a value. `definition`: "" for Protobuf, which the registry returns without its text here. `sample`: a value to start with."""
+    """Help for a person who writes a value. `definition`: "" for Protobuf, which the registry returns without its text here. `sample`: a value to start with."""
 
     subject: str
     id: int

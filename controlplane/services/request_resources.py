@@ -30,7 +30,7 @@ from controlplane.models import (
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a request names: the parameters of its path, the fields of its body or form, and its query. A rule reads a name from where the view reads it,
+    """The names in a request: the parameters of its path, the fields of its body or form, and its query. A rule reads a name from where the view reads it,
     never from another place that the sender also controls."""
 
     path: Mapping[str, Any]
@@ -123,7 +123,7 @@ def entity_of_quota(given: Given) -> list[str]:
 
 
 def acl_of_fields(given: Given) -> list[str]:
-    """What the ACL in the body is about."""
+    """The resource of the ACL in the body."""
     kind, name = given.fields.get("resource_type"), given.fields.get("resource_name")
     if not (isinstance(kind, str) and isinstance(name, str) and kind and name):
         return []
@@ -131,7 +131,7 @@ def acl_of_fields(given: Given) -> list[str]:
 
 
 def acl_of_path(given: Given) -> list[str]:
-    """What the ACL in the path is about."""
+    """The resource of the ACL in the path."""
     rows = Acl.objects.filter(pk=given.path["acl_id"])
     return [acl_name(*found) for found in rows.values_list("resource_type", "resource_name", "pattern_type")]
 

@@ -73,7 +73,7 @@ class PartDeletion:
 
 @dataclass(frozen=True, slots=True)
 class DeletionPreview:
-    """What a deletion would delete, and which groups have not read it. Readers without a group are not recorded, so their number is unknown.
+    """The records that a deletion would delete, and the groups that have not read them. Readers without a group are not recorded, so their number is unknown.
     `confirm` is the text to be typed."""
 
     parts: list[PartDeletion]

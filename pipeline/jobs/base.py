@@ -1,4 +1,4 @@
-"""What all Spark jobs share: the description of a run, its status file, the request to stop, the session.
+"""The common part of all Spark jobs: the description of a run, its status file, the request to stop, the session.
 
     <folder>/run.json      what to run; written by the control plane before the start
     <folder>/status.json   replaced by the driver: phase, metrics, report

@@ -32,7 +32,7 @@ REPLAYED_DDL = "partition int, records long"
 
 @dataclass(frozen=True, slots=True)
 class TableReplay:
-    """What to replay. `since`, `until`: ISO times or empty. `key`: UTF-8 text or empty. `where`: a condition of Iceberg, as "offset < 100", or empty.
+    """A selection of records to replay. `since`, `until`: ISO times or empty. `key`: UTF-8 text or empty. `where`: a condition of Iceberg, as "offset < 100", or empty.
     `ends`: the end of each partition of the table at the start, so that a repeated run replays the same rows."""
 
     run: str

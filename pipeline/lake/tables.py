@@ -168,7 +168,7 @@ def _numbered(kind: StructType) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one commit adds to the table of a topic: the offset ranges of its partitions, and the files with their rows."""
+    """One commit to the table of a topic: the offset ranges of its partitions, and the files with their rows."""
 
     job: str
     ranges: Sequence[Range]

@@ -260,7 +260,7 @@ def keyed(value: bytes) -> bytes:
 
 
 class History:
-    """What producers got acknowledged and consumers read. Values are `<producer>:<number>`, some with many zeros."""
+    """Records that were acknowledged to producers, and records that consumers read. Values are `<producer>:<number>`, some with many zeros."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[str, int], list[bytes]] = defaultdict(list)

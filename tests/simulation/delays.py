@@ -60,7 +60,7 @@ CANCEL_MARGIN_MS = 100
 
 @dataclass(slots=True)
 class Schedule:
-    """What the producers wrote."""
+    """The records of the producers."""
 
     times: dict[bytes, int] = field(default_factory=dict)
     """{value: delivery time}"""

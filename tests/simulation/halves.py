@@ -68,11 +68,11 @@ class Half:
 
 @dataclass(slots=True)
 class Shop:
-    """What the producers wrote, by id."""
+    """The half messages of the producers, by id."""
 
     halves: dict[bytes, Half] = field(default_factory=dict)
     claims: list[tuple[bytes, HalfDecision]] = field(default_factory=list)
-    """What the answers to refused decisions said."""
+    """Errors in the answers to refused decisions."""
 
 
 class HalfProducer(Producer):

@@ -62,7 +62,7 @@ class Leader:
 
 @dataclass(slots=True)
 class Stored:
-    """What the share coordinator has confirmed, and what was sent to it. `sent`: {offset: every (state, count)}."""
+    """The states that the share coordinator has confirmed, and those that were sent to it. `sent`: {offset: every (state, count)}."""
 
     start: int = NO_START
     confirmed: dict[int, tuple[int, int]] = field(default_factory=dict)

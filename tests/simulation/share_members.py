@@ -29,7 +29,7 @@ ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 REJECT, RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
 BEAT_MS, POLL_MS, SILENCE_MS = 400, 40, 6_000
 KINDS: dict[AcknowledgeType | None, float] = {ACCEPT: 0.6, RELEASE: 0.15, REJECT: 0.07, RENEW: 0.08, None: 0.1}
-"""What a member does with a record, and how often. None: it keeps the record until its lock ends."""
+"""The acknowledgement of a record by a member, with its probability. None: it keeps the record until its lock ends."""
 DECIDE_MS, DECIDE_LATE_MS = 800, 3_500
 """Time until it does that. Some are late: the lock has ended."""
 

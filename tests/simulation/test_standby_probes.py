@@ -1,4 +1,4 @@
-"""A standby controller keeps connections to the brokers: once elected, it finds brokers that died before within a second. What it saw before is no verdict."""
+"""A standby controller keeps connections to the brokers: once elected, it finds brokers that died before within a second. Its earlier observations are no verdict."""
 
 from __future__ import annotations
 

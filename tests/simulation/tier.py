@@ -86,7 +86,7 @@ class LocalReplica:
 
 @dataclass
 class Followed:
-    """What a broker that serves consumers as a follower has read of the metadata topic."""
+    """The metadata topic as read by a broker that serves consumers as a follower."""
 
     remote_log: RemoteLog = field(default_factory=lambda: RemoteLog(TP))
     applied: int = 0

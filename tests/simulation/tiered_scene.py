@@ -105,7 +105,7 @@ class TieredScene(Scene):
         return out
 
     def remote_size(self) -> DescribeLogDirsResponse.RemoteSize:
-        """What the leader reports about the sizes of the partition over both tiers."""
+        """The sizes of the partition over both tiers, as the leader reports them."""
         answers: list[DescribeLogDirsResponse] = []
         body = DescribeLogDirsRequest(topics=[], remote=True)
         self.client.enter(

@@ -73,7 +73,7 @@ class Attempt:
 
 @dataclass
 class Ledger:
-    """What all transactors know, and what readers read: {partition: {offset: value}}."""
+    """Common state of all transactors, and the records of the readers: {partition: {offset: value}}."""
 
     attempts: list[Attempt] = field(default_factory=list)
     seen: dict[Place, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))

@@ -20,7 +20,7 @@ PLACEHOLDER = "CHANGE-ME"
 
 
 class MachineRole(StrEnum):
-    """What a machine runs. The order is the order of starting."""
+    """The services of a machine. The order is the order of starting."""
 
     POSTGRESQL = "postgresql"
     REDIS = "redis"
