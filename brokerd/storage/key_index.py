@@ -236,14 +236,14 @@ def _in_buckets(entries: array[int], bits: int) -> tuple[bytes, array[int]]:
 def _of_tail(entries: bytes, hash_: int) -> list[int]:
     """The positions of the batches in unsorted entries that may contain the key, ascending. The search of bytes is some hundred times as fast as a look at
     each entry."""
-    wanted = hash_.to_bytes(HASH_BYTES, sys.byteorder)
+    searched = hash_.to_bytes(HASH_BYTES, sys.byteorder)
     found = []
-    at = entries.find(wanted)
+    at = entries.find(searched)
     while at >= 0:
         start, inside = at // ENTRY_BYTES * ENTRY_BYTES, at % ENTRY_BYTES
         if inside == HASH_AT:
             found.append(int.from_bytes(entries[start : start + ENTRY_BYTES], sys.byteorder) & _MASK)
-        at = entries.find(wanted, at + 1)
+        at = entries.find(searched, at + 1)
     return found
 
 

@@ -1,10 +1,13 @@
 """The drills of the README on a cluster that `make up` starts without options: kill a broker, start it again, drain another.
 
-The tests read Kafka's Metadata and the topic's offsets. Does not check pages (tests/browser) or load.
+The tests read Kafka's Metadata, the topic's offsets, and what the first command of the README prints. Does not check pages (tests/browser) or load.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from controlplane.devcluster.demo import PARTITIONS, TOPIC
 from tests.cluster.devcluster import DevCluster
-from tests.cluster.local import wait_for
+from tests.cluster.local import ROOT, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -45,6 +48,14 @@ def ends(devcluster: DevCluster) -> dict[int, int]:
         return {p: reader.get_watermark_offsets(TopicPartition(TOPIC, p), timeout=30)[1] for p in range(PARTITIONS)}
     finally:
         reader.close()
+
+
+def test_the_readers_first_command_shows_records(devcluster: DevCluster) -> None:
+    (command,) = [x for x in (ROOT / "README.md").read_text().splitlines() if x.startswith("kcat") and "-C" in x]
+    bootstrap = devcluster.facts["bootstrap"].partition(",")[0]
+    arguments = [x.replace("127.0.0.1:19092", bootstrap) for x in shlex.split(command)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
+    assert [json.loads(line)["year"] for line in done.stdout.splitlines()] == [2013] * 5
 
 
 def test_each_flights_partition_has_three_of_four_brokers(devcluster: DevCluster) -> None:

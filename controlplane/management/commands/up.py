@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -23,8 +23,13 @@ from controlplane.devcluster import layout as layouts
 from controlplane.devcluster import processes, provision, security, zookeeper
 from weir_common.files import write_private
 
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
 READY_SECONDS_MAX = 120
 """Seconds until the whole local cluster must be ready; then `up` fails."""
+DEMO_SECONDS_MAX = 20.0
+"""Seconds that `up` waits for the first record of the demo, after everything else is ready. A demo that fails does not make the cluster fail."""
 
 
 class Command(BaseCommand):
@@ -122,10 +127,15 @@ class Command(BaseCommand):
         supervisor.processes.update(waiting)
         ready = False
         pending = ""
+        records_due = 0.0
         while not supervisor.stopping:
             supervisor.step()
             if not ready:
                 missing = self._missing(layout, facts)
+                if not missing and demo is not None:
+                    records_due = records_due or time.monotonic() + DEMO_SECONDS_MAX
+                    if time.monotonic() < records_due and not _has_records(layout, facts):
+                        missing = "the first records of the demo"
                 if not missing:
                     ready = True
                     self._say(f"all ready after {time.monotonic() - began:.1f} s")
@@ -229,13 +239,33 @@ class Command(BaseCommand):
         self._print(layout, layouts.read_facts(layout.folder), options)
 
 
-def _brokers_missing(layout: layouts.Layout, facts: dict[str, Any]) -> str:
-    from confluent_kafka import KafkaException
+def _admin(layout: layouts.Layout, facts: dict[str, Any]) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
     # Not from django.conf.settings, which were read before local-cluster.json was written.
     client = ClientSettings.load(Path(facts["kafka_config"])).librdkafka() if layout.secure else {}
-    admin = AdminClient({"bootstrap.servers": layout.bootstrap, "log_level": 0, "socket.timeout.ms": 2000, **client})
+    return AdminClient({"bootstrap.servers": layout.bootstrap, "log_level": 0, "socket.timeout.ms": 2000, **client})
+
+
+def _has_records(layout: layouts.Layout, facts: dict[str, Any]) -> bool:
+    """Whether the topic of the demo has a record, so that the first command of a user shows data."""
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    from controlplane.devcluster import demo
+
+    latest = {TopicPartition(demo.TOPIC, p): OffsetSpec.latest() for p in range(demo.PARTITIONS)}
+    try:
+        futures = _admin(layout, facts).list_offsets(latest, request_timeout=2).values()
+        return any(future.result(2).offset > 0 for future in futures)
+    except (KafkaException, TimeoutError):
+        return False
+
+
+def _brokers_missing(layout: layouts.Layout, facts: dict[str, Any]) -> str:
+    from confluent_kafka import KafkaException
+
+    admin = _admin(layout, facts)
     try:
         cluster = admin.list_topics(timeout=2)
     except KafkaException:
