@@ -382,7 +382,7 @@ def move(m: dict[str, Any]) -> dict[str, str]:
     done, total = m["bytes_done"], m["bytes_total"]
     return {
         "state": f.state(m["state"]),
-        "standing": f.standing(m["state"], m["waits_for"]),
+        "move_status": f.move_status(m["state"], m["waits_for"]),
         "parts": format_html("{} of {}", f"{m['parts_ended']:,}", f"{m['parts']:,}"),
         "percent": f.move_percent(m["percent"]),
         "bar": f.move_bar(m["state"], m["percent"]),

@@ -346,7 +346,7 @@ def move_mode(mode: str, handover: str) -> SafeString:
     return format_html('<span title="{}">{}</span>', explanation, label)
 
 
-def standing(word: str, waits_for: str) -> SafeString:
+def move_status(word: str, waits_for: str) -> SafeString:
     """State of a move, and the wait reason if none of its partitions makes progress."""
     if not waits_for:
         return state(word)

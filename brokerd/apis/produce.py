@@ -262,10 +262,10 @@ class ProduceApi:
         version = request.header.api_version
         left = len(unverified)
 
-        def verified(i: int, replica: Replica, data: bytearray, error: ErrorCode, why: str | None) -> None:
+        def verified(i: int, replica: Replica, data: bytearray, error: ErrorCode, reason: str | None) -> None:
             nonlocal left
             if error:
-                outcomes[i] = PartitionResult(verification_error(error, version), why)
+                outcomes[i] = PartitionResult(verification_error(error, version), reason)
             elif request.abandoned:
                 outcomes[i] = PartitionResult(ErrorCode.REQUEST_TIMED_OUT)
             else:

@@ -110,8 +110,8 @@ def _partition_responses(
         )
         if bad_records:
             part.record_errors = [
-                ProduceResponse.BatchIndexAndErrorMessage(batch_index=i, batch_index_error_message=why)
-                for i, why in bad_records
+                ProduceResponse.BatchIndexAndErrorMessage(batch_index=i, batch_index_error_message=reason)
+                for i, reason in bad_records
             ]
         parts.append(part)
     return parts

@@ -115,7 +115,7 @@ class ParticipantsApi:
         def refuse(error: int) -> None:
             reply(Answered(error))
 
-        def verified(error: ErrorCode, why: str | None) -> None:
+        def verified(error: ErrorCode, reason: str | None) -> None:
             if error:
                 refuse(_commit_error(error, version))
                 return

@@ -207,6 +207,6 @@ class FollowerLogs:
                 replica.needs_bootstrap = True
 
     @staticmethod
-    def _require_bootstrap(replica: Replica, why: str) -> None:
-        log.warning("%s: observer is bootstrapped again: %s", replica.name, why)
+    def _require_bootstrap(replica: Replica, reason: str) -> None:
+        log.warning("%s: observer is bootstrapped again: %s", replica.name, reason)
         replica.needs_bootstrap = True

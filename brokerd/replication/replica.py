@@ -88,13 +88,13 @@ class Replica:
         """True for an observer: its replica has the tail only and does not count for commits."""
         return self.core.state is not None and self.core.broker_id in self.core.state.observers
 
-    def set_append_problem(self, why: str | None) -> None:
+    def set_append_problem(self, reason: str | None) -> None:
         """Record a temporary problem of appends, or its end (None). Only changes are logged."""
-        if why is not None and self.append_problem is None:
-            log.error("%s: appends suspended: %s", self.name, why)
-        elif why is None and self.append_problem is not None:
+        if reason is not None and self.append_problem is None:
+            log.error("%s: appends suspended: %s", self.name, reason)
+        elif reason is None and self.append_problem is not None:
             log.info("%s: appends resumed", self.name)
-        self.append_problem = why
+        self.append_problem = reason
 
     # -- history reads (safety section 8) --------------------------------------------------------------------------------
     @property

@@ -418,8 +418,8 @@ class ReplicaManager:
             log.error("%s: replica offline: %s", replica.name, error)
             self._offline(replica, str(error))
 
-    def _offline(self, replica: Replica, why: str) -> None:
-        replica.offline_reason = why
+    def _offline(self, replica: Replica, reason: str) -> None:
+        replica.offline_reason = reason
         self._outbox.mark_changed(OutboxEntry.OFFLINE_REPLICAS)
         self.purgatory.check(replica.hw_key())
         self.purgatory.check(replica.end_key())

@@ -93,16 +93,16 @@ class TransactionVerification:
         key = (replica.tp, producer_id)
         if self._pending.get(key) is pending:
             del self._pending[key]
-        why = None if error == ErrorCode.NONE else f"transaction coordinator returned {error.name}"
+        reason = None if error == ErrorCode.NONE else f"transaction coordinator returned {error.name}"
         if not replica.leads or replica.core.leader_epoch != pending.leader_epoch:
-            error, why = (
+            error, reason = (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 "the partition leader changed during transaction verification",
             )
         elif error == ErrorCode.NONE and pending.overtaken:
-            error, why = ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction ended during its verification"
+            error, reason = ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction ended during its verification"
         for on_verified in pending.waiting:
-            on_verified(error, why)
+            on_verified(error, reason)
 
     def marker_written(self, tp: TopicPartition, producer_id: int) -> None:
         pending = self._pending.get((tp, producer_id))

@@ -184,9 +184,9 @@ def _form(request: HttpRequest, of: DeadLetterTopic, form: SendForm, act: Any, c
             if result is None:
                 return _no_topic(request, name)
             if not result.resume and not result.problems:
-                flash(request, _said(result))
+                flash(request, _summary(result))
                 return redirect_to("dead-letters", name)
-            context |= {"result": result, "said": _said(result)}
+            context |= {"result": result, "summary": _summary(result)}
             if result.resume:
                 context |= {"hidden": {CONTINUE: result.resume}, "button": _("Continue")}
     if form.is_bound and form.errors:
@@ -194,7 +194,7 @@ def _form(request: HttpRequest, of: DeadLetterTopic, form: SendForm, act: Any, c
     return render_page(request, "console/dead_letter_send.html", context, nav="topics", status=status)
 
 
-def _said(result: ResendResult) -> str:
+def _summary(result: ResendResult) -> str:
     parts = [_("{sent} sent to {target}.").format(sent=result.sent, target=result.target)]
     for number, text in (
         (result.already, _("sent before; not sent again.")),

@@ -90,5 +90,5 @@ def _message(result: services.PreferredElection) -> str:
         _("refused"): result.refused,
         _("with an unknown outcome"): result.unknown,
     }
-    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return _("Preferred leaders: {said}.").format(said=said) if said else _("No partition needed an election.")
+    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return _("Preferred leaders: {listed}.").format(listed=listed) if listed else _("No partition needed an election.")

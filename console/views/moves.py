@@ -270,12 +270,12 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
         except Rejected as error:
             form.refuse(error)
         else:
-            said = (
+            message = (
                 _("Maintenance window of move {id} set.")
                 if form.window()
                 else _("Maintenance window of move {id} removed.")
             )
-            flash(request, said.format(id=row.id))
+            flash(request, message.format(id=row.id))
             return redirect_to("move", row.id)
     lines = [
         _("Now: {window}.").format(window=row.window_text)

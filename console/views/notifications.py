@@ -155,8 +155,8 @@ def send_test(request: HttpRequest, channel_id: int) -> HttpResponse:
         return rejected(request, error, reverse("notifications"), nav="alerts")
     answer = " ".join(part for part in (str(done.status or ""), " ".join(done.answer.split())[:300]) if part)
     success = done.state == DeliveryState.DELIVERED
-    said = _("Test notification delivered: {answer}") if success else _("Test notification failed: {answer}")
-    flash(request, said.format(answer=answer))
+    message = _("Test notification delivered: {answer}") if success else _("Test notification failed: {answer}")
+    flash(request, message.format(answer=answer))
     return redirect_to("notification", channel_id)
 
 

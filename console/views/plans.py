@@ -109,8 +109,8 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            said = _("Plan {id} approved.") if verb == "approve" else _("Plan {id} archived.")
-            flash(request, said.format(id=row.id))
+            message = _("Plan {id} approved.") if verb == "approve" else _("Plan {id} archived.")
+            flash(request, message.format(id=row.id))
             return redirect_to("plan", row.id)
     effects = {
         "approve": [_("A move of this plan is approved too, with your name."), _("The plan cannot change.")],

@@ -24,7 +24,7 @@ DELIVERY = serializers.shape(notifications.NotificationDeliveryRow)
 
 
 class NotificationChannelAlter(serializers.Comment):
-    """Only what is named changes."""
+    """Only the given fields change."""
 
     name = drf.CharField(max_length=services.NAME_CHARS_MAX, required=False)
     enabled = drf.BooleanField(required=False)

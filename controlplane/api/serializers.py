@@ -70,14 +70,14 @@ def field_of(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
 
 
 class Comment(serializers.Serializer[Any]):
-    comment = serializers.CharField(default="", allow_blank=True, help_text="Kept with the change.")
+    comment = serializers.CharField(default="", allow_blank=True, help_text="Reason, stored with the change.")
 
 
 class RequiredComment(serializers.Serializer[Any]):
     """The reason of an operation that copies or deletes data. Without a reason the operation is rejected."""
 
     comment = serializers.CharField(
-        help_text="Kept with the change.",
+        help_text="Reason, stored with the change.",
         error_messages=dict.fromkeys(("required", "blank", "null"), "Give a reason; it is recorded in the audit log."),
     )
 
@@ -100,7 +100,7 @@ class TopicAlter(Comment):
     configs = serializers.DictField(
         child=serializers.CharField(allow_blank=True, allow_null=True),
         default=dict,
-        help_text="Only what is named changes; null returns to the default.",
+        help_text="Only these configs change; null returns a config to its default.",
     )
     assignment = serializers.DictField(
         child=serializers.ListField(child=serializers.IntegerField()),
@@ -108,7 +108,9 @@ class TopicAlter(Comment):
         allow_null=True,
         help_text="Places the added partitions.",
     )
-    if_generation = serializers.IntegerField(default=None, allow_null=True, help_text="Refuse when it changed since.")
+    if_generation = serializers.IntegerField(
+        default=None, allow_null=True, help_text="Refuse the change if the topic has another generation."
+    )
 
 
 class MessageQuery(serializers.Serializer[Any]):
@@ -209,30 +211,30 @@ class MoveCreate(Comment):
     throttle_bytes_per_s = serializers.IntegerField(
         default=None,
         allow_null=True,
-        help_text="Bytes per second and broker; null for none. Never holds back replicas in sync.",
+        help_text="Bytes per second and broker; null for none. It never slows replicas that are in sync.",
     )
     mode = serializers.ChoiceField(
         default="copy",
         choices=list(MoveMode),
-        help_text="copy: all records travel. tail: none that is there already; it ends when retention has deleted those, or by a cut.",
+        help_text="copy: all records are copied. tail: only records that are written from now on; the move ends when retention has deleted the old ones, or when an operator truncates them.",
     )
     compare = serializers.BooleanField(
         default=True,
-        help_text="Old copies go only once all copies were compared and are equal (in mode tail always). Brokers must answer consumers as followers (KIP-392).",
+        help_text="Old replicas are deleted only after all replicas were compared and are equal (in mode tail always). Brokers must answer consumers as followers (KIP-392).",
     )
     deadline_hours = serializers.IntegerField(
         default=None,
         allow_null=True,
-        help_text="Mode tail: so many hours after its start a cut is asked for (cause deadline_passed), where retention has not passed by then. With one, a topic that keeps everything may move so, too.",
+        help_text="Mode tail: hours after its start at which the move waits for a truncation (cause deadline_passed), if retention has not deleted the old records by then. With a deadline, a topic that keeps all records can use mode tail too.",
     )
     handover = serializers.ChoiceField(
         default="",
         choices=list(Handover),
-        help_text="Mode tail: early hands leadership over as soon as the new copies are in step. The old replicas keep what is older and are read through the new leader until retention has passed it.",
+        help_text="Mode tail: with early, leadership is handed over as soon as the new replicas are in sync. The old replicas keep the older records, which are read through the new leader until retention has deleted them.",
     )
     override = serializers.BooleanField(
         default=False,
-        help_text="Plan it although safety refuses it: it begins only when a second person approves (POST /proposals, kind move.approve).",
+        help_text="Plan the move although a safety rule refuses it. It begins only after a second person has approved it (POST /proposals, kind move.approve).",
     )
     dry = serializers.BooleanField(default=False, help_text="Only show what would be planned.")
     start = serializers.BooleanField(default=False, help_text="Start at once.")
@@ -240,28 +242,32 @@ class MoveCreate(Comment):
 
 class PlanCreate(RequiredComment):
     name = serializers.CharField(default="", allow_blank=True, max_length=200)
-    scope = serializers.JSONField(help_text="As of a move; Kafka's own file of a reassignment, too, of any length.")
-    override = serializers.BooleanField(default=False, help_text="Keep it although safety refuses it.")
+    scope = serializers.JSONField(
+        help_text="The scope of a move, or the content of Kafka's reassignment file, of any length."
+    )
+    override = serializers.BooleanField(default=False, help_text="Store the plan although a safety rule refuses it.")
 
 
 class PlanFileQuery(serializers.Serializer[Any]):
-    previous = serializers.BooleanField(default=False, help_text="What was when the plan was made.")
+    previous = serializers.BooleanField(default=False, help_text="The placement at the time when the plan was made.")
 
 
 class PlanDifferenceQuery(serializers.Serializer[Any]):
-    other = serializers.IntegerField(default=None, allow_null=True, help_text="Another plan's number; none: now.")
+    other = serializers.IntegerField(
+        default=None, allow_null=True, help_text="ID of another plan. Without it: the present placement."
+    )
 
 
 class PlanApprove(RequiredComment):
-    digest = serializers.CharField(help_text="Of the plan that was read.")
+    digest = serializers.CharField(help_text="Digest of the plan that was read.")
 
 
 class PlanMove(Comment):
-    digest = serializers.CharField(help_text="Of the plan that was read.")
+    digest = serializers.CharField(help_text="Digest of the plan that was read.")
     parts_in_flight_max = serializers.IntegerField(default=8)
     parts_per_broker_max = serializers.IntegerField(default=4)
     throttle_bytes_per_s = serializers.IntegerField(default=None, allow_null=True)
-    compare = serializers.BooleanField(default=True, help_text="Old copies go only once all are equal.")
+    compare = serializers.BooleanField(default=True, help_text="Delete old replicas only after all replicas are equal.")
     window = serializers.DictField(default=None, allow_null=True, help_text="See moves/<id>/schedule.")
     start = serializers.BooleanField(default=False, help_text="Start at once.")
 
@@ -281,7 +287,7 @@ class MoveThrottle(Comment):
         child=serializers.IntegerField(),
         default=None,
         allow_null=True,
-        help_text='Instead: {"cap": .., "floor": ..}, between which it follows the producers\' p99. The floor may be left out.',
+        help_text='Instead of a fixed rate: {"cap": .., "floor": ..}. The rate follows the producers\' p99 between both. The floor is optional.',
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -294,7 +300,7 @@ class MoveThrottle(Comment):
 
 class MoveEnd(RequiredComment):
     uncordon = serializers.BooleanField(
-        default=False, help_text="Of a drain: also uncordon the broker and restore its leadership."
+        default=False, help_text="For a drain: also uncordon the broker and restore its leadership."
     )
 
 
@@ -310,13 +316,15 @@ class ProposalAsk(serializers.Serializer[Any]):
         child=serializers.CharField(),
         default=None,
         allow_null=True,
-        help_text="Out of rack, disk, replicas, leaders, traffic; the most important first; null for all, in this order.",
+        help_text="A selection of rack, disk, replicas, leaders, traffic, the most important first; null: all, in this order.",
     )
     tolerance = serializers.FloatField(
-        default=None, allow_null=True, help_text="Share of the mean by which a broker may lie beside it; 0.1."
+        default=None,
+        allow_null=True,
+        help_text="Permitted deviation of a broker from the mean, as a share of the mean. Default: 0.1.",
     )
     limit = serializers.IntegerField(
-        default=500, min_value=0, help_text="Changes to spell out; their number is always given."
+        default=500, min_value=0, help_text="Maximum number of listed changes. The response always has their total."
     )
 
 
@@ -333,7 +341,7 @@ class BrokerConfigQuery(serializers.Serializer[Any]):
 class BrokerConfigAlter(RequiredComment):
     configs = serializers.DictField(
         child=serializers.CharField(allow_blank=True, allow_null=True),
-        help_text="Only what is named changes; null removes the dynamic value.",
+        help_text="Only these settings change; null removes the dynamic value.",
     )
     cluster_wide = serializers.BooleanField(default=False, help_text="For all brokers instead of this one.")
 
@@ -343,12 +351,12 @@ class RestartCreate(RequiredComment):
         child=serializers.IntegerField(),
         default=None,
         allow_null=True,
-        help_text="In this order; null for all that are alive.",
+        help_text="Brokers to restart, in this order; null: all alive brokers.",
     )
 
 
 class MetricsQuery(serializers.Serializer[Any]):
-    topics = serializers.BooleanField(default=False, help_text="Three series per topic, too.")
+    topics = serializers.BooleanField(default=False, help_text="Include three series per topic.")
 
 
 class RecoveryCreate(RequiredComment):
@@ -362,14 +370,16 @@ class ProposalCreate(RequiredComment):
         help_text="move.approve, move.delete_records, election.unclean, transaction.abort, transaction.fence, half.commit, half.rollback"
     )
     target = serializers.CharField(
-        help_text="A move's number, topic-partition, topic-partition@offset, a transactional id: what the kind is about."
+        help_text="The object of the proposal: ID of a move, topic-partition, topic-partition@offset, or a transactional id."
     )
     arguments = serializers.DictField(
         default=dict,
         help_text='move.approve: {"start": true} begins it at once. move.delete_records: {"confirm": the topic\'s name, or `move N` where it has several}.',
     )
     shown_hash = serializers.CharField(
-        default="", allow_blank=True, help_text="Refuse when it would be shown differently now."
+        default="",
+        allow_blank=True,
+        help_text="Hash of the preview that was read. Refuse if the preview would differ now.",
     )
 
 

@@ -165,7 +165,7 @@ def test_a_full_disk_a_wrong_move_and_a_slow_consumer_are_ended_within_five_minu
     page.wait_for_selector('h1:has-text("ledger"), h1:has-text("2 partitions")')
     session.shot("night-3-move")
     # It copies to the full broker and has finished one partition, which a cancellation would keep there. So roll it back: the copies are deleted.
-    page.wait_for_selector('[data-f=standing]:has-text("running")')
+    page.wait_for_selector('[data-f=move_status]:has-text("running")')
     click('#move-acts a:has-text("Roll back (2)")')
     page.fill("#id_comment", "broker 2 has no space")
     click("main button.primary")

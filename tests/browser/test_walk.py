@@ -273,7 +273,7 @@ def move_to_its_end(session: BrowserSession, devcluster: DevCluster) -> None:
     expect(page.locator(".toast")).to_contain_text("50.0 MB/s per broker", timeout=60_000)
     mark(session)
     watch(session, "[data-f=percent]")
-    until(session, "document.querySelector('[data-f=standing]').innerText.includes('done')", "the move's end")
+    until(session, "document.querySelector('[data-f=move_status]').innerText.includes('done')", "the move's end")
     assert unchanged(session), "the page was reloaded"
     percents = seen(session)
     assert percents == sorted(percents) and any(0 < v < 100 for v in percents) and percents[-1] == 100, percents

@@ -33,7 +33,7 @@ VERBS = {
 LEFT_OUT = {"/", "/schema"}
 RESERVED = {"body", "output", "watch", "wait", "yes", "help"}
 """Options that every command has."""
-COMMENT = {"name": "comment", "type": "string", "doc": "Kept with the change."}
+COMMENT = {"name": "comment", "type": "string", "doc": "Reason, stored with the change."}
 """The field of the body of each deletion. OpenAPI schemas describe no bodies of DELETE."""
 DOC_MAX = 110
 

@@ -231,13 +231,13 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         """A static member restarted with a new member id: it gets the assignment of the old one. Other target assignments do not change."""
         member_metadata, target = self.members[old_id], self.targets.get(old_id, EMPTY_ASSIGNMENT)
         had = self.current_assignments[old_id].assigned
-        standing = MemberAssignment(assigned=had, assignment_epochs=dict.fromkeys(had, self.epoch))
+        current = MemberAssignment(assigned=had, assignment_epochs=dict.fromkeys(had, self.epoch))
         for fact in (GroupRecordKey.CURRENT_ASSIGNMENT, GroupRecordKey.TARGET_ASSIGNMENT, GroupRecordKey.MEMBER):
             self.change(fact, old_id, None)
         self.change(GroupRecordKey.MEMBER, new_id, member_metadata)
         self.change(GroupRecordKey.TARGET_ASSIGNMENT, new_id, target)
-        self.change(GroupRecordKey.CURRENT_ASSIGNMENT, new_id, standing)
-        return standing
+        self.change(GroupRecordKey.CURRENT_ASSIGNMENT, new_id, current)
+        return current
 
     # -- writes ------------------------------------------------------------------------------------------------------------
     def _persist_and_reply(self, *answers: tuple[Any, Any]) -> list[Effect]:

@@ -264,7 +264,7 @@ def test_an_unfinished_move_is_published_however_many_moves_are_newer(world: Wor
     page = f"move:{old.pk}"
     *_, update = [u for u in hub.since(hub.run, 0) or [] if u["kind"] == live_events.MOVES]
     shown = cells.page_update(update, {page})
-    assert "rolled back" in shown.cells[page, "standing"] and "waits for" not in shown.cells[page, "standing"]
+    assert "rolled back" in shown.cells[page, "move_status"] and "waits for" not in shown.cells[page, "move_status"]
     assert page in shown.refresh, "its panels are reloaded"
 
 
