@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What a server requires of a client that continues or ends a session."""
+    """The requirements of a server for a client that continues or ends a session."""
 
     zk_session: int
     password: bytes = field(repr=False)

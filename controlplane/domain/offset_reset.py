@@ -191,7 +191,7 @@ class ResetTotals:
 
 @dataclass(frozen=True, slots=True)
 class OffsetDifference:
-    """A committed offset that is not the one of the preview."""
+    """A committed offset that differs from the preview."""
 
     topic: str
     partition: int

@@ -44,7 +44,7 @@ def created(cluster: LocalCluster, **front: str) -> str:
 
 
 class Scheduled:
-    """What was produced: {value: delivery time in ms}. A record without a position was not acknowledged."""
+    """The produced records: {value: delivery time in ms}. A record without a position was not acknowledged."""
 
     def __init__(self, cluster: LocalCluster, name: str) -> None:
         self.cluster, self.name = cluster, name

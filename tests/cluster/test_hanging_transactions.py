@@ -43,7 +43,7 @@ def transactional(devcluster: DevCluster, name: str, **settings: object) -> Prod
 
 
 def committed(devcluster: DevCluster) -> list[str]:
-    """What a read_committed consumer can read now."""
+    """The records that a read_committed consumer can read now."""
     consumer = Consumer({**devcluster.client, "group.id": "reader", "isolation.level": "read_committed"})
     try:
         partition = TopicPartition(TOPIC, 0, 0)

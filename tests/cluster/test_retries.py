@@ -162,7 +162,7 @@ def test_a_share_consumer_asks_for_urgent_records_after_each_delivery(monkeypatc
 
 @dataclass
 class Record:
-    """What the consumer reads of a message."""
+    """The parts of a message that the consumer reads."""
 
     text: str
 

@@ -201,7 +201,7 @@ def consumed(machines: SecuredMachines, wanted: set[bytes]) -> list[bytes]:
 
 
 def refused(machines: SecuredMachines) -> list[str]:
-    """What was served although it must not be, or was refused for another reason."""
+    """Requests that were served and must not be, or were refused for another reason."""
     wrong = []
     for name, settings in (
         ("a wrong password", machines.user(password="guess")),

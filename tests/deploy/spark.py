@@ -92,7 +92,7 @@ class SparkTakeover:
         return found
 
     def run(self) -> list[str]:
-        """What was wrong."""
+        """The violations."""
         first = wait_for(self.holder, "a worker with the lease", 120)
         topic = {"name": TOPIC, "partitions": 2, "replication_factor": 3, "comment": "rehearsal"}
         assert self._call("POST", "topics", topic) is not None

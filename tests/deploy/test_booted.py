@@ -1,4 +1,4 @@
-"""What the rehearsal with a booted systemd takes from the guide, the units and the inventory agrees with them. Boots nothing."""
+"""The rehearsal with a booted systemd agrees with the guide, the units and the inventory. Boots nothing."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Round:
     ended_s: float
     problems: list[str]
     trace: str
-    """What was seen after the victim's restart, with seconds since then."""
+    """The observations after the victim's restart, with seconds since then."""
 
 
 class Matrix:

@@ -18,7 +18,7 @@ class Feature:
     id: str
     title: str
     shown: str
-    """What a yes means."""
+    """The meaning of a yes."""
     partitions: int = 1
     """Of its topic; 0 creates no topic."""
     filled: int = 0

@@ -144,7 +144,7 @@ Answer = dict[str, str]
 
 
 def shown(devcluster: DevCluster, feature: Feature, topic: str, acked: Sequence[str]) -> str:
-    """What the log does not show although the program said yes; empty when all is well."""
+    """Claims of the program that the log does not show; empty without any."""
     if not feature.partitions:
         return ""
     segments = devcluster.data(topic)

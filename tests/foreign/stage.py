@@ -1,4 +1,4 @@
-"""What the programs in Python share: one feature after the other, with one output line each (`runs` reads them).
+"""Common part of the programs in Python: one feature after the other, with one output line each (`runs` reads them).
 
 begin <feature> | yes <feature> | no <feature> <why> | none <feature> <why> | acked <number>
 """

@@ -83,7 +83,7 @@ def produce(cluster: DevCluster, first: int, count: int) -> None:
 
 
 def differences(rows: Iterable[int], dead_letters: Iterable[int], records: int) -> list[str]:
-    """What is wrong with the rows, which are the numbers 0 to `records` - 1; empty if each is there once, and those that do not fit are dead letters."""
+    """The faults of the rows, which are the numbers 0 to `records` - 1; empty if each is there once, and those that do not fit are dead letters."""
     dead = Counter(dead_letters)
     found = Counter(rows) + dead
     wrong = [f"record {n} is {found[n]} times in the lake" for n in range(records) if found[n] != 1]

@@ -120,7 +120,7 @@ def killed_round(lake: LakeSettings, end: int, seed: int, seen: Path | None) -> 
 
 
 def differences(lake: LakeSettings, end: int) -> list[str]:
-    """What is wrong with the tables; empty if rows = records."""
+    """The faults of the tables; empty if rows = records."""
     rows = Counter((r[1], r[2]) for r in rows_of(lake, TOPIC))
     dead = Counter((r[1], r[2]) for r in rows_of(lake, TOPIC, dead_letters=True))
     out = [f"{at} is {n} times in the table" for at, n in rows.items() if n > 1]

@@ -1,4 +1,4 @@
-"""What the check of `make cluster-kills` finds in rows that are wrong."""
+"""The check of `make cluster-kills` finds wrong rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Spark source reads from brokers: filters that are pushed down, `minPartitions`, and the progress of a stream. Each test counts records."""
+"""Reads of the Spark source from brokers: filters that are pushed down, `minPartitions`, and the progress of a stream. Each test counts records."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.cluster.local import ROOT
 
 PRODUCT = ("brokerd", "controlplane")
 WITHOUT_WIRE = Path("brokerd/cluster")
-"""What brokers and controller share does not import the wire protocol: `error` of a stored result is a number there."""
+"""Modules that brokers and controller share do not import the wire protocol: `error` of a stored result is a number there."""
 
 
 def is_code(name: str) -> bool:

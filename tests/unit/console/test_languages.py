@@ -52,7 +52,7 @@ SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,}|^[A-Z][a-z]{2,}$")
 
 
 class Shown(HTMLParser):
-    """What a user reads on a page: the text in one line, with BREAK between its nodes, and attributes. Elements with the classes of data are left out."""
+    """The visible text of a page: the text in one line, with BREAK between its nodes, and attributes. Elements with the classes of data are left out."""
 
     def __init__(self) -> None:
         super().__init__()

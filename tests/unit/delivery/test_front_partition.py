@@ -1,4 +1,4 @@
-"""What all front partitions do: nothing before the journals were read, and nothing twice after the log has refused a journal entry."""
+"""All front partitions: nothing happens before the journals were read, and nothing twice after the log has refused a journal entry."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Harness:
         self.boot_id = "boot-1"
         self.locked: set[Path] = set()
         self.intact = False
-        """What the last start found, before the metadata log recorded it."""
+        """The finding of the last start, before the metadata log recorded it."""
 
     def lock(self, folder: Path) -> bool:
         return folder not in self.locked

@@ -1,4 +1,4 @@
-"""What fetches and local retention see of the remote records."""
+"""The remote records as fetches and local retention see them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class InnerRow:
 
 @dataclass
 class OuterRow:
-    """What it is."""
+    """The thing."""
 
     id: UUID
     at: datetime | None
@@ -35,7 +35,7 @@ class OuterRow:
 
 def test_a_row_becomes_a_serializer_with_a_field_of_each_type() -> None:
     made = serializers.shape(OuterRow)
-    assert made.__name__ == "Outer" and made.__doc__ == "What it is." and serializers.shape(OuterRow) is made
+    assert made.__name__ == "Outer" and made.__doc__ == "The thing." and serializers.shape(OuterRow) is made
     fields = made().fields
     kinds = {
         "id": drf.UUIDField,

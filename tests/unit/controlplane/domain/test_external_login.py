@@ -1,4 +1,4 @@
-"""What the groups of a directory permit, and the sentences of refusals."""
+"""Rights from the groups of a directory, and the texts of refusals."""
 
 from __future__ import annotations
 

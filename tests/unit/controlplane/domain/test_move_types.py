@@ -1,4 +1,4 @@
-"""What a part of a move derives from its rows and from the observed cluster."""
+"""Values that a part of a move derives from its rows and from the observed cluster."""
 
 from __future__ import annotations
 

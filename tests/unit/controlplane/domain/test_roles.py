@@ -1,4 +1,4 @@
-"""What roles permit, and which names a pattern matches."""
+"""Permissions of roles, and the names that a pattern matches."""
 
 from __future__ import annotations
 
