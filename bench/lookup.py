@@ -182,7 +182,7 @@ def report_lookups(system: Weir, records: int) -> None:
 
 
 def report_active(system: Weir, value: bytes, records: int) -> None:
-    """Look-ups in the active segment, with what is indexed of it and without."""
+    """Look-ups in the active segment, with its index and without."""
     rng, port = random.Random(2), system.ports[1]
     medians: dict[str, tuple[float, float]] = {}
     keys = [key_of(rng.randrange(records)) for _ in range(LOOKUPS)]

@@ -53,7 +53,7 @@ BYTES_PER_ARROW_BATCH = 8 * 1024 * 1024
 """Bytes of keys and values in one Arrow batch: 10,000 records of 1 MB would not fit a worker."""
 
 RECORD_BYTES_FIRST = 8 * 1024
-"""The assumed size of a record before the first one is read. It limits what one call takes from librdkafka's queue."""
+"""The assumed size of a record before the first one is read. It limits the records that one call takes from librdkafka's queue."""
 
 CONSUME_SECONDS = 0.2
 """How long a call waits for the number of records that it asks for. Shorter than this, a range that ends in a gap costs a wait."""
@@ -355,7 +355,7 @@ class BatchReader(DataSourceReader):
         self._bounds = OffsetBounds()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Read only what the filters can match. Spark evaluates all of them again."""
+        """Read only records that the filters can match. Spark evaluates all filters again."""
         self._bounds = bounds(filters)
         return filters
 

@@ -56,7 +56,7 @@ class FollowerLogs:
         flush must end first."""
         with self._opened(tp) as replica:
             if not (replica.observes or replica.needs_bootstrap):
-                return True  # the metadata log has changed meanwhile: the records belong to an ordinary replica
+                return True  # the metadata log has changed since the request: the records belong to an ordinary replica
             if not self._may_truncate(replica, -1):
                 return False
             try:

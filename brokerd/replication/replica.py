@@ -123,7 +123,7 @@ class Replica:
     def reads_remote(self) -> bool:
         """Whether the records below the local log are, or may be, in the remote store."""
         if self.remote is None:
-            # A leader has a view from the first moment. A follower without a view must not deny what its leader can read.
+            # A leader has a view from the first moment. A follower without a view must not refuse records that its leader can read.
             return self.config.remote_storage and not self.leads and self.log.start_offset > 0
         return self.remote.reaches_below(self.log.start_offset)
 

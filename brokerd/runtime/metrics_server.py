@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 TIMEOUT_S = 5.0
 """Seconds that a client may leave its connection without a byte."""
 BACKLOG = 5
-"""Connections that wait for the one that is served. More are refused by the kernel."""
+"""Connections that wait while another one is served. The kernel refuses more."""
 INTERVAL_S = 1.0
 """Seconds for which a text is used again: many scrapers cost no more CPU than one."""
 

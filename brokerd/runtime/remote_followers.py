@@ -86,7 +86,7 @@ class RemoteFollowers:
                 _end(known.replica, known.view)
 
     def update(self) -> None:
-        """Apply what was read, and report a changed start of the remote records."""
+        """Apply the records that were read. Report a changed start of the remote records."""
         for tp, known in self.followed.items():
             replica, view, core = known.replica, known.view, known.replica.core
             isr_status = (core.leader_epoch, core.state is not None and core.broker_id in core.state.isr_ids)

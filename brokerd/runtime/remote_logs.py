@@ -304,7 +304,7 @@ class RemoteLogs:
         if current and tiered.leader.copied(segment.segment_id, result, self._clock()):
             self._changed[segment.tp] = None
         elif error is not HelperError.NO_ANSWER:
-            # Another leader may already have deleted what was there, before this copy was complete.
+            # Another leader may have deleted these records before this copy was complete.
             log.info("%s deleted: reason=leadership-changed", name)
             self._delete(segment, lambda ok: None)
 

@@ -161,7 +161,7 @@ class RemoteMetadata:
             self.positions[index] = 0
 
     def poll(self) -> None:
-        """Read what is new. Called periodically and after each answer."""
+        """Read the new records. Runs periodically and after each answer."""
         topic = self.topic
         if topic is None:
             return

@@ -150,7 +150,7 @@ class Routing:
         """By (route, source topic, partition)."""
         self.has_room = True
 
-    # -- what runs here --------------------------------------------------------------------------------------------------
+    # -- routes of this broker --------------------------------------------------------------------------------------------------
     def leads(self, topic: str, partition: int, epoch: int) -> None:
         """This broker leads a partition of a topic."""
         self.resigned(topic, partition)

@@ -1,4 +1,4 @@
-"""Dead letters of a topic: the list with its filters, and what is sent again: the chosen ones, all that match, or one after an edit."""
+"""Dead letters of a topic: the list with its filters, and the form to send them again: the chosen ones, all that match, or one after an edit."""
 
 from __future__ import annotations
 

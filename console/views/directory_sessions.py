@@ -58,7 +58,7 @@ def end_session(request: HttpRequest, following: str, reason: str) -> HttpRespon
 
 
 def refused_page(request: HttpRequest, refusal: LoginRefused, source: LoginSource) -> HttpResponse:
-    """The page of a refused login, which says what would help."""
+    """The page of a refused login, with the groups that would permit it."""
     if refusal.user:
         address = request.META.get("REMOTE_ADDR", "")
         external_logins.record_failure(refusal.user, source, address, str(refusal))

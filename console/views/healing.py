@@ -1,4 +1,4 @@
-"""Self-healing: actions with their switches, and what they did."""
+"""Self-healing: actions with their switches and their runs."""
 
 from __future__ import annotations
 

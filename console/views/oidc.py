@@ -24,7 +24,7 @@ from controlplane.services import external_logins, oidc
 
 BACKEND = "controlplane.services.login_backends.OidcUsers"
 STARTED = "oidc_started"
-"""Key in the session: what each state was created for."""
+"""Key in the session: the purpose of each state."""
 STARTED_MAX = 10
 """Logins that are started at the same time in one session, for example one per tab. The oldest is forgotten."""
 STARTED_SECONDS = 3600

@@ -1,4 +1,4 @@
-"""Time travel: the cluster at a time of the kept metadata log, and what differs between two times. All choices are in the URL."""
+"""Time travel: the cluster at a time of the kept metadata log, and the differences between two times. All choices are in the URL."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ VALUES_LEAST = 0.5
 
 
 def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = None) -> dict[SeriesKey, Judgement]:
-    """Compare the watched figures with their history and store what is unusual. Raises DatabaseError."""
+    """Compare the watched figures with their history and store the unusual ones. Raises DatabaseError."""
     limits, at = thresholds or alert_thresholds.current(), now or timezone.now()
     found = judged(_watched(), at, limits[ThresholdName.ANOMALY_DISTANCE])
     _store({key: j for key, j in found.items() if j.unusual}, at)

@@ -54,7 +54,7 @@ from controlplane.services import (
 from controlplane.services.common import Rejected, needs_reason, record, recorded_refusals
 
 KEPT = timedelta(days=30)
-"""How long plans are stored. The last applied plan of each owner stays, because its drift is shown. The audit log keeps what was applied."""
+"""How long plans are stored. The last applied plan of each owner stays, because its drift is shown. The audit log keeps all applied changes."""
 DOCUMENTS_KEPT = 10
 """Plans of one owner, the newest, that keep their document of up to 2 MB. The last applied plan keeps it, too."""
 CHANGES_NAMED_MAX = 10
@@ -88,14 +88,14 @@ def plan_document(
 def compare_document(
     document: Any, *, prune: bool = False, take_over: bool = False, now: Present | None = None
 ) -> DocumentDifference:
-    """The difference between this document and the present state, with what the cluster refuses. `now`: the state, if it was read already. Stores
+    """The difference between this document and the present state, with the steps that the cluster refuses. `now`: the state, if it was read already. Stores
     nothing. Raises InvalidDocument for a document that is not well-formed."""
     state = selectors.present() if now is None else now
     return difference(parse(document), state, prune=prune, take_over=take_over, check=_problems)
 
 
 def drift_of(plan_id: int) -> DocumentDifference:
-    """How the present state differs from the document of an applied plan: what another `apply` of it would change. Raises Rejected."""
+    """The difference between the present state and the document of an applied plan: the changes of another `apply`. Raises Rejected."""
     row = _get(plan_id)
     if row.applied_at is None:
         raise Rejected(f"Document plan {row.pk} is not applied. Only an applied document has drift.")

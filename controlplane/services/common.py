@@ -112,7 +112,7 @@ def audited(
     """Decorator of a service with the parameters `actor` and `comment`: writes a change row for a Rejected that the service raises
     (`recorded_refusals`).
 
-    `name`: the object's name, as a format of the parameters ("{topic}-{partition}") or a function of the arguments. `after`: what was requested.
+    `name`: the object's name, as a format of the parameters ("{topic}-{partition}") or a function of the arguments. `after`: the requested values.
     `kind`: the object's kind, if it is not the first part of `verb`. The service itself records a success, in its transaction.
     """
 

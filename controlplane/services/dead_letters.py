@@ -1,4 +1,5 @@
-"""Dead letters: look, and send again one by one or all that match a filter. Permissions, the audit row, and each dead letter at most one time.
+"""Dead letters: list them, and send them again, one by one or all that match a filter. Checks permissions, writes the audit row, and sends each dead letter at
+most one time.
 
 A sending of one partition is a row (state sending), one Kafka transaction with the records and a marker, and the row's last state. After a crash in the
 middle the next sending of the partition asks for the marker of the open row first (`clients.transactional_producer`).
@@ -133,7 +134,7 @@ def send(
     edited: NewRecord | None = None,
     comment: str = "",
 ) -> ResendResult | None:
-    """Send these dead letters, given as (partition, offset), again. `edited`: what is written instead of the only one; its partition None is that of
+    """Send these dead letters, given as (partition, offset), again. `edited`: the record that is written instead, for a single dead letter; its partition None is that of
     its key. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     requested = {"places": [f"{p}@{o}" for p, o in places[:PLACES_AUDITED_MAX]], "target": target.value}

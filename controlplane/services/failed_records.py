@@ -41,7 +41,7 @@ DIGEST_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter at `partition`, `offset`. `record`: what is sent for it, to topic `to` and partition `to_partition` (None: by the key). `source`: the
+    """A dead letter at `partition`, `offset`. `record`: the record that is sent for it, to topic `to` and partition `to_partition` (None: by the key). `source`: the
     failed record, with the id of its topic, and for a retry topic the digest of its share group; "": it is not known, and other dead letters of the same
     record are sent too. `needed`: headers for the retry topic of a share group, which an edited record gets too."""
 

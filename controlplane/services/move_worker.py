@@ -121,7 +121,7 @@ def transition(move: Move, to: str, actor: str, comment: str = "") -> None:
     MoveTransition.objects.create(move=move, state_from=move.state, state_to=to, actor=actor, comment=comment)
 
 
-# -- what a poll reads --------------------------------------------------------------------------------------------------------
+# -- reads of a poll --------------------------------------------------------------------------------------------------------
 
 
 def view_of(move: Move) -> types.MoveSnapshot:
@@ -238,7 +238,7 @@ def _busy(move: Move) -> Mapping[int, int]:
     return Counter(b for v in views_of(list(others.exclude(move=move))) for b in v.burdens)
 
 
-# -- what a poll writes -------------------------------------------------------------------------------------------------------
+# -- writes of a poll -------------------------------------------------------------------------------------------------------
 
 
 def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:

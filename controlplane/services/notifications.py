@@ -115,7 +115,7 @@ def _closed(channels: Iterable[NotificationChannel], incidents: list[IncidentRow
 
 
 def _store(found: list[NotificationDelivery]) -> int:
-    """Rows that another worker has created meanwhile are kept as they are."""
+    """Rows that another worker has created in the meantime stay unchanged."""
     if found:
         NotificationDelivery.objects.bulk_create(found, ignore_conflicts=True)
     return len(found)

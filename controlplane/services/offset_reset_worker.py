@@ -84,7 +84,7 @@ def _wait_on(row: OffsetReset) -> None:
     try:
         write(row, row.actor, row.comment)
     except NotReady as stop:
-        # A member joined or an offset was committed meanwhile, and the row has the cause. The next step computes again.
+        # A member joined or an offset was committed since the preview. The row has the cause. The next step computes again.
         if stop.cause in (ResetCause.DECLINED, ResetCause.OUT_OF_RANGE):
             _end(row, ResetState.FAILED, stop.cause, stop.reason)
 

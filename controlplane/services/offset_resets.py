@@ -81,7 +81,7 @@ def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset 
 
 
 def preview_again(reset_id: int, *, actor: str) -> OffsetReset:
-    """A new preview of what another reset requested, from the present offsets. Raises Rejected."""
+    """A new preview of the request of another reset, from the present offsets. Raises Rejected."""
     row = existing(reset_id)
     return preview(row.group_id, row.spec, actor=actor, undo_of=row.undo_of)
 
@@ -98,7 +98,7 @@ def undo(reset_id: int, *, actor: str) -> OffsetReset:
 
 def apply(reset_id: int, *, actor: str, comment: str = "", wait_minutes: int = 0) -> OffsetReset:
     """Write the offsets of a preview and read them back. `wait_minutes` > 0: while the group is active, wait so long for its members to leave. The
-    row's state says what happened: applied, failed, waiting, or applying where the cluster did not respond in time. Raises Rejected: nothing was
+    row's state is the result: applied, failed, waiting, or applying where the cluster did not respond in time. Raises Rejected: nothing was
     written."""
     row = existing(reset_id)
     try:
@@ -280,7 +280,7 @@ def _all_declined(row: OffsetReset, errors: dict[Key, ErrorCode]) -> NotReady:
 def finish(
     row: OffsetReset, errors: dict[Key, ErrorCode], different: list[OffsetDifference], *, unsent: bool = False
 ) -> OffsetReset:
-    """Set the result of a reset that was sent. `different`: what was read back and is not what the reset writes."""
+    """Set the result of a reset that was sent. `different`: offsets that were read back and differ from those that the reset wrote."""
     if not different:
         state, cause, outcome, note = ResetState.APPLIED, ResetCause.NONE, Outcome.CONFIRMED, ""
     elif unsent:
@@ -339,7 +339,7 @@ def _release(row: OffsetReset, state: ResetState, stop: NotReady) -> None:
 
 
 def change_state(row: OffsetReset, state: ResetState, **values: Any) -> None:
-    """Compare-and-set. Raises Rejected if the row changed meanwhile."""
+    """Compare-and-set. Raises Rejected if the row has changed since it was read."""
     values |= {"state": state}
     if not OffsetReset.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
         **values, version=F("version") + 1

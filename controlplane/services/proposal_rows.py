@@ -1,4 +1,4 @@
-"""Proposals to override a safety refusal, and what this person may do with them."""
+"""Proposals to override a safety refusal, and the actions that this person may take on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from controlplane.services.overrides import KINDS
 
 @dataclass(frozen=True, slots=True)
 class ProposalRow:
-    """`shown` is what the author saw ({"title", "lines", "facts", "figures"}). `figures` change automatically: current ones while the proposal is
+    """`shown` is the text that the author saw ({"title", "lines", "facts", "figures"}). `figures` change automatically: current ones while the proposal is
     open, otherwise those of the time of the proposal. `may_not`: why this person may not approve, empty = approval is allowed. `differs`: how the
     present view differs, so approval is refused. `differs` is computed only for a single open proposal."""
 

@@ -29,7 +29,7 @@ from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 log = logging.getLogger(__name__)
 
 OPEN_HOURS = 24
-"""An undecided proposal expires after this time: what its author saw is out of date."""
+"""An undecided proposal expires after this time: its author saw figures that are out of date."""
 
 CARRY_OUT_SECONDS = 60
 """The worker carries out an approved proposal that is older: the approving process died before the end."""

@@ -70,7 +70,7 @@ def download_records(user: User, query: RecordQuery, resume: str = "", formats: 
 
 
 def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRenderer]:
-    """`renderer`: what the user sees. `plain`: the same in automatic formats, for filters."""
+    """`renderer`: the texts that the user sees. `plain`: the same records in automatic formats, for filters."""
     key_format, value_format = formats
     return {
         "renderer": masking.renderer_for(user, topic, key_format=key_format, value_format=value_format),
@@ -115,7 +115,7 @@ def asked_of(query: RecordQuery) -> dict[str, Any]:
 
 
 def key_scan_cause(user: User, query: RecordQuery) -> ScanCause | None:
-    """Why a search for a key scans the records, None: it uses the key index. The reader of a masked key compares what the rules leave of it."""
+    """Why a search for a key scans the records, None: it uses the key index. A masked key is compared after the masking rules have changed it."""
     masked = masking.renderer_for(user, query.topic).hides()
     return scan_cause(query, indexed=key_lookups.has_key_index(query.topic), masked=masked)
 

@@ -1,4 +1,4 @@
-"""Role bindings: create and delete. Invariant: only administrators change them, because a binding decides what others may do. A user or a group
+"""Role bindings: create and delete. Invariant: only administrators change them, because a binding gives permissions to others. A user or a group
 must exist: a name alone would give the rights to a later user of this name."""
 
 from __future__ import annotations

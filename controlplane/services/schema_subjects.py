@@ -37,7 +37,7 @@ UNKNOWN_OUTCOME = "The registry may have carried it out. Look at the subject bef
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityCheck:
-    """`reasons`: what is not compatible, in the words of the registry."""
+    """`reasons`: the incompatible parts, in the words of the registry."""
 
     subject: str
     compatible: bool

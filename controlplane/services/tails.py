@@ -1,4 +1,4 @@
-"""Moves without old data: which topics qualify, what such a move costs compared with a full copy, and the deletion of old records before retention.
+"""Moves without old data: topics that qualify, the cost compared with a full copy, and the deletion of old records before retention.
 
 Invariants: the deletion is DeleteRecords and is shown as such, with the loss of each group. It needs a reason, the typed name and a second person
 (`overrides` alone calls `delete_old_records`), and it cannot be undone. Readers without a group cannot be known and are reported as unknown.
@@ -36,8 +36,8 @@ class TailWait(StrEnum):
 class Outlook:
     """A planned move in mode `tail`. `bytes_to_copy`: old data that it would copy between brokers (none, by design). `ends_in_s`: seconds until retention
     has deleted the last of the old data and, for topics with tiered storage, until the leaders have copied it to the remote store, which is an estimate;
-    None: retention by size, which cannot be predicted, or unknown bytes. `problems`: why the move is not possible (sentences). `waits_for`: what ends
-    the move, a subset of "retention" and "remote copies". `remote_bytes_to_copy`: what the leaders still have to copy to the remote store; None =
+    None: retention by size, which cannot be predicted, or unknown bytes. `problems`: why the move is not possible (sentences). `waits_for`: events that end
+    the move, a subset of "retention" and "remote copies". `remote_bytes_to_copy`: bytes that the leaders still have to copy to the remote store; None =
     unknown, because a leader has not reported it."""
 
     bytes_to_copy: int
@@ -83,7 +83,7 @@ class DeletionPreview:
     problem: str | None
 
     def sentences(self) -> list[str]:
-        """How much would be deleted, and what each group would lose, at present."""
+        """The number of records that would be deleted now, and those that each group would lose."""
         return [
             *(
                 f"{p.topic}-{p.partition}: {p.records:,} records, offsets {p.start} to {p.end - 1}, are deleted for all consumers, as by DeleteRecords."

@@ -27,13 +27,13 @@ LAG_STEP_S = 60
 LAG_HORIZON = timedelta(hours=24)
 
 CAUGHT_UP_S = 10
-"""A group has caught up when its lag is below what it consumes in this time."""
+"""A group has caught up when its lag is below its consumption in this time."""
 
 GROUPS_MAX = 500
 """Groups of one run, those with the greatest lag: each takes some hundredths of a second."""
 
 CHECKED_SPAN = timedelta(days=30)
-"""Earlier forecasts that are compared with what happened: the database has the values."""
+"""Earlier forecasts that are compared with the observed values, which the database has."""
 
 CHECKED_MAX = 20_000
 """Earlier forecasts of one run, the newest."""

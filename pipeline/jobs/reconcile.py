@@ -1,4 +1,4 @@
-"""The job `reconcile`: whether the lake has what the topics have, per topic and hour, with the offsets that differ. It reads both sides completely and
+"""The job `reconcile`: compares the records of the lake with those of the topics, per topic and hour, with the offsets that differ. It reads both sides completely and
 trusts no position: a record is archived if its partition and offset are in a file of the table or of its dead letters.
 
 Invariant: only offsets that both sides can have are compared: from the first retained offset of the topic to the position of the table.

@@ -159,7 +159,7 @@ class TooManyColumns(Exception):
 
 
 def _numbered(kind: StructType) -> StructType:
-    """The same type with IDs of its own, as a schema in itself needs them."""
+    """The same type with new IDs, as a separate schema needs them."""
     from pyiceberg.schema import assign_fresh_schema_ids
 
     fresh = assign_fresh_schema_ids(Schema(*kind.fields))

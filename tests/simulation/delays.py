@@ -53,7 +53,7 @@ FIGURE_CHECKS = 8
 BUCKET_MS, LOAD_AHEAD_MS = 2_000, 700
 INDEX_ROUND_MS, INDEX_RETRY_MS = 200, 1_000
 INDEX_RATES = ("16777216", "1500")
-"""Bytes per second of the build of indexes. The second one is less than what is written, so leaders change before segments are indexed."""
+"""Bytes per second of the build of indexes. The second rate is below the rate of produce, so leaders change before segments are indexed."""
 CANCEL_MARGIN_MS = 100
 """A tombstone counts if it was acknowledged this long before the delivery time."""
 

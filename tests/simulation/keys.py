@@ -421,7 +421,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
 
 
 def ask_all(cluster: Cluster, searchers: list[KeySearcher], scan: LogScan) -> None:
-    """Some keys and header values are looked up to the end in parts: all answers together have what a scan of the leader's log finds."""
+    """Some keys and header values are looked up in parts, to the end: all answers together have the records that a scan of the leader's log finds."""
     for searcher in searchers:
         searcher.complete.clear()
         searcher.questions = [

@@ -82,7 +82,7 @@ class RouteWorld:
 
 @contextmanager
 def appends_watched(world: World) -> Iterator[None]:
-    """Counts what the routes send and how it is answered."""
+    """Counts the requests of the routes and their answers."""
     send = Routing.send
 
     def watched(self: Routing, target: Any, batch: bytes, question: Any, done: Any) -> None:

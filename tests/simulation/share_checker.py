@@ -212,7 +212,7 @@ class ShareChecker:
 
     # -- writes --------------------------------------------------------------------------------------------------------
     def writes(self, core: SharePartition, update: StateUpdate) -> bool:
-        """A leader sends a write: it says what the leader did. Returns whether the write must be refused: a later leader has loaded the state."""
+        """A leader sends a write, which describes the change of its state. Returns whether the write must be refused: a later leader has loaded the state."""
         leader = self.leaders[id(core)]
         stored = self.stored[leader.place]
         for offset in range(leader.start, update.start):
@@ -293,7 +293,7 @@ def each(steps: Sequence[Acknowledgement]) -> Iterator[tuple[int, AcknowledgeTyp
 
 @contextmanager
 def watched(checker: ShareChecker) -> Iterator[None]:
-    """Show the checker what every leader loads, delivers, accepts, answers and writes."""
+    """Report to the checker each load, delivery, acceptance, answer and write of every leader."""
     loaded, acquire, answer, flush = (
         SharePartitions._loaded,
         SharePartitions.acquire,

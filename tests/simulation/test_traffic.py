@@ -66,7 +66,9 @@ def traffic_adds_up(replicas: list[Replica], produced_before: int, size_before: 
     if produced_before + sum(r.bytes_in for r in replicas) != size:
         raise Violation(f"{replicas[0].name}: bytes in of all leaders are not the size of the log, {size}")
     copied, sent = sum(r.replication_bytes_in for r in replicas), sum(r.replication_bytes_out for r in replicas)
-    if sent < copied - 2 * produced_before:  # what broker 1 sent before it was killed is not counted any more
+    if (
+        sent < copied - 2 * produced_before
+    ):  # the bytes that broker 1 sent before it was killed are not counted any more
         raise Violation(f"{replicas[0].name}: {copied} bytes copied, {sent} sent")
 
 

@@ -288,7 +288,7 @@ class TierWorld:
         self.check()
 
     def compact(self) -> None:
-        """Remove records whose key has a newer record, below the position of the current leader, when it has repaired what it ignored."""
+        """Remove records whose key has a newer record, below the position of the current leader, when it has repaired the records that it ignored."""
         log, upto = self.current.leader.remote_log, self.current.applied
         if log.stale or log.start_stale or not self.current.leader.loaded:
             return
@@ -305,7 +305,7 @@ class TierWorld:
         return self
 
     def settle(self) -> None:
-        """No more faults: the leader finishes what is unfinished."""
+        """No more faults: the leader finishes its open work."""
         self.quiet = True
         self.last_stable = self.high_watermark
         self.commit()
