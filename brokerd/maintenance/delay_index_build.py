@@ -22,6 +22,7 @@ from brokerd.storage.delay_index import DelayIndexBuilder, InvalidDelayIndex
 from brokerd.storage.delay_index_file import open_delay_index
 from brokerd.storage.disk import Disk, DiskFailed
 from brokerd.storage.key_index import SegmentIdentity
+from brokerd.storage.segment_slices import check_batch, read_slice
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader, CorruptBatch
 
@@ -77,11 +78,7 @@ class DelayIndexBuild:
 
     def run(self, slice_bytes: int) -> None:
         """Raises DiskFailed, also for a damaged segment; DiskFull; IndexNotBuilt."""
-        file = self._disk.open(self.path)
-        length = min(max(slice_bytes, records.HEADER_BYTES), self.size - self.position)
-        data = file.pread(length, self.position)
-        if len(data) >= records.HEADER_BYTES and (first := records.peek(data)).size > length:
-            data = file.pread(min(first.size, self.size - self.position), self.position)
+        data = read_slice(self._disk, self.path, self.position, self.size, slice_bytes)
         start = self.position
         try:
             for at, header in records.batches(data):
@@ -94,8 +91,7 @@ class DelayIndexBuild:
             self._finish()
 
     def _add(self, data: bytes, at: int, header: BatchHeader) -> None:
-        if header.magic != records.MAGIC or not records.crc_is_right(data, at, header):
-            raise DiskFailed(f"{self.path}: the batch at position {self.position} is damaged")
+        check_batch(self.path, self.position, data, at, header)
         if header.is_control:
             for record in records.records_of(data, at, header):
                 if record.key == JOURNAL_KEY:

@@ -24,6 +24,7 @@ from brokerd.storage.key_index import (
     LogFile,
     SegmentIdentity,
 )
+from brokerd.storage.segment_slices import check_batch, read_slice
 from brokerd.wire import records
 from brokerd.wire.records import BatchHeader
 
@@ -106,11 +107,7 @@ class KeyIndexBuild:
         self.part = self._builder.part(self._hashed.seed, self.position, self.end_offset)
 
     def _read_slice(self, slice_bytes: int) -> None:
-        file = self._disk.open(self.path)
-        length = min(max(slice_bytes, records.HEADER_BYTES), self.size - self.position)
-        data = file.pread(length, self.position)
-        if len(data) >= records.HEADER_BYTES and (first := records.peek(data)).size > length:
-            data = file.pread(min(first.size, self.size - self.position), self.position)
+        data = read_slice(self._disk, self.path, self.position, self.size, slice_bytes)
         start, walk = self.position, PlainBatches(self._hashed)
         read = self._collect(walk, data, start, 0)
         while (
@@ -134,8 +131,7 @@ class KeyIndexBuild:
         return at
 
     def _add(self, data: bytes, pos: int, header: BatchHeader) -> None:
-        if header.magic != records.MAGIC or not records.crc_is_right(data, pos, header):
-            raise DiskFailed(f"{self.path}: the batch at position {self.position} is damaged")
+        check_batch(self.path, self.position, data, pos, header)
         self._builder.add(self._hashed.of_batch(data, pos, header), self.position)
         self._last = self.position, data[pos : pos + records.HEADER_BYTES]
         self.position += header.size
