@@ -88,7 +88,7 @@ class TokenForm(WeirForm):
     name = forms.CharField(
         max_length=NAME_CHARS_MAX,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
-        help_text=gettext_lazy("What uses it: deploy-pipeline."),
+        help_text=gettext_lazy("The program that uses the token, for example deploy-pipeline."),
     )
     scope = forms.ChoiceField()
     days = forms.IntegerField(

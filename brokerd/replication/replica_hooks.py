@@ -44,8 +44,8 @@ class ReplicaHooks(Protocol):
         """Call `done` with whether the image contains everything that the metadata log contains now."""
 
     # -- failures ----------------------------------------------------------------------------------------------------
-    def replica_lost(self, what: str) -> None:
-        """A log that was opened before the registration lacks records that may have been acknowledged. `what`: for the log message."""
+    def replica_lost(self, description: str) -> None:
+        """A log that was opened before the registration lacks records that may have been acknowledged. `description`: for the log message."""
 
     def io_error(self) -> None:
         """An I/O error: unflushed data of any file may be lost."""

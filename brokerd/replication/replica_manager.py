@@ -430,9 +430,9 @@ class ReplicaManager:
         """Called by the log directories after an I/O error."""
         self.hooks.io_error()
 
-    def records_lost(self, what: str) -> None:
+    def records_lost(self, description: str) -> None:
         """Called by the log directories when a log lacks records. Raises DiskFailed if this broker may already be registered."""
-        self.replica_opening.lost(what)
+        self.replica_opening.lost(description)
 
     def directory_failed(self, failed: LogDir) -> None:
         """Called by the log directories when one of them has failed. Its replicas go offline."""

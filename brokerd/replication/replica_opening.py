@@ -69,12 +69,12 @@ class ReplicaOpening:
         self._log_dirs.of(opened.folder).replica_count += 1
         return Replica(tp, topic.name, opened.config, opened, machine)
 
-    def lost(self, what: str) -> None:
-        """Report that a log lacks records. `what` describes them. Raises DiskFailed if this broker may already be in an ISR, because only the next start
+    def lost(self, description: str) -> None:
+        """Report that a log lacks records. `description` names them. Raises DiskFailed if this broker may already be in an ISR, because only the next start
         can handle the loss then."""
         if self.registration_possible:
-            raise DiskFailed(f"{what}; found after registration, the next start handles it")
-        self._on_lost(what)
+            raise DiskFailed(f"{description}; found after registration, the next start handles it")
+        self._on_lost(description)
 
     def delete_pending(self) -> None:
         """Delete the directories of the replicas in `pending_deletion`."""
@@ -102,7 +102,7 @@ class ReplicaOpening:
                 self._log_dirs.checkpoint(d, self._high_watermarks(d))
 
     def _high_watermarks(self, d: LogDir) -> checkpoints.Offsets:
-        """Of the open replicas in `d`, and of assigned ones that could not be opened: those keep the offset of their last checkpoint."""
+        """Checkpoints of the open replicas in `d`, and of assigned replicas that could not be opened. The latter keep the offset of their last checkpoint."""
         opened = {(r.topic, r.tp.partition): r for r in self._hosted.values()}
         kept = {
             key: offset for key, offset in d.high_watermarks.items() if key not in opened and self._is_assigned(*key)

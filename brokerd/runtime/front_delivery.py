@@ -1,6 +1,6 @@
 """Delivery of delayed messages and half messages: the front partitions that this broker leads, with their logs and the connection to the target partitions.
 
-Invariant: a front partition is served only in the leader epoch for which this broker was elected. Does not contain: what is due, the journal
+Invariant: a front partition is served only in the leader epoch for which this broker was elected. Does not contain: the choice of due records, the journal
 (`brokerd/delivery`).
 """
 

@@ -73,8 +73,8 @@ class BrokerReplicaHooks:
     def confirm_leadership(self, done: Callable[[bool], None]) -> None:
         self._broker.leadership_confirmation.request(done)
 
-    def replica_lost(self, what: str) -> None:
-        self._broker.identity.lost(what)
+    def replica_lost(self, description: str) -> None:
+        self._broker.identity.lost(description)
 
     def io_error(self) -> None:
         self._broker.identity.tail_in_doubt()

@@ -1,7 +1,7 @@
 """Routes of the source partitions that this broker leads, with their logs, the connections to the targets and the group coordinators.
 
 Invariant: a route runs on a partition only in the leader epoch for which this broker was elected, and only while the metadata log has it enabled.
-Does not contain: what is routed, and when (`brokerd/delivery/route_partition.py`).
+Does not contain: the choice of records and targets (`brokerd/delivery/route_partition.py`).
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class DocumentForm(WeirForm):
         help_text=gettext_lazy("A file replaces the text above."),
     )
     prune = forms.BooleanField(
-        label=gettext_lazy("Delete what is missing"),
+        label=gettext_lazy("Delete resources that the document does not have"),
         required=False,
         help_text=gettext_lazy("Deletes resources that the owner manages and the document does not have."),
     )

@@ -128,7 +128,7 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
     deletion = Deletion(
         title=_("Delete notification channel {name}").format(name=row.name),
         lines=[
-            _("Alerts are not sent to {destination} any more, also not the end of those that were sent.").format(
+            _("No more alerts are sent to {destination}, nor the end of alerts that were sent.").format(
                 destination=row.destination
             ),
             _("The list of its deliveries is deleted."),

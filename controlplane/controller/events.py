@@ -42,9 +42,9 @@ class DesiredAssignment:
 
     `observers`: the replicas stay, and these brokers become observers, which copy the tail.
     `delete_below`: records below this offset, where the observers' logs start, are deleted.
-    With neither, the partition is assigned to `replicas`, and it has no observers any more.
-    `hand_over_at`: the same, but a new replica needs no record below this offset, where the observers' logs start: the old replicas
-    keep those.
+    Without these two fields the partition is assigned to `replicas`, and it has no observers any more.
+    `hand_over_at`: the partition is assigned to `replicas`. A new replica needs no record below this offset, where the observers' logs
+    start. The old replicas keep the older records.
     """
 
     topic_id: UUID

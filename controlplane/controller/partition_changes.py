@@ -55,7 +55,7 @@ def handed_over(
     read_generation: int,
     broker_epoch: Callable[[int], int | None],
 ) -> PartitionState | str:
-    """As `assigned`, but a new replica needs no record below `offset`, where its log starts: the present ISR keeps those records.
+    """Assign the partition to new replicas that need no record below `offset`, where their logs start. The present ISR keeps the older records.
 
     Every ISR member has valid records below `offset`, because `offset` was committed while it was in sync.
     """

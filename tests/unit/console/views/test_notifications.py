@@ -61,7 +61,7 @@ def test_an_administrator_creates_edits_tests_and_deletes_a_channel(
     ):
         shown = text(administrator.get(path))
         assert "p4th" not in shown and "s3cret" not in shown
-    assert "Alerts are not sent to http://127.0.0.1" in text(administrator.get(f"{page}delete/"))
+    assert "No more alerts are sent to http://127.0.0.1" in text(administrator.get(f"{page}delete/"))
     assert administrator.post(f"{page}delete/", {"comment": "moved"}).status_code == 302
     assert administrator.get(page).status_code == 404 and not NotificationDelivery.objects.exists()
     assert "p4th" not in str(list(Change.objects.values())) and "s3cret" not in str(list(Change.objects.values()))
