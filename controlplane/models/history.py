@@ -24,7 +24,7 @@ class HistorySeries(models.Model):
 
 
 class HistoryFrame(models.Model):
-    """The values of up to 1,000 series at one time. `codes`: 16 bits for each series of the block, by its id (`controlplane.domain.history.code_of`)."""
+    """The values of up to 1,000 series at one time. `codes`: 16 bits for each series of the block, by its id (`weir_common.history_codes.code_of`)."""
 
     block = models.PositiveIntegerField(help_text="Id of the series, divided by 1,000.")
     at = models.BigIntegerField(help_text="Unix seconds.")
@@ -39,7 +39,7 @@ class HistoryFrame(models.Model):
 
 
 class HistoryChunk(models.Model):
-    """360 consecutive values of a series. `codes`: `controlplane.domain.history.pack`."""
+    """360 consecutive values of a series. `codes`: `weir_common.history_codes.pack`."""
 
     series = models.ForeignKey(HistorySeries, on_delete=models.CASCADE, related_name="chunks", db_index=False)
     step_s = models.PositiveSmallIntegerField(help_text="Seconds between two values: 10 or 60.")

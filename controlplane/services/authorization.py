@@ -96,7 +96,7 @@ class AccessReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class AccessCheck:
     """The permissions of a user for one resource. `reason`: superuser, cluster_operator, permission, every_user, role_binding, or none: the user may not.
-    `bindings`: those that permit it."""
+    `bindings`: the role bindings that permit it."""
 
     user: str
     access: str

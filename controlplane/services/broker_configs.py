@@ -1,6 +1,6 @@
 """Dynamic broker settings: set and remove, for one broker or cluster-wide. `access` sends them to the brokers.
 
-Invariant: what a broker would refuse is refused here, because the same rules decide (`brokerd.config.dynamic`). Settings with an action of their
+Invariant: a setting that a broker would refuse is refused here, because both use the same rules (`brokerd.config.dynamic`). Settings with an action of their
 own (cordon, demotion) and the throttles of moves are changed there only.
 """
 

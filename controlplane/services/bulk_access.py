@@ -1,6 +1,6 @@
 """Deletion of many quotas or SCRAM users: its preview, and its execution one by one.
 
-Invariant: only what the preview showed is deleted. A refused one does not stop the others, and its reason is in the result. Does not contain: one deletion
+Invariant: only rows of the preview are deleted. A refused row does not stop the others, and its reason is in the result. Does not contain: one deletion
 (`quotas`, `users`), the roles (`controlplane.services.authorization`).
 """
 

@@ -2,7 +2,7 @@
 
 Invariants: a plan applies only while the resources of its remaining steps have the values that it was made from. The result of a step is stored in
 the transaction of the step, so that a repeated `apply` runs no step twice. After a failed step nothing is deleted.
-Does not contain: what a document means (`controlplane.domain.cluster_document`), which steps (`controlplane.domain.document_plan`).
+Does not contain: the meaning of a document (`controlplane.domain.cluster_document`), the choice of steps (`controlplane.domain.document_plan`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Helpers of all services: the required reason, and the change row of an operation or of a rejected operation.
 
-Invariant: a rejection names the operation, the reason, and what would make the operation possible.
+Invariant: a rejection names the operation, the reason, and the condition that would make the operation possible.
 """
 
 from __future__ import annotations

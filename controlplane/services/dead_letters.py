@@ -71,7 +71,7 @@ OPEN = "It is unknown whether the dead letters of partition {partition} were sen
 
 @dataclass(frozen=True, slots=True)
 class ResendResult:
-    """Numbers of dead letters. `target`: the topic, or the topics. `already`: they, or others of the same record, were sent to it before. `missing`: not in the log any more. `unknown`: the outcome is found out by the
+    """Numbers of dead letters. `target`: the topic, or the topics. `already`: the same dead letters, or others of the same record, were sent to the target before. `missing`: not in the log any more. `unknown`: the outcome is determined by the
     next sending. `refused`: nothing was written; `problems` has each reason one time. `resume`: continues a sending by filter, "" at its end."""
 
     target: str

@@ -1,6 +1,6 @@
 """The common part of all Spark jobs: the description of a run, its status file, the request to stop, the session.
 
-    <folder>/run.json      what to run; written by the control plane before the start
+    <folder>/run.json      the description of the run; written by the control plane before the start
     <folder>/status.json   replaced by the driver: phase, metrics, report
     <folder>/_lock         locked by the driver, with its process id (weir_common.driver_lock)
     <folder>/_work         private to the driver

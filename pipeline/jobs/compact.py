@@ -1,5 +1,5 @@
-"""The job `compact`: maintenance of tables. Spark's tasks merge groups of small files; the driver commits. Does not contain: what is merged, expired
-and deleted (`pipeline.lake.maintenance`)."""
+"""The job `compact`: maintenance of tables. Spark's tasks merge groups of small files; the driver commits. Does not contain: the choice of files to
+merge, expire and delete (`pipeline.lake.maintenance`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The driver's side of an archive: reads the positions of the tables, checks the files that the tasks wrote, commits them.
 
 Invariant: a batch that begins after a table's position is refused, because the records in between would be lost. One that begins before it is
-cut there. Does not contain: streaming queries (`pipeline.jobs.lake_archive`).
+cut there. Does not contain: streaming queries (`pipeline.jobs.archive_lake`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Data files of a table as a view of DuckDB: `read_parquet` for files of a file system, a dataset of pyarrow for S3 and other object stores.
 
 DuckDB reads S3 only with an extension that is downloaded at run time, so pyarrow reads there, with the properties of the catalogue. Filters and columns of
-a query are pushed down to pyarrow too. Does not contain: which files, limits.
+a query are pushed down to pyarrow too. Does not contain: the choice of files, limits.
 """
 
 from __future__ import annotations

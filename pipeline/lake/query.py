@@ -1,4 +1,4 @@
-"""`python -m pipeline.lake.query`: one SQL query on the lake with DuckDB. Reads a `weir_common.lake_queries.Query` from standard input and writes the
+"""`python -m pipeline.lake.query`: one SQL query on the lake with DuckDB. Reads a `weir_common.lake_queries.LakeQuery` from standard input and writes the
 result to standard output. The control plane starts it and kills it when its time is over.
 
 Invariants: DuckDB can open the data files of the queried tables and no other file or address, and its settings are locked. One SELECT. Memory is

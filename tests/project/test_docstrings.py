@@ -86,3 +86,29 @@ def test_a_broad_except_has_a_reason_beside_it() -> None:
                 if not re.search(r"#|log\.|raise|_log", around):
                     bare.append(f"{name(path)}:{i + 1}")
     assert bare == []
+
+
+MODULE_REFERENCE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
+
+
+def is_defined(reference: str) -> bool:
+    """Whether `package.module.name` exists: the module, and the name in its text."""
+    parts = reference.split(".")
+    for n in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:n])
+        module = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        if module.exists():
+            return n == len(parts) or re.search(rf"\b{parts[n]}\b", module.read_text()) is not None
+    return False
+
+
+def test_modules_and_names_in_docstrings_exist() -> None:
+    missing = [
+        f"{name(path)}: {reference}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for reference in MODULE_REFERENCE.findall(node.value.value)
+        if not reference.startswith("weir.") and not is_defined(reference)  # weir.* are mostly names of configs
+    ]
+    assert missing == []
