@@ -24,7 +24,12 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from brokerd.cluster.protection import OPEN, Protection
 from brokerd.cluster.store import Check, Code, Create, Delete, Done, Operation, Result, SessionState, Set, Stat
-from brokerd.cluster.zookeeper_connection import SessionEnd, connection_options, retry_authentication
+from brokerd.cluster.zookeeper_connection import (
+    SessionEnd,
+    connection_options,
+    retry_authentication,
+    try_silent_servers_last,
+)
 
 _CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (ke.NoNodeError, Code.NO_NODE),
@@ -314,6 +319,7 @@ def _client_of(servers: str, session_timeout_ms: int, protection: Protection, **
         **more,
     )
     retry_authentication(client, protection.user)
+    try_silent_servers_last(client, session_timeout_ms)
     return client
 
 

@@ -21,6 +21,8 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from brokerd.cluster.protection import Protection
 
+SILENT_SHARE = 0.8
+"""The part of `connect_seconds` after which a failed connection counts as unanswered."""
 ANSWER_SECONDS_MIN = 3.0
 """The shortest time that a server has for an answer, whatever the session time-out. A machine with many processes pauses that long."""
 
@@ -53,6 +55,8 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """Whether a request was sent whose answer has not arrived."""
         self._received_s = 0.0
         """When data arrived last, or when no request was unanswered."""
+        self.stopped_to_answer = False
+        """Whether the last connection ended because its server did not answer."""
 
     def dispatch_callback(self, callback: Any) -> None:
         self.completion_queue.put(lambda: callback.func(*callback.args))
@@ -80,6 +84,7 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
             if read[0] in found[0]:
                 self._received_s = time.monotonic()
             elif self.unanswered() and time.monotonic() >= silent:
+                self.stopped_to_answer = True
                 raise ke.ConnectionDropped(f"no answer for {self._answer_s:.0f} s")
             if found[0] or time.monotonic() >= end:
                 return found
@@ -166,3 +171,35 @@ def retry_authentication(client: Any, user: str | None) -> None:
             raise ke.ConnectionDropped("SASL authentication failed") from e
 
     connection._authenticate_with_sasl = authenticate_or_reconnect
+
+
+def try_silent_servers_last(client: Any, session_timeout_ms: int) -> None:
+    """Connect to servers that did not answer only after all others. kazoo tries all servers in a random order, and then all of them in another one: it waited
+    two times in a row for a server that was frozen, while the others elected a leader and refused connections at once."""
+    connection, handler, silent = client._connection, client.handler, set[tuple[str, int]]()
+    expand, connect = connection._expand_client_hosts, connection._connect
+    used: tuple[str, int] | None = None
+
+    def expand_in_order() -> list[tuple[str, str, int]]:
+        # kazoo has shuffled them: the order of the others stays random
+        return sorted(expand(), key=lambda found: found[1:] in silent)
+
+    def connect_and_note(host: str, address: str, port: int) -> Any:
+        nonlocal used
+        if handler.stopped_to_answer and used is not None:
+            silent.add(used)
+        handler.stopped_to_answer, used = False, (address, port)
+        began = time.monotonic()
+        try:
+            limits = connect(host, address, port)
+        except Exception:
+            # Errors of the kernel, of TLS and of kazoo have different types. A server that refuses or closes does so at once.
+            if time.monotonic() - began >= SILENT_SHARE * connect_seconds(session_timeout_ms):
+                silent.add((address, port))
+            else:
+                silent.discard((address, port))
+            raise
+        silent.discard((address, port))
+        return limits
+
+    connection._expand_client_hosts, connection._connect = expand_in_order, connect_and_note

@@ -233,3 +233,39 @@ def test_a_session_that_owns_no_znode_is_not_waited_for(
     server.stop()
     store.close()
     assert "session not ended" not in caplog.text
+
+
+def servers_in_order(store: ZooKeeperStore) -> list[int]:
+    """The ports of the servers in the order of the next attempts."""
+    return [port for _, _, port in store._client._connection._expand_client_hosts()]
+
+
+def always_last(store: ZooKeeperStore, port: int) -> bool:
+    return all(servers_in_order(store)[-1] == port for _ in range(30))
+
+
+@pytest.mark.parametrize("answers", [NO_ANSWER_TO_CONNECT, 0])
+def test_a_server_that_does_not_answer_is_tried_last(serve: Callable[..., Server], answers: int) -> None:
+    """kazoo shuffles the servers after all have failed: a frozen one was tried two times in a row, and kept the client waiting each time."""
+    silent, down, later = serve(answers), free_port(), free_port()
+    store = ZooKeeperStore(f"127.0.0.1:{silent.port},127.0.0.1:{down},127.0.0.1:{later}", SESSION_MS)
+
+    results: list[Result] = []
+
+    def asked() -> bool:
+        if store.zk_session:  # a server that only accepts connections is found out by a request
+            store.get("/a", results.append)
+        return always_last(store, silent.port)
+
+    until(store, asked)
+    serve(EVERYTHING, port=later)
+    until(store, lambda: asked() and any(r.code is Code.NO_NODE for r in results))
+    store.close()
+
+
+def test_a_server_that_answers_again_is_tried_like_the_others(serve: Callable[..., Server]) -> None:
+    server, down = serve(NO_ANSWER_TO_CONNECT, EVERYTHING), free_port()
+    store = ZooKeeperStore(f"127.0.0.1:{server.port},127.0.0.1:{down}", SESSION_MS)
+    until(store, lambda: store.zk_session == SESSION)
+    assert {tuple(servers_in_order(store)) for _ in range(60)} == {(server.port, down), (down, server.port)}
+    store.close()
