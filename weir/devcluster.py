@@ -47,6 +47,7 @@ def read_local_cluster(data_dir: Path) -> LocalCluster:
         defaults={
             "zookeeper": facts.get("zookeeper", f"127.0.0.1:{base + 1}"),
             "bootstrap": facts.get("bootstrap", ",".join(f"127.0.0.1:{base + 1 + n}" for n in range(1, brokers + 1))),
+            "brokers": str(brokers),
             "secret_key": facts.get("secret_key", ""),
             "kafka_config": facts.get("kafka_config") or "",
             "zookeeper_config": facts.get("zookeeper_config") or "",

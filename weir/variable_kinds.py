@@ -18,6 +18,8 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 NICE_MAX = 19
 PRICE_MAX = 1_000_000
 """Per GB and month: a greater number has the wrong unit."""
+BROKERS_MAX = 1_000
+"""A larger number of brokers is a typing error."""
 TAILS_MAX = 200
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS_MAX = 500

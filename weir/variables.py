@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from weir.login_variables import LoginSettings
 from weir.variable_kinds import (
+    BROKERS_MAX,
     CLUSTER_COLOURS,
     FILE,
     FOLDER,
@@ -100,6 +101,14 @@ class WeirSettings(LoginSettings):
         "",
         "Brokers that the cluster monitor, the worker and archive jobs contact first.",
         default_note=IN_LOCAL_CLUSTER,
+    )
+    brokers: int = variable(
+        "WEIR_BROKERS",
+        integer(1, BROKERS_MAX),
+        "3",
+        "Number of brokers of the cluster. With less than three, controllers create the internal topics with so many replicas.",
+        default_note=f"{IN_LOCAL_CLUSTER}; else 3",
+        unit="brokers",
     )
     zookeeper: str = variable(
         "WEIR_ZOOKEEPER",

@@ -100,6 +100,7 @@ def environment(inventory: Inventory) -> dict[str, str]:
     derived = {
         "WEIR_DATA_DIR": CONTROL_DIR,
         "WEIR_BOOTSTRAP": ",".join(f"{m.address}:{port}" for m in inventory.having(MachineRole.BROKER)),
+        "WEIR_BROKERS": str(len(inventory.having(MachineRole.BROKER))),
         "WEIR_ZOOKEEPER": zookeeper_connect(inventory),
         "WEIR_ALLOWED_HOSTS": ",".join(h for h in hosts if h),
         "WEIR_TRUSTED_ORIGINS": inventory.settings.get("WEIR_CONSOLE_URL", ""),

@@ -39,7 +39,7 @@ class Command(BaseCommand):
         session_file = SessionFile(settings.WEIR.data_dir / f"controller-{options['id']}.session")
         end_former(session_file, lambda key: end_session(hosts, key, timeout_ms, zookeeper_protection()))
         database = DatabaseThread(
-            brokers_expected=settings.LOCAL_CLUSTER.brokers,
+            brokers_expected=settings.WEIR.brokers,
             offsets_partitions=options["offsets_partitions"],
             transactions_partitions=options["transactions_partitions"],
             share_state_partitions=options["share_state_partitions"],

@@ -151,3 +151,10 @@ def test_a_secured_cluster_is_an_inventory_too(inventory: Inventory) -> None:
     text = found["etc/weir/broker.properties"].text
     assert "listeners=BROKERS://10.0.0.3:9093,SASL_SSL://10.0.0.3:9094\n" in text
     assert "WEIR_BOOTSTRAP='10.0.0.1:9094,10.0.0.2:9094,10.0.0.3:9094'\n" in found["etc/weir/weir.env"].text
+
+
+def test_the_control_plane_knows_how_many_brokers_there_are(inventory: Inventory) -> None:
+    """With one machine the controller waited for two more brokers, so that no consumer group worked."""
+    one = replace(inventory, machines=tuple(m for m in inventory.machines if m.name == "b"))
+    assert environment(inventory)["WEIR_BROKERS"] == "3"
+    assert environment(one)["WEIR_BROKERS"] == "1"
