@@ -150,7 +150,7 @@ secured-rehearsal: setup  ## the secured files of three machines on loopback add
 zookeeper-restarts: setup  ## a broker killed beside faults of ZooKeeper or of the active controller: seconds until all partitions have leaders (options: make zookeeper-restarts ARGS='--rounds 3')
 	$(BIN)/python -m tests.faults.zookeeper_restarts $(ARGS)
 
-deploy-rehearsal: setup tools  ## three machines as network namespaces, by the files of deploy/: machines cut off, all units restarted, under load; as root (Debian: apt install postgresql redis-server nginx)
+deploy-rehearsal: setup tools  ## three machines as network namespaces, by the files of deploy/: machines cut off, all units restarted, under load (options: ARGS=--spark, ARGS=--upgrade); as root (Debian: apt install postgresql redis-server nginx)
 	$(BIN)/python -m tests.deploy $(ARGS)
 
 systemd-rehearsal: setup  ## one machine that boots with the units of deploy/ in a container of systemd-nspawn: kills, hangs, clean stops; as root (Debian: apt install systemd-container debootstrap)

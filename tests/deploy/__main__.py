@@ -29,11 +29,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from tests.cluster.local import wait_for
+from tests.cluster.local import ROOT, wait_for
 from tests.cluster.test_failover import PARTITIONS, Verifier
-from tests.deploy.machines import RehearsedMachine, configure, install, missing, mount_points
+from tests.deploy.machines import RehearsedMachine, configure, install, missing, mount_points, write_inventory
 from tests.deploy.spark import UNIT as SPARK_UNIT
 from tests.deploy.spark import SparkTakeover
+from tests.deploy.upgrade import Upgrade, exported, old_configure
 from tests.faults.namespaces import Network, own_namespace, possible
 from tests.pki import Authority
 
@@ -315,6 +316,14 @@ class Rehearsal:
                 return self.call(machine, method, path, body)
         return None
 
+    def upgrade(self, out: Path) -> int:
+        """`out`: the files of the newer version. The exit code."""
+        verifier = Verifier(self, TOPIC, RATE)  # type: ignore[arg-type]
+        verifier.progress("before the upgrade")
+        Upgrade(self, out).run()
+        verifier.progress("after the upgrade")
+        return self.judged(verifier)
+
     def run(self) -> int:
         """The exit code."""
         verifier = Verifier(self, TOPIC, RATE)  # type: ignore[arg-type]
@@ -327,6 +336,9 @@ class Rehearsal:
         self.redis_hangs()
         self.restart_all()
         verifier.progress("after the last restart")
+        return self.judged(verifier)
+
+    def judged(self, verifier: Verifier) -> int:
         count = verifier.count()
         print(f"records: {count._asdict()}", flush=True)
         for text in self.unclean:
@@ -339,6 +351,7 @@ class Rehearsal:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.deploy")
     parser.add_argument("--spark", action="store_true", help="only the takeover of Spark jobs by a second worker")
+    parser.add_argument("--upgrade", action="store_true", help="only a rolling upgrade from an older version")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs")
     options = parser.parse_args()
     if problem := possible() or ", ".join(missing()):
@@ -352,7 +365,11 @@ def main() -> int:
         (folder / "logs").mkdir()
         password = secrets.token_urlsafe(20)
         lake = folder / "lake" if options.spark else None
-        opt, out, authority = install(folder), configure(folder, password, lake), Authority(folder / "authority")
+        authority, inventory = Authority(folder / "authority"), write_inventory(folder, password, lake)
+        opt = install(folder, exported(folder) if options.upgrade else ROOT)
+        out = old_configure(opt, inventory) if options.upgrade else configure(inventory, folder / "out")
+        if options.upgrade:
+            install(folder)
         with own_namespace(), mount_points(), contextlib.ExitStack() as ends:
             network = Network((1, 2, 3))
             ends.callback(network.close)
@@ -372,7 +389,10 @@ def main() -> int:
                 ends.callback(machine.end)
             rehearsal = Rehearsal(machines, network)
             rehearsal.start(password, authority)
-            code = rehearsal.run() if lake is None else rehearsal.take_over_spark(lake, password)
+            if options.upgrade:
+                code = rehearsal.upgrade(configure(inventory, folder / "new"))
+            else:
+                code = rehearsal.run() if lake is None else rehearsal.take_over_spark(lake, password)
             passed = code == 0
             return code
     finally:

@@ -1,8 +1,8 @@
 """Three machines of a production cluster on this one: each has a network namespace with an address of its own, and /etc/weir, /var/lib/weir and
 /opt/weir of its own, as mounts that only its processes see.
 
-The files are those of `weir configure` for deploy/cluster.toml, with the addresses of the namespaces. All machines share one virtual environment with the
-wheel. Its dependencies are those of this Python: a rehearsal tests the files and the program, not a package registry. Debian's PostgreSQL, Redis
+The files are those of `weir configure` for deploy/cluster.toml, with the addresses of the namespaces. All machines share one virtual environment per version of the
+wheel; each has a link `current` of its own. Its dependencies are those of this Python: a rehearsal tests the files and the program, not a package registry. Debian's PostgreSQL, Redis
 and nginx run with the generated files. Requires root.
 """
 
@@ -48,23 +48,24 @@ def pins() -> list[str]:
     return [f"{name}=={metadata.version(name)}" for name in WITH_ENTRY_POINTS]
 
 
-def build_wheel(wheels: Path) -> tuple[Path, str]:
+def build_wheel(wheels: Path, source: Path = ROOT) -> tuple[Path, str]:
     """(the wheel of this checkout, its version)"""
-    subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT)], check=True)
+    subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(source)], check=True)
     (wheel,) = wheels.glob("weir-*.whl")
     return wheel, wheel.name.split("-")[1]
 
 
-def install(folder: Path) -> Path:
-    """A virtual environment at folder/<version> with the wheel of this checkout, and the link `current`."""
-    wheel, version = build_wheel(folder / "wheels")
+def install(folder: Path, source: Path = ROOT) -> Path:
+    """A virtual environment at folder/opt-weir/<version> with the wheel of this source. The first one of the folder is `current`."""
+    wheel, version = build_wheel(folder / f"wheels-{source.name}", source)
     opt = folder / "opt-weir"
     subprocess.run([sys.executable, "-m", "venv", "--copies", str(opt / version)], check=True)
     python = ["--python", str(opt / version / "bin/python")]
     subprocess.run([*PIP, *python, "install", "--no-deps", str(wheel), *pins()], check=True)
     site = next((opt / version / "lib").glob("python*/site-packages"))
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    (opt / "current").symlink_to(version)
+    if not (opt / "current").is_symlink():
+        (opt / "current").symlink_to(version)
     # The programs of the environment name their Python by its path, as in /opt/weir.
     for script in (opt / version / "bin").iterdir():
         if script.is_file() and script.read_bytes()[:2] == b"#!":
@@ -103,8 +104,9 @@ class RehearsedMachine:
         self.address = f"{SUBNET}.{number}"
         for mount in MOUNTS:
             (root / mount.lstrip("/")).mkdir(parents=True, exist_ok=True)
-        (root / "opt/weir").rmdir()
-        (root / "opt/weir").symlink_to(opt)
+        for version in opt.iterdir():
+            target = version.readlink() if version.is_symlink() else version
+            (root / "opt/weir" / version.name).symlink_to(target)
         self._outside = [*network.inside(number), "env", f"ROOT={root}", "unshare"]
         self._enter = ["--mount", "--propagation", "private", "sh", "-c", ENTER, "sh"]
         self.prefix = [*self._outside, *self._enter]
@@ -126,6 +128,21 @@ class RehearsedMachine:
         separate = ["--pid", "--fork", "--kill-child", "--mount-proc"] if unit.name in self._own_processes else []
         prefix = [*self._outside, *separate, *self._enter]
         return RunningUnit(unit, prefix, self.root, log, {"JAVA_HOME": str(java_home())})
+
+    def use(self, version: str) -> None:
+        """The link `current` of this machine, as `ln -sfn`."""
+        new = self.root / "opt/weir/current.new"
+        new.symlink_to(version)
+        new.replace(self.root / "opt/weir/current")
+
+    def copy(self, out: Path) -> None:
+        """The files of another `weir configure`, as `rsync -rp`. A unit is read again, as by `systemctl daemon-reload`, when it is stopped."""
+        subprocess.run(["cp", "-r", "--preserve=mode", f"{out}/.", f"{self.root}/"], check=True)
+
+    def reloaded(self, name: str) -> RunningUnit:
+        """The stopped unit as its file says now."""
+        self.units[name] = next(self._running(u) for u in self._units() if u.name == name)
+        return self.units[name]
 
     def unit(self, prefix: str) -> RunningUnit | None:
         return next((u for name, u in self.units.items() if name.startswith(prefix)), None)
@@ -238,9 +255,8 @@ def _quiet(words: list[str]) -> None:
     subprocess.run(words, check=True, capture_output=True, cwd="/")
 
 
-def configure(folder: Path, password: str, lake: Path | None = None) -> Path:
-    """The files of each machine, by `weir configure` from deploy/cluster.toml with the addresses of the namespaces. `lake`: both machines of the control
-    plane run Spark jobs, with this folder as the lake."""
+def write_inventory(folder: Path, password: str, lake: Path | None = None) -> Path:
+    """deploy/cluster.toml with the addresses of the namespaces. `lake`: both machines of the control plane run Spark jobs, with this folder as the lake."""
     text = (ROOT / "deploy" / "cluster.toml").read_text()
     text = text.replace(f'WEIR_SECRET_KEY = "{PLACEHOLDER}"', f'WEIR_SECRET_KEY = "{secrets.token_urlsafe(48)}"')
     text = text.replace(PLACEHOLDER, password).replace(EXAMPLE_SUBNET, SUBNET)
@@ -249,5 +265,10 @@ def configure(folder: Path, password: str, lake: Path | None = None) -> Path:
         settings = {"WEIR_LAKE_DIR": str(lake), "WEIR_SPARK_DRIVER_MEMORY": "700m", "WEIR_SPARK_MASTER": "local[1]"}
         text = text.replace("[settings]\n", "[settings]\n" + "".join(f'{n} = "{v}"\n' for n, v in settings.items()))
     (folder / "cluster.toml").write_text(text)
-    assert command.main([str(folder / "cluster.toml"), "--to", str(folder / "out")]) == 0
-    return folder / "out"
+    return folder / "cluster.toml"
+
+
+def configure(inventory: Path, out: Path) -> Path:
+    """The files of each machine, by `weir configure` of this checkout."""
+    assert command.main([str(inventory), "--to", str(out)]) == 0
+    return out

@@ -58,7 +58,9 @@ def test_a_candidate_runs_with_its_options_until_a_signal() -> None:
     (((session_ms, _), name, rows),) = Candidate.made
     assert (session_ms, name) == (18000, "controller-2")
     assert rows.options["offsets_partitions"] == 7 and rows.options["share_state_partitions"] == 50
-    assert rows.options["brokers_expected"] == 1, "WEIR_BROKERS: internal topics would wait for brokers that do not exist"
+    assert rows.options["brokers_expected"] == 1, (
+        "WEIR_BROKERS: internal topics would wait for brokers that do not exist"
+    )
     assert rows.image == "image", "the database reads the image that the candidate tails"
     assert Candidate.last is not None and Candidate.last.stopped and Candidate.last.watched == 18
 
