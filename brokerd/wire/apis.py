@@ -237,17 +237,18 @@ ABSENT: dict[int, str] = {
 """APIs of Kafka 3.9 that are not supported, with the reason. docs/apis.md is generated from both tables."""
 
 
+_VERSION_RANGES = [
+    m.ApiVersionsResponse.ApiVersion(
+        api_key=api.key,
+        min_version=api.min_version if api.advertised_min is None else api.advertised_min,
+        max_version=api.max_version,
+    )
+    for api in APIS.values()
+]
+"""Shared by all responses: each new connection asks for them."""
+
+
 def api_versions_response(version: int, error: int = ErrorCode.NONE) -> m.ApiVersionsResponse:
     """The ApiVersions response. With UNSUPPORTED_VERSION the body has version 0 and still contains the ranges, so that the client can use a lower version
     (KIP-511)."""
-    return m.ApiVersionsResponse(
-        error_code=error,
-        api_keys=[
-            m.ApiVersionsResponse.ApiVersion(
-                api_key=api.key,
-                min_version=api.min_version if api.advertised_min is None else api.advertised_min,
-                max_version=api.max_version,
-            )
-            for api in APIS.values()
-        ],
-    )
+    return m.ApiVersionsResponse(error_code=error, api_keys=_VERSION_RANGES)
