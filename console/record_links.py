@@ -17,6 +17,11 @@ def record_url(topic: str, partition: int | str, offset: int | str) -> str:
     return f"{reverse('messages')}?{urlencode(at)}"
 
 
+def edit_url(topic: str, partition: int, offset: int) -> str:
+    """The address of the Produce form with a copy of the record."""
+    return f"{reverse('produce', args=[topic])}?{urlencode({'partition': partition, 'offset': offset})}"
+
+
 def committed_offset(topic: str, partition: int, offset: int | None) -> SafeString:
     """The committed offset of a group, as a link to the record that the group reads next."""
     if offset is None:

@@ -14,9 +14,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console.message_forms import DEFAULTS, FILTER_FIELDS, MessagesForm
+from console.record_links import edit_url, record_url
 from console.texts import counted
 from console.views.shell import render_page, viewer_required
-from controlplane.domain.record_query import RecordQuery, StartPosition
+from controlplane.domain.record_query import RecordFilters, RecordQuery, StartPosition
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
 from controlplane.selectors import topics
 from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, message_line
@@ -60,13 +61,16 @@ class DecodedValue:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """`line`: the record as JSON, for the clipboard. `link`: the address of this record alone."""
+    """`line`: the record as JSON, for the clipboard. `link`: the address of this record alone. `edit`: of the Produce form with this record. `open`:
+    the whole value is shown at once."""
 
     row: MessageRow
     key: DecodedValue
     value: DecodedValue
     line: str
     link: str
+    edit: str
+    open: bool
 
 
 @viewer_required
@@ -104,9 +108,12 @@ def _read(request: HttpRequest, query: RecordQuery, formats: Formats) -> dict[st
                 "continue_link": lookup_continue_link(request.GET, query, lookup.token),
             }
     read = read_records(request.user, query, resume, formats)
+    alone = is_one_record(query) and len(read.rows) == 1
     return {
         "read": read,
-        "records": message_records(query.topic, read.rows),
+        "alone": alone,
+        "next_offset": read.rows[0].offset if alone and read.rows[0].offset != query.offset else None,
+        "records": message_records(query.topic, read.rows, opened=alone),
         "permalink": permalink(request.GET, query, read.rows),
         "scan_cause": cause,
     }
@@ -159,14 +166,22 @@ def tail_context(given: QueryDict, query: RecordQuery) -> dict[str, Any]:
     }
 
 
-def message_records(topic: str, rows: Sequence[MessageRow]) -> list[MessageRecord]:
+def is_one_record(query: RecordQuery) -> bool:
+    """Whether a query asks for the record at an offset: the address of a single record, not a page of a longer read."""
+    by_offset = query.start is StartPosition.OFFSET and len(query.partitions) == 1 and query.limit == 1
+    return by_offset and query.filters == RecordFilters()
+
+
+def message_records(topic: str, rows: Sequence[MessageRow], *, opened: bool = False) -> list[MessageRecord]:
     return [
         MessageRecord(
             r,
             decode(r.key, "key" in r.binary),
             decode(r.value, "value" in r.binary),
             message_line(topic, r),
-            _address({"topic": topic, "partitions": r.partition, "start": "offset", "offset": r.offset, "limit": 1}),
+            record_url(topic, r.partition, r.offset),
+            edit_url(topic, r.partition, r.offset),
+            opened,
         )
         for r in rows
     ]

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 
 from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
+from console.record_edits import EditedCopy, edited_copy
 from console.texts import gettext_lazy
 from console.views.shell import not_found, operator_required, render_page
 from controlplane.domain.produce import (
@@ -21,9 +22,11 @@ from controlplane.domain.produce import (
     NewRecord,
     headers_of_text,
 )
+from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.selectors import topics
 from controlplane.services import Rejected
 from controlplane.services import produce as services
+from controlplane.services.masking import renderer_for
 from controlplane.services.record_encoding import (
     RecordPart,
     SchemaChoice,
@@ -33,6 +36,7 @@ from controlplane.services.record_encoding import (
     schema_help,
     subject_of,
 )
+from controlplane.services.records import read_records
 
 SHORT = {"class": "short"}
 SHOWN_MAX = 100
@@ -107,8 +111,8 @@ class ProduceForm(WeirForm):
     )
     comment = comment_field()
 
-    def __init__(self, topic: str, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, topic: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.topic = topic
         for part in RecordPart:
             self.fields[f"{part}_subject"].widget.attrs["placeholder"] = subject_of(topic, part)
@@ -176,7 +180,8 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
     row = topics.topic_row(name)
     if row is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
-    form = ProduceForm(name, request.POST or None)
+    copied = _record_to_edit(request, name) if request.method == "GET" and "offset" in request.GET else EditedCopy({})
+    form = ProduceForm(name, request.POST or None, initial=copied.initial)
     body = {
         "key": "order-1",
         "value": _('{"id": 1}'),
@@ -184,7 +189,7 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         "headers": [{"name": "source", "value": "console"}],
     }
     context: dict[str, Any] = {"t": row, "form": form, "body": body, "may_not": services.denied(request.user, name)}
-    context["has_registry"] = has_registry()
+    context |= {"has_registry": has_registry(), "left_out": copied.left_out}
     if request.method == "POST" and request.POST.get("step") == SCHEMA_FORMAT and form.is_valid():
         context["schemas"] = _schemas(form)
     elif request.method == "POST" and form.is_valid():
@@ -203,6 +208,23 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         context["result"] = _result(request)
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/produce.html", context, nav="topics", status=status)
+
+
+def _record_to_edit(request: HttpRequest, name: str) -> EditedCopy:
+    """The record at the partition and offset of the address. A read needs its permission and is in the audit log, as on the page Messages."""
+    try:
+        partition, offset = int(request.GET.get("partition", "")), int(request.GET["offset"])
+    except ValueError:
+        return EditedCopy({}, [_("The address has no partition and offset of a record.")])
+    query = RecordQuery(name, (partition,), StartPosition.OFFSET, offset, limit=1)
+    try:
+        rows = read_records(request.user, query).rows
+    except (PermissionDenied, Rejected) as error:
+        return EditedCopy({}, [str(error)])
+    if not rows or rows[0].offset != offset:
+        gone = _("Partition {partition} has no record at offset {offset}, or it could not be read.")
+        return EditedCopy({}, [gone.format(partition=partition, offset=offset)])
+    return edited_copy(rows[0], masked=renderer_for(request.user, name).masks, has_registry=has_registry())
 
 
 def _schemas(form: ProduceForm) -> list[tuple[RecordPart, SchemaHelp]]:

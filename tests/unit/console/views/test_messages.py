@@ -422,3 +422,20 @@ def test_the_page_of_a_tail_needs_the_permission(asked: list[Any]) -> None:
     answer = client_of(user("viewer", is_staff=True)).get("/messages/?topic=flights&tail=on")
     text = answer.content.decode()
     assert answer.status_code == 403 and "data-tail-state" not in text and "read_records" in text
+
+
+def test_the_address_of_one_record_shows_it_whole_and_claims_no_longer_range(
+    root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(query: RecordQuery, resume: str = "", **_: Any) -> MessageRead:
+        row = MessageRow(0, 7, 1_000, "UA", '{"a": 1}', 2, 8, [], [])
+        return MessageRead(query.topic, [row], scanned=1, found=1, stopped="limit", note="There are more.", resume="T")
+
+    monkeypatch.setattr(messages, "read_messages", read)
+    one = "/messages/?topic=flights&partitions=0&start=offset&limit=1&offset="
+    text = root.get(f"{one}7").content.decode()
+    assert '<details class="more" open>' in text and "There are more." not in text and "Continue" not in text
+    assert "/topics/flights/produce/?partition=0&amp;offset=7" in text
+    assert "There is no record" not in text
+    assert "There is no record at offset 5. This is the next one." in root.get(f"{one}5").content.decode()
+    assert "There are more." in root.get(f"{one}7&value_contains=a").content.decode(), "a search is not one record"

@@ -9,8 +9,13 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from brokerd.wire.records import Record
 from controlplane.clients.record_range import RecordRange
+from controlplane.domain.masking import RecordRenderer
 from controlplane.domain.produce import NewRecord, ProducedRecord
+from controlplane.domain.record_query import RecordQuery
+from controlplane.selectors import messages
+from controlplane.selectors.messages import MessageRead, message_row
 from controlplane.services import produce, record_encoding
 from tests.unit.controlplane.services.scripted_schemas import LINE_SCHEMA, ScriptedSchemas
 from tests.unit.controlplane.world import World
@@ -139,3 +144,47 @@ def test_a_schema_that_cannot_be_shown_is_named(
     assert page.status_code == 400 and "Choose the format" in page.content.decode()
     page = operator.post(PRODUCE, {**FORM, "step": "schema", "value_format": "schema"})
     assert page.status_code == 400 and "The schema registry has no subject orders-value" in page.content.decode()
+
+
+@pytest.fixture
+def stored(sent: list[NewRecord], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read finds the record at offset 7 of partition 0."""
+
+    def read(query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: RecordRenderer) -> MessageRead:
+        found = Record(7, 1_000, b"order-7", b'{"a": 1}', (("trace", b"1"),))
+        return MessageRead(query.topic, [message_row(0, found, renderer)])
+
+    monkeypatch.setattr(messages, "read_messages", read)
+
+
+def test_the_form_has_a_copy_of_the_record_of_the_address(
+    stored: None, sent: list[NewRecord], operator: Client
+) -> None:
+    page = operator.get(f"{PRODUCE}?partition=0&offset=7")
+    initial = page.context["form"].initial
+    assert initial["value"] == '{"a": 1}' and initial["key"] == "order-7" and initial["partition"] == 0
+    assert "order-7" in page.content.decode() and sent == []
+    posted = operator.post(f"{PRODUCE}?partition=0&offset=7", {**FORM, **initial, "value": '{"a": 2}'})
+    assert posted.status_code == 302
+    assert sent == [NewRecord(b"order-7", b'{"a": 2}', (("trace", b"1"),), 0)]
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("?partition=0&offset=6", "has no record at offset 6"),
+        ("?partition=x&offset=6", "no partition and offset"),
+    ],
+)
+def test_a_record_that_is_not_there_is_said_above_an_empty_form(
+    stored: None, operator: Client, address: str, reason: str
+) -> None:
+    page = operator.get(PRODUCE + address)
+    assert page.status_code == 200 and reason in page.content.decode()
+    assert page.context["form"].initial == {}
+
+
+def test_a_copy_needs_the_permission_to_read_records(stored: None, operator: Client) -> None:
+    call_command("read_records", "alice", "--revoke")
+    text = operator.get(f"{PRODUCE}?partition=0&offset=7").content.decode()
+    assert "order-7" not in text and "read_records" in text
