@@ -14,6 +14,10 @@ from controlplane.domain.alert_types import AlertKind, Severity
 CAUSE_LATE_S = 60.0
 """A cause may be detected these seconds after its effect. An alert that is older than that has another cause."""
 
+LAG_CAUSE_LATE_S = 10.0
+"""The same for lag that a failed broker or disk causes. Lag is an alert only after some time, and the failure is known within seconds: a group that was
+behind before has its own cause."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenAlert:
@@ -79,12 +83,17 @@ RULES: tuple[CauseRule, ...] = (
 )
 """The first rule that applies names the cause. The causes are in the order in which one causes the next."""
 
+FAILURES = frozenset(
+    {AlertKind.BROKER_DOWN, AlertKind.BROKER_SILENT, AlertKind.DISK_FAILED, AlertKind.PARTITIONS_OFFLINE}
+)
+
 
 def explains(rule: CauseRule, cause: OpenAlert, effect: OpenAlert) -> bool:
+    lag = cause.kind in FAILURES and effect.kind in GROUPS | RETENTION
     return (
         cause.kind is rule.cause
         and effect.kind in rule.effects
-        and cause.since_s <= effect.since_s + CAUSE_LATE_S
+        and cause.since_s <= effect.since_s + (LAG_CAUSE_LATE_S if lag else CAUSE_LATE_S)
         and (not rule.shared or bool(cause.objects & effect.objects))
     )
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.domain.alert_types import AlertKind as K
 from controlplane.domain.alert_types import Severity
-from controlplane.domain.incident import CAUSE_LATE_S, RULES, Incident, OpenAlert, causes, incidents
+from controlplane.domain.incident import CAUSE_LATE_S, LAG_CAUSE_LATE_S, RULES, Incident, OpenAlert, causes, incidents
 
 
 def alert(number: int, kind: K, *objects: str, since: float = 0.0, grave: bool = False) -> OpenAlert:
@@ -52,9 +52,23 @@ def test_a_chain_of_causes_is_one_incident_of_the_first_cause() -> None:
 
 def test_an_alert_that_is_older_than_the_cause_has_another_cause() -> None:
     down = alert(1, K.BROKER_DOWN, "broker:2", since=1000)
-    late = alert(2, K.GROUP_STALLED, "broker:2", since=1000 - CAUSE_LATE_S)
-    old = alert(3, K.GROUP_STALLED, "broker:2", since=1000 - CAUSE_LATE_S - 1)
+    late = alert(2, K.PARTITIONS_UNDER_REPLICATED, "broker:2", since=1000 - CAUSE_LATE_S)
+    old = alert(3, K.PARTITIONS_UNDER_REPLICATED, "broker:2", since=1000 - CAUSE_LATE_S - 1)
     assert causes([down, late, old]) == {2: 1}
+
+
+def test_a_group_that_was_behind_before_a_broker_failed_is_an_incident_of_its_own() -> None:
+    down = alert(1, K.BROKER_DOWN, "broker:2", since=1000)
+    late = alert(2, K.GROUP_FALLING_BEHIND, "group:a", "broker:2", since=1000 - LAG_CAUSE_LATE_S)
+    before = alert(3, K.GROUP_FALLING_BEHIND, "group:b", "broker:2", since=1000 - LAG_CAUSE_LATE_S - 1)
+    retention = alert(4, K.GROUP_RETENTION, "group:b", "broker:2", since=1000 - LAG_CAUSE_LATE_S - 1)
+    assert causes([down, late, before, retention]) == {2: 1, 4: 3}
+
+
+def test_a_slow_disk_is_measured_later_than_the_lag_that_it_causes() -> None:
+    slow = alert(1, K.DISK_SLOW, "broker:2", since=1000)
+    behind = alert(2, K.GROUP_FALLING_BEHIND, "group:a", "broker:2", since=1000 - CAUSE_LATE_S)
+    assert causes([slow, behind]) == {2: 1}
 
 
 def test_of_two_dead_brokers_the_one_that_died_first_is_the_cause() -> None:
