@@ -134,8 +134,10 @@ class AclTemplateForm(WeirForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for field in TemplateField:
-            users = [info.template.replace("_", " ") for info in TEMPLATES.values() if field in info.fields]
-            self.fields[field.value].help_text = _("Templates: {names}.").format(names=", ".join(users))
+            users = [info.template for info in TEMPLATES.values() if field in info.fields]
+            names = ", ".join(name.replace("_", " ") for name in users)
+            self.fields[field.value].help_text = _("Templates: {names}.").format(names=names)
+            self.fields[field.value].widget.attrs["data-when"] = f"template={'|'.join(users)}"
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of the services, after validation."""

@@ -84,7 +84,14 @@ class QuotaForm(QuotaLimitsForm):
         super().__init__({}, {}, *args, **kwargs)
         self.fields[ADDRESS_LIMIT] = limit_field(ADDRESS_LIMIT)
         self.fields["comment"] = comment_field()
+        for entity_type, name in NAME_FIELDS.items():
+            self._needed_for(name, [e for e, types in ENTITIES.items() if entity_type in types])
+        for quota in UNITS:
+            self._needed_for(quota, [e for e in ENTITIES if (quota == ADDRESS_LIMIT) == (e == "ip")])
         self.order_fields(["applies_to", *NAME_FIELDS.values(), *UNITS, "comment"])
+
+    def _needed_for(self, name: str, entities: list[str]) -> None:
+        self.fields[name].widget.attrs["data-when"] = f"applies_to={'|'.join(entities)}"
 
     def clean(self) -> dict[str, Any]:
         given = super().clean()

@@ -13,6 +13,7 @@ from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
     flash,
+    given_in_address,
     list_options,
     not_found,
     operator_required,
@@ -47,7 +48,7 @@ def quota(request: HttpRequest, quota_id: int) -> HttpResponse:
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    form = QuotaForm(request.POST or None)
+    form = QuotaForm(request.POST or None, initial=given_in_address(request, "user"))
     if request.method == "POST" and form.is_valid():
         require_role(request, RoleResource.QUOTA, [entity_text(form.entity())])
         try:

@@ -238,6 +238,11 @@ def redirect_to(name: str, *args: Any, **query: str) -> HttpResponseRedirect:
     return HttpResponseRedirect(f"{address}?{urlencode(query)}" if query else address)
 
 
+def given_in_address(request: HttpRequest, *names: str) -> dict[str, str]:
+    """The first values of fields of a form that a link to it names."""
+    return {name: request.GET[name] for name in names if name in request.GET}
+
+
 def actor(request: HttpRequest) -> str:
     """The user name that the audit log records."""
     return str(request.user.get_username())

@@ -145,3 +145,23 @@ def test_a_form_is_submitted_once_during_its_request(session: BrowserSession) ->
     expect(page.locator(".error").first).to_be_visible()
     expect(page.locator("[aria-busy]")).to_have_count(0)
     session.errors.clear()
+
+
+def test_only_the_fields_that_a_choice_needs_are_shown(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/acls/from-template/?template=producer&principal=User:ann")
+    expect(page.locator("#id_principal")).to_have_value("User:ann")
+    expect(page.locator("#id_topic")).to_be_visible()
+    for name in ("group", "transactional_id", "application_id"):
+        expect(page.locator(f"#id_{name}")).to_be_hidden()
+    page.select_option("#id_template", "consumer")
+    expect(page.locator("#id_group")).to_be_visible()
+    page.click(".rail [data-go=q]")
+    page.click("main a[href='/new/quota/']")  # loaded into the page by htmx
+    expect(page.locator("#id_user")).to_be_visible()
+    expect(page.locator("#id_ip")).to_be_hidden()
+    expect(page.locator("#id_connection_creation_rate")).to_be_hidden()
+    page.select_option("#id_applies_to", "ip")
+    expect(page.locator("#id_ip")).to_be_visible()
+    expect(page.locator("#id_user")).to_be_hidden()
+    expect(page.locator("#id_producer_byte_rate")).to_be_hidden()

@@ -28,3 +28,13 @@ def test_an_edited_quota_starts_with_its_limits_and_an_empty_field_removes_one()
     assert form.is_valid() and form.limits()["producer_byte_rate"] is None
     assert form.limits()["request_percentage"] == 60
     assert list(QuotaLimitsForm({"ip": None}, {}).fields) == ["connection_creation_rate", "comment"]
+
+
+def test_each_field_names_the_entities_that_need_it() -> None:
+    form = QuotaForm()
+    when = {name: form.fields[name].widget.attrs.get("data-when") for name in form.fields}
+    assert when["user"] == "applies_to=user|user and client-id"
+    assert when["client_id"] == "applies_to=client-id|user and client-id"
+    assert when["ip"] == when["connection_creation_rate"] == "applies_to=ip"
+    assert when["producer_byte_rate"] == "applies_to=user|client-id|user and client-id"
+    assert when["applies_to"] is None and when["comment"] is None

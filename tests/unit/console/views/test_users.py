@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import logging
 import re
 from typing import Any
@@ -71,3 +72,14 @@ def test_a_viewer_changes_no_user(seeded: dict[str, Any], viewer: Client, addres
     answer = viewer.post(address, {**FORM, "confirm_name": "billing"})
     assert answer.status_code == 403
     assert list(AccessEntry.objects.values("key", "value", "generation")) == before
+
+
+def test_the_page_of_a_user_leads_to_filled_in_forms_for_its_acls_and_its_quota(operator: Client) -> None:
+    operator.post("/new/user/", FORM)
+    page = html.unescape(operator.get("/users/ann/").content.decode())
+    for address, field in (
+        ("/acls/from-template/?template=producer&principal=User%3Aann", 'value="User:ann"'),
+        ("/new/quota/?user=ann", 'value="ann"'),
+    ):
+        assert address in page
+        assert field in operator.get(address).content.decode()
