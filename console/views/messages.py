@@ -17,7 +17,8 @@ from console.message_forms import DEFAULTS, FILTER_FIELDS, MessagesForm
 from console.record_links import edit_url, record_url
 from console.texts import counted
 from console.views.shell import render_page, viewer_required
-from controlplane.domain.record_query import RecordFilters, RecordQuery, StartPosition
+from controlplane.domain.record_filter import RecordFilters
+from controlplane.domain.record_query import RecordQuery, StartPosition
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX
 from controlplane.selectors import topics
 from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, message_line
