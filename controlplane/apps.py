@@ -5,6 +5,8 @@ from typing import Any
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
+from controlplane.db import postgres
+
 
 class ControlplaneConfig(AppConfig):
     name = "controlplane"
@@ -13,6 +15,7 @@ class ControlplaneConfig(AppConfig):
     verbose_name = "Weir control plane"
 
     def ready(self) -> None:
+        postgres.install()
         post_migrate.connect(_protect, sender=self)
 
 

@@ -62,7 +62,7 @@ def test_a_typed_column_rejects_another_type(name: str, wrong: Any) -> None:
 def test_a_stored_value_of_another_type_is_not_loaded(name: str) -> None:
     pk = Move.objects.create(actor="alice", **MOVE).pk
     with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE controlplane_move SET {name} = %s WHERE id = %s", ['{"surprise": 1}', pk])
+        cursor.execute(f'UPDATE controlplane_move SET "{name}" = %s WHERE id = %s', ['{"surprise": 1}', pk])
     with pytest.raises((TypeError, ValueError, KeyError)):
         Move.objects.get(pk=pk)
 

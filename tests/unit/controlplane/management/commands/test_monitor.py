@@ -14,6 +14,7 @@ from controlplane.monitoring import monitor
 from tests.unit.controlplane.management.commands.local_cluster import run
 
 
+@pytest.mark.django_db  # the lock is in the database, where that is PostgreSQL
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_monitor_is_stopped_by_a_signal(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: dict[int, Callable[[], None]] = {}
