@@ -1,4 +1,4 @@
-"""The form of a bulk operation on topics: configs with units, all errors at once."""
+"""The forms of bulk operations: configs of topics with units, limits of quotas, throttles of moves. All errors at once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field, config_lines
+from console.forms import WeirForm, comment_field, config_lines, throttle_field
+from console.quota_forms import limit_field
 from console.texts import gettext_lazy
 from controlplane.domain.config_units import parsed_all
+from controlplane.domain.quota import UNITS
 from controlplane.services.bulk_topics import BulkChange, BulkOperation, problems_of
 
 LABELS = {
@@ -72,3 +74,59 @@ class BulkApplyForm(BulkTopicForm):
                 _("Type {expected} to confirm the deletion of {expected} topics.").format(expected=expected),
             )
         return values
+
+
+class BulkLimitForm(WeirForm):
+    """`value`: the argument of the service. `unchanged`: the value of a preview that has no input yet."""
+
+    unchanged: Any = None
+
+    def value(self) -> Any:
+        raise NotImplementedError
+
+    def body(self) -> dict[str, Any]:
+        """The fields of the equivalent request."""
+        raise NotImplementedError
+
+
+class BulkQuotaLimitsForm(BulkLimitForm):
+    """An empty field leaves the limit as it is, 0 removes it."""
+
+    unchanged: Any = {}
+    comment = comment_field(required=True)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for quota in UNITS:
+            field = limit_field(quota)
+            field.help_text = _("Per broker. Empty: as it is. 0: no limit.")
+            self.fields[quota] = field
+        self.order_fields([*UNITS, "comment"])
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean()
+        if not self.errors and all(given.get(quota) is None for quota in UNITS):
+            self.add_error(None, _("Give at least one limit."))
+        for quota in UNITS:
+            if (given.get(quota) or 0) < 0:
+                self.add_error(quota, _("A limit cannot be negative."))
+        return given
+
+    def value(self) -> dict[str, float | None]:
+        given = self.cleaned_data
+        return {quota: given[quota] or None for quota in UNITS if given[quota] is not None}
+
+    def body(self) -> dict[str, Any]:
+        return {"limits": self.value()}
+
+
+class BulkThrottleForm(BulkLimitForm):
+    throttle_bytes_per_s = throttle_field(autofocus=True)
+    comment = comment_field(required=True)
+
+    def value(self) -> int | None:
+        rate: int | None = self.cleaned_data["throttle_bytes_per_s"]
+        return rate
+
+    def body(self) -> dict[str, Any]:
+        return {"throttle_bytes_per_s": self.value()}

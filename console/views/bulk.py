@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -16,9 +15,8 @@ from console.texts import counted, gettext_lazy
 from console.views.bulk_results import BulkResultPage, bulk_result_page
 from console.views.shell import actor, flash, operator_required, redirect_to, render_page, require_role
 from controlplane.domain.roles import RoleResource
-from controlplane.selectors import topics
-from controlplane.selectors.paging import PER_PAGE_MAX
-from controlplane.services import Rejected, incidents
+from controlplane.selectors.bulk_lists import BulkList, TooManyRows, keys_of_filter
+from controlplane.services import Rejected, bulk_alerts
 from controlplane.services import bulk_topics as services
 from controlplane.services.bulk_topics import BulkOperation, BulkOutcome
 
@@ -35,8 +33,6 @@ RESULT = BulkResultPage(
     row_url="topic",
     note=gettext_lazy("The controller applies the requested changes now. The audit log has the outcome of each."),
 )
-ALERTS_MAX = 500
-"""Alerts of one acknowledgement: a page of the list."""
 ROWS_SHOWN_MAX = 200
 """Topics of a preview that the page lists; it counts the rest."""
 
@@ -109,14 +105,9 @@ def _apply(request: HttpRequest, form: BulkApplyForm, context: dict[str, Any]) -
 @operator_required
 def acknowledge_alerts(request: HttpRequest) -> HttpResponse:
     """Acknowledge the selected alerts. No review: an acknowledgement changes nothing in the cluster and can be withdrawn."""
-    chosen = [int(a) for a in request.POST.getlist("a")[:ALERTS_MAX] if a.isascii() and a.isdigit()]
-    rejected = []
-    for alert_id in chosen:
-        try:
-            incidents.acknowledge(alert_id, actor=actor(request))
-        except Rejected as error:
-            rejected.append(error.reason)
-    done = len(chosen) - len(rejected)
+    results = bulk_alerts.acknowledge(request.POST.getlist("a")[: bulk_alerts.ALERTS_MAX], actor=actor(request))
+    rejected = [r.detail for r in results if r.detail]
+    done = len(results) - len(rejected)
     flash(
         request,
         _("{done} acknowledged.").format(done=counted(done, "alert"))
@@ -141,20 +132,11 @@ def _chosen(request: HttpRequest) -> tuple[list[str], str]:
     if selected:
         return selected, ""
     chosen = _filter(request)
-    read = partial(
-        topics.topic_list,
-        query=chosen.get("q", ""),
-        state=chosen.get("state", ""),
-        internal=chosen.get("internal") == "1",
-    )
-    found = read(per_page=1)
-    if found.total > services.TOPICS_MAX:
-        return [], (
-            _(
-                "The filter has {total:,} topics. A bulk operation has at most {topics_max:,}: narrow the filter."
-            ).format(total=found.total, topics_max=services.TOPICS_MAX)
-        )
-    names: list[str] = []
-    for page in range(1, -(-found.total // PER_PAGE_MAX) + 1):
-        names += [row.name for row in read(page=page, per_page=PER_PAGE_MAX).rows]
-    return list(dict.fromkeys(names)), "" if names else _("No topic matches the filter.")
+    values = {"query": chosen.get("q", ""), "state": chosen.get("state", ""), "internal": chosen.get("internal") == "1"}
+    try:
+        names = keys_of_filter(BulkList.TOPICS, values, services.TOPICS_MAX)
+    except TooManyRows as error:
+        return [], _(
+            "The filter has {total:,} topics. A bulk operation has at most {topics_max:,}: narrow the filter."
+        ).format(total=error.total, topics_max=error.most)
+    return names, "" if names else _("No topic matches the filter.")

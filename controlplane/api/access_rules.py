@@ -46,10 +46,23 @@ TARGETS = AccessRule(RoleResource.TOPIC, targets_of_route, Access.PRODUCE_RECORD
 SOURCE = AccessRule(RoleResource.TOPIC, source_of_route, Access.READ_RECORDS)
 ROUTE = AccessRule(RoleResource.ROUTE, path_name("name"))
 
+BULK = {
+    kind: AccessRule(kind, no_names, checked_by_view=True)
+    for kind in (RoleResource.TOPIC, RoleResource.GROUP, RoleResource.QUOTA, RoleResource.USER)
+}
+"""`controlplane.api.bulk` checks the role for each object of the names or of the filter."""
+
 OWN = frozenset({"POST token-list", "DELETE token-detail"})
 """Changing routes about the user's own objects, with a permission class of their own."""
 RULES: dict[str, AccessRule | None] = {
     "POST topic-list": AccessRule(RoleResource.TOPIC, field_name("name")),
+    "POST bulk-topic-configs": BULK[RoleResource.TOPIC],
+    "POST bulk-topic-deletion": BULK[RoleResource.TOPIC],
+    "POST bulk-group-deletion": BULK[RoleResource.GROUP],
+    "POST bulk-quota-limits": BULK[RoleResource.QUOTA],
+    "POST bulk-quota-deletion": BULK[RoleResource.QUOTA],
+    "POST bulk-user-deletion": BULK[RoleResource.USER],
+    "POST bulk-move-throttle": BULK[RoleResource.TOPIC],
     "PATCH topic-detail": TOPIC,
     "DELETE topic-detail": TOPIC,
     "POST topic-produce": PRODUCES,
@@ -125,6 +138,7 @@ RULES: dict[str, AccessRule | None] = {
             "POST lake-query",
             "PATCH alert-threshold-detail",
             "POST alert-acknowledge",
+            "POST bulk-alert-acknowledgement",
             "POST alert-notes",
             "POST alert-withdraw",
             "POST archive-list",

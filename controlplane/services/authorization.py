@@ -67,13 +67,15 @@ HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api
 @dataclass(frozen=True, slots=True)
 class AccessRule:
     """The resources that a route is about. Without names in a request, the role for the whole cluster is needed. `also`: rules that must permit it besides, if
-    the request has names for them. `whole_cluster`: the response is about other resources, too, so users who see only some get a refusal."""
+    the request has names for them. `whole_cluster`: the response is about other resources, too, so users who see only some get a refusal. `checked_by_view`:
+    the view finds the resources and checks the role for each before it changes anything; here any role for the type is enough."""
 
     resource: RoleResource
     names: Names
     access: Access = Access.OPERATE
     also: tuple[AccessRule, ...] = ()
     whole_cluster: bool = False
+    checked_by_view: bool = False
 
     @property
     def filtered(self) -> bool:
@@ -194,7 +196,7 @@ def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given], *, 
         return NEEDS_OPERATOR
     values = given()
     names = rule.names(values)
-    if not names and empty_form:
+    if not names and (empty_form or rule.checked_by_view):
         return ""
     if reason := refusal_of(user, rule.access, rule.resource, names):
         return reason

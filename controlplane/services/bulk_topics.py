@@ -21,6 +21,9 @@ TOPICS_MAX = 1_000
 """Topics of one bulk operation. It runs in one request, at some milliseconds per topic: more would exceed the time-outs of proxies."""
 
 
+CHANGED_SINCE = "The topic changed since the preview."
+
+
 class BulkOperation(StrEnum):
     CONFIGS = "configs"
     DELETE = "delete"
@@ -133,7 +136,7 @@ def _one(name: str, generation: int, change: BulkChange, actor: str, comment: st
     operate: Callable[[], Topic]
     if change.operation is BulkOperation.DELETE:
         if now is not None and now != generation:
-            return BulkResult(name, BulkOutcome.REJECTED, "The topic changed since the preview.")
+            return BulkResult(name, BulkOutcome.REJECTED, CHANGED_SINCE)
 
         def operate() -> Topic:
             return delete_topic(name, actor=actor, comment=comment)

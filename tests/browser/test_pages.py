@@ -126,6 +126,8 @@ PAGES = {
     "saved-views": "/saved-views/",
     "bulk-groups": "/bulk/groups/?q=nightly",
     "bulk-topics": "/bulk/topics/?q=app",
+    "bulk-quota-limits": "/bulk/quota-limits/",
+    "bulk-move-throttles": "/bulk/move-throttles/",
     "topic-clone": "/new/topic/?clone=orders",
     "topic-compare": "/topics/orders/?tab=configs&other=flights",
     "role-bindings": "/role-bindings/?user=viewer&access=operate&resource_type=topic&resource_name=orders",

@@ -38,6 +38,8 @@ PAGES = [
     "/bulk/groups/?q=nightly",
     "/bulk/quotas/?q=payments",
     "/bulk/users/?q=bill",
+    "/bulk/quota-limits/?q=payments",
+    "/bulk/move-throttles/",
     "/clients/",
     "/clients/?broker=1&with=brokers&q=shop&sort=client_id",
     "/brokers/restarts/",

@@ -1,0 +1,69 @@
+"""Acknowledgement of many alerts, one by one.
+
+Invariant: a rejected one does not stop the others, and its reason is in the result. Does not contain: one acknowledgement (`incidents`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.models import Alert
+from controlplane.selectors.visibility import visible
+from controlplane.services import incidents
+from controlplane.services.common import Rejected
+
+ALERTS_MAX = 500
+"""Alerts of one acknowledgement: a page of the list."""
+
+
+class BulkAlertOutcome(StrEnum):
+    DONE = "done"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAlertRow:
+    """`key`: the id. `name`: the kind. `problem`: why it will be rejected, or ""."""
+
+    key: str
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAlertResult:
+    key: str
+    name: str
+    outcome: BulkAlertOutcome
+    detail: str
+
+
+def preview(keys: Sequence[str]) -> list[BulkAlertRow]:
+    """The alerts, in the order of the keys. Unknown keys are left out."""
+    numbers = [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
+    rows = {str(a.pk): a for a in visible(Alert.objects.filter(pk__in=numbers))}
+    return [BulkAlertRow(k, rows[k].kind, _problem(rows[k])) for k in dict.fromkeys(keys) if k in rows]
+
+
+def _problem(alert: Alert) -> str:
+    if alert.ended_at is not None:
+        return "The alert has ended."
+    return f"{alert.acknowledged_by} acknowledged it before." if alert.acknowledged_at is not None else ""
+
+
+def acknowledge(keys: Sequence[str], *, actor: str, comment: str = "") -> list[BulkAlertResult]:
+    """Acknowledge them one after the other, each with its change in the audit log. Raises Rejected for too many."""
+    if len(keys) > ALERTS_MAX:
+        raise Rejected(f"{len(keys):,} alerts are more than {ALERTS_MAX:,}, the limit of an acknowledgement.")
+    kinds = {row.key: row.name for row in preview(keys)}
+    results = []
+    for key in (k for k in dict.fromkeys(keys) if k.isascii() and k.isdigit() and len(k) < 19):
+        try:
+            incidents.acknowledge(int(key), actor=actor, comment=comment)
+        except Rejected as error:
+            results.append(BulkAlertResult(key, kinds.get(key, key), BulkAlertOutcome.REJECTED, error.reason))
+        else:
+            results.append(BulkAlertResult(key, kinds.get(key, key), BulkAlertOutcome.DONE, ""))
+    return results
