@@ -22,6 +22,7 @@ WRITTEN = serializers.shape(selectors.WrittenRow)
 class ArchiveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     queryset = ArchiveJob.objects.all()
     serializer_class = ARCHIVE
+    filterset_class = selectors.ArchiveFilter
     page_of = staticmethod(selectors.archive_page)
     lookup_url_kwarg = "job_id"
     noun = "archive job"
@@ -59,7 +60,7 @@ class ArchiveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         return self.rows(selectors.archive_written(job_id))
 
     @extend_schema(responses=BATCH(many=True))
-    @action(detail=True, serializer_class=BATCH, page_of=selectors.batch_page)
+    @action(detail=True, serializer_class=BATCH, page_of=selectors.batch_page, filterset_class=None)
     def batches(self, request: Request, job_id: int) -> Response:
         self.get_object()
         return self.pages(selectors.batches_of(job_id))

@@ -24,6 +24,7 @@ RESTART = serializers.shape(selectors.RestartRow)
 class RollingRestartViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     queryset = RollingRestart.objects.all()
     serializer_class = RESTART
+    filterset_class = selectors.RestartFilter
     page_of = staticmethod(selectors.restart_page)
     lookup_url_kwarg = "restart_id"
     noun = "rolling restart"

@@ -67,7 +67,7 @@ class RouteHeader(drf.Serializer[Any]):
     value = drf.CharField(allow_blank=True, trim_whitespace=False)
 
 
-class RouteTest(drf.Serializer[Any]):
+class RouteTestBody(drf.Serializer[Any]):
     key = drf.CharField(default=None, allow_null=True, allow_blank=True, trim_whitespace=False)
     headers = RouteHeader(many=True, default=list)
 
@@ -114,11 +114,11 @@ class RouteViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         services.delete_route(name, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=204)
 
-    @extend_schema(request=RouteTest, responses={200: TESTED(many=True)})
+    @extend_schema(request=RouteTestBody, responses={200: TESTED(many=True)})
     @action(detail=True, methods=["post"])
     def test(self, request: Request, name: str) -> Response:
         """The records that the route would write for a record with this key and these headers. Writes nothing."""
         self.get_object()
-        values = self.body(RouteTest)
+        values = self.body(RouteTestBody)
         headers = [(h["name"], h["value"]) for h in values["headers"]]
         return Response(TESTED(routes.test_record(name, values["key"], headers) or [], many=True).data)

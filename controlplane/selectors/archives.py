@@ -9,7 +9,8 @@ from typing import Any
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
 from controlplane.models import ArchiveBatch, ArchiveJob, ObservedPartition
-from controlplane.selectors.common import age_s
+from controlplane.models.job import ArchiveState
+from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_states
 from controlplane.selectors.paging import Page, PageStart, paged
 
 
@@ -64,6 +65,10 @@ class BatchRow:
 
 
 ARCHIVE_COLUMNS = {"id": "id", "state": "state", "rows": "rows", "created_at": "created_at"}
+
+
+class ArchiveFilter(RowFilter):
+    state = StateFilter(in_states(ArchiveState))
 
 
 def archive_list(*, sort: str = "-id", page: PageStart = 1, per_page: int = 50) -> Page[ArchiveRow]:

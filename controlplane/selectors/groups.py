@@ -8,8 +8,9 @@ from typing import Any
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
+from controlplane.clients.group_samples import DescribedGroupState
 from controlplane.models import ConsumerGroup, GroupPartition
-from controlplane.selectors.common import RowFilter, age_s
+from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_states
 from controlplane.selectors.paging import Page, PageStart, paged
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 
@@ -82,6 +83,7 @@ GROUP_COLUMNS = {
 
 
 class GroupFilter(RowFilter):
+    state = StateFilter(in_states(DescribedGroupState), help_text="State of the group, as its coordinator reports it.")
     query = filters.CharFilter(field_name="group_id", lookup_expr="icontains", help_text="Part of a name.")
     topic = filters.CharFilter(field_name="partitions__topic", distinct=True)
 

@@ -15,7 +15,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.domain.offset_reset import PREVIEW_MINUTES, UNDO_DAYS, Key, PartitionReset, ReportedDifference
 from controlplane.models import OffsetReset
 from controlplane.models.offset_reset import ResetState
-from controlplane.selectors.common import TimeFilter
+from controlplane.selectors.common import StateFilter, TimeFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, numbered, paged
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 
@@ -85,6 +85,7 @@ class OffsetResetDetail:
 
 
 class OffsetResetFilter(TimeFilter):
+    state = StateFilter(in_states(ResetState))
     group_id = filters.CharFilter(strip=False)
 
 

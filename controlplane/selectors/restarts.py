@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import RestartStep, RollingRestart
+from controlplane.selectors.common import RowFilter, StateFilter, in_states
 from controlplane.selectors.paging import Page, PageStart, paged
 from controlplane.selectors.visibility import limited
 
@@ -48,10 +49,19 @@ class RestartRow:
     can: list[str]
 
 
+UNFINISHED, FINISHED = "unfinished", "finished"
+ENDED = Q(state__in=(RestartState.DONE, RestartState.CANCELLED))
 VERBS: dict[str, list[str]] = {
     RestartState.RUNNING: ["pause", "cancel"],
     RestartState.PAUSED: ["resume", "cancel"],
 }
+
+
+class RestartFilter(RowFilter):
+    state = StateFilter(
+        {UNFINISHED: ~ENDED, FINISHED: ENDED, **in_states(RestartState)},
+        help_text="unfinished and finished: groups of the other states.",
+    )
 
 
 def restart_list(*, page: PageStart = 1, per_page: int = 50) -> Page[RestartRow]:

@@ -7,6 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests.unit.controlplane.world import World
+from weir.cli.generate import schema
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1"
@@ -66,3 +67,8 @@ def test_bodies_of_requests_have_no_other_fields(world: World, operator: APIClie
     assert schema["components"]["schemas"][body.rpartition("/")[2]]["additionalProperties"] is False
     answer = schema["paths"][f"{API}/transactions"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     assert answer["$ref"].endswith("/TransactionPage"), "one page, not a list of pages"
+
+
+def test_no_two_components_have_the_same_name(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    schema()
+    assert "identical names" not in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""The filter `state` of lists: one state, a group of states, and the refusal of unknown ones."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from controlplane.domain.offset_reset import ResetSpec, ResetTarget
+from controlplane.models import ArchiveJob, ConsumerGroup, OffsetReset, RollingRestart
+from tests.unit.controlplane.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def rows(world: World) -> None:
+    spec, now = ResetSpec(ResetTarget.EARLIEST), timezone.now()
+    for number, state in enumerate(("running", "done", "cancelled")):
+        RollingRestart.objects.create(actor="a", by_supervisor=False, turn=number, state=state)
+    for state in ("running", "failed"):
+        ArchiveJob.objects.create(actor="a", topics=["t"], state=state)
+        ConsumerGroup.objects.create(group_id=state, state={"running": "Stable"}.get(state, "Empty"), observed_at=now)
+    for state in ("previewed", "applied"):
+        OffsetReset.objects.create(group_id="g", actor="a", spec=spec, computed_at=now, state=state)
+
+
+@pytest.mark.parametrize(
+    ("path", "state", "total"),
+    [
+        ("restarts", "", 3),
+        ("restarts", "unfinished", 1),
+        ("restarts", "finished", 2),
+        ("restarts", "cancelled", 1),
+        ("archives", "", 2),
+        ("archives", "failed", 1),
+        ("groups", "Empty", 1),
+        ("groups", "", 2),
+        ("offset-resets", "applied", 1),
+        ("offset-resets", "", 2),
+    ],
+)
+def test_a_list_has_the_rows_of_the_state(rows: None, operator: APIClient, path: str, state: str, total: int) -> None:
+    found = operator.get(f"/api/v1/{path}", {"state": state} if state else {}).json()
+    assert found["total"] == len(found["rows"]) == total
+    assert {r["state"] for r in found["rows"]} == {state} or state in ("", "unfinished", "finished")
+
+
+@pytest.mark.parametrize("path", ["restarts", "archives", "groups", "offset-resets"])
+def test_an_unknown_state_is_refused(rows: None, operator: APIClient, path: str) -> None:
+    answer = operator.get(f"/api/v1/{path}", {"state": "odd"})
+    assert answer.status_code == 400 and answer.json()["field"] == "state"
