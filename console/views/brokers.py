@@ -33,7 +33,6 @@ from controlplane.services import brokers as services
 from controlplane.services.authorization import NEEDS_CLUSTER_VIEWER
 
 BROKER_CHARTS = (
-    "produce_p99_ms",
     "bytes_in_per_s",
     "bytes_out_per_s",
     "replication_bytes_in_per_s",

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from controlplane.domain.offset_reset import CommittedOffset
-from controlplane.models import OffsetReset
+from controlplane.models import ConsumerGroup, OffsetReset
 from controlplane.models.offset_reset import ResetState
 from tests.unit.controlplane.group_world import OFFSETS, GroupWorld, group_world, member
 
@@ -78,6 +79,17 @@ def test_an_active_group_is_waited_for_and_the_wait_is_cancelled(
     assert OffsetReset.objects.get().state == ResetState.CANCELLED
     answer = operator.post(f"{address}undo/")
     assert answer.status_code == 409 and "only an applied one" in answer.content.decode()
+
+
+def test_pages_of_a_reset_lead_to_the_members_of_an_active_group(
+    seeded: dict[str, Any], group: GroupWorld, operator: Client
+) -> None:
+    group.members = [member()]
+    row = ConsumerGroup.objects.create(group_id="g", state="Stable", member_count=1, observed_at=timezone.now())
+    link = '<a href="/groups/g/#members">'
+    assert link in page(operator, NEW) and link in page(operator, previewed(operator))
+    ConsumerGroup.objects.filter(pk=row.pk).update(member_count=0)
+    assert link not in page(operator, NEW)
 
 
 def test_invalid_input_is_shown_at_its_field(seeded: dict[str, Any], group: GroupWorld, operator: Client) -> None:
