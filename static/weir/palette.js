@@ -8,13 +8,15 @@
   const options = () => [...list().querySelectorAll("[role=option]")];
   let timer = 0;
   let request = null; // of the latest text: an earlier answer must not replace a later one
+  let loaded = null; // settled when the list belongs to the latest text
 
   const choose = (option) => {
     options().forEach((o) => o.setAttribute("aria-selected", o === option ? "true" : "false"));
     field().setAttribute("aria-activedescendant", option?.id || "");
     option?.scrollIntoView({ block: "nearest" });
   };
-  const load = async () => {
+  const load = () => (loaded = fill());
+  const fill = async () => {
     clearTimeout(timer);
     timer = 0;
     request?.abort();
@@ -31,7 +33,7 @@
     }
   };
   const open = async () => {
-    if (timer) await load(); // the list belongs to an earlier text
+    await (timer ? load() : loaded); // until then the list belongs to an earlier text
     list().querySelector("[aria-selected=true]")?.click();
   };
   const move = (by) => {

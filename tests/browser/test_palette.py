@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
+from playwright.sync_api import Route
 
 from tests.browser.conftest import BrowserSession
 from tests.browser.test_pages import until
@@ -31,6 +35,29 @@ def test_a_page_is_opened_with_keys(session: BrowserSession) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**/topics/flights/")
     assert not page.is_visible("#palette")
+    assert not session.errors
+
+
+def test_enter_before_the_answer_opens_what_was_typed(session: BrowserSession) -> None:
+    page = session.page
+    page.goto("/")
+    session.live()
+    page.keyboard.press("Control+k")
+    page.wait_for_selector("#palette-list a")
+    delayed: list[Route] = []
+
+    def delay(route: Route) -> None:
+        delayed.append(route)
+
+    page.route(re.compile(r"q=create%20topic$"), delay)
+    page.keyboard.type("create topic")
+    deadline = time.monotonic() + 60
+    while not delayed:
+        assert time.monotonic() < deadline, "the palette did not ask for the typed text"
+        page.wait_for_timeout(50)
+    page.keyboard.press("Enter")
+    delayed[0].continue_()
+    page.wait_for_url("**/new/topic/")
     assert not session.errors
 
 

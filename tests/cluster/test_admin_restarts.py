@@ -34,7 +34,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def admin(cluster: LocalCluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    all_in_metadata(client)
+    return client
+
+
+def all_in_metadata(client: AdminClient) -> None:
+    """Wait until a response with all metadata names every broker: librdkafka drops a broker that a metadata response did not name, and refreshes all metadata
+    every five minutes only. Until then a request for that broker times out (the same with Apache Kafka: docs/clients.md)."""
+    wait_for(lambda: set(client.list_topics(timeout=10).brokers) == {1, 2, 3}, "all brokers to be in the metadata")
 
 
 def partition(cluster: LocalCluster, topic: str) -> PartitionState:
@@ -75,9 +83,7 @@ def test_broker_settings_survive_a_restart(cluster: LocalCluster, admin: AdminCl
     cluster.kill("broker-2", how)
     cluster.start_broker(2)
     wait_for(lambda: cluster.listening(2), "broker 2 to be back")
-    # Request all metadata: librdkafka drops a broker that a metadata response did not name, and refreshes all metadata every five minutes only. Until then
-    # a request for that broker times out (the same with Apache Kafka: docs/clients.md).
-    wait_for(lambda: 2 in admin.list_topics(timeout=10).brokers, "broker 2 to be in the metadata again")
+    all_in_metadata(admin)
     shown = entries(admin, ResourceType.BROKER, "2")
     assert {n: (shown[n].value, shown[n].source) for n in ("num.partitions", "message.max.bytes")} == {
         "num.partitions": ("7", ConfigSource.DYNAMIC_BROKER_CONFIG.value),

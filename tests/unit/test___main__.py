@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 import urllib.request
@@ -20,6 +21,9 @@ SETTINGS = "broker.id=1\nlog.dirs={folder}\nzookeeper.connect=127.0.0.1:1\n"
 
 def started(monkeypatch: pytest.MonkeyPatch, file: Path) -> int:
     monkeypatch.setattr(sys, "argv", ["brokerd", "--config", str(file)])
+    # A test before may have configured logging for a captured stream that is closed now. The command configures the root logger of its process.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(logging.getLogger("brokerd"), "handlers", [])
     return command.main()
 
 
