@@ -2,7 +2,7 @@
 
 A broker creates the topic and stops. The generator appends batches to the partitions with the broker's own log: record N has key N and is in
 partition N modulo the number of partitions. The broker starts again and builds the indexes. Then keys that exist, and keys that do not, are looked up one
-at a time in all partitions one after the other, as the console does: first with empty active segments, which have no index, then with some megabytes in
+at a time in all partitions one after the other, as the console does: first with empty active segments, then with some megabytes in
 each of them. One broker.
 """
 
@@ -140,7 +140,7 @@ def requested(connection: KafkaConnection, partitions: int, key: bytes) -> tuple
 def report(system: Weir, partitions: int, total: int, lookups: int) -> None:
     rng, connection = random.Random(1), KafkaConnection("127.0.0.1", system.ports[1])
     active = sum(f.stat().st_size for f in files(system, ".log") if is_active(f))
-    print(f"active segments, which have no index: {active / 1e6:.1f} MB in all partitions", flush=True)
+    print(f"active segments: {active / 1e6:.1f} MB in all partitions", flush=True)
     try:
         for name, first, matches in (("key present", 0, 1), ("key absent", 10 * total, 0)):
             pid = system.broker_pids()[1]
