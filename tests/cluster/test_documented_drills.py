@@ -14,6 +14,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from controlplane.devcluster.demo import PARTITIONS, TOPIC
+from controlplane.devcluster.layout import planned_layout, read_facts
+from controlplane.management.commands import up
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import ROOT, wait_for
 
@@ -56,6 +58,11 @@ def test_the_readers_first_command_shows_records(devcluster: DevCluster) -> None
     arguments = [x.replace("127.0.0.1:19092", bootstrap) for x in shlex.split(command)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
     assert [json.loads(line)["year"] for line in done.stdout.splitlines()] == [2013] * 5
+
+
+def test_up_sees_the_first_records(devcluster: DevCluster) -> None:
+    layout = planned_layout(devcluster.folder, None, None, None)
+    wait_for(lambda: up.has_records(layout, read_facts(devcluster.folder)), "`up` to see a record of the demo", 120)
 
 
 def test_each_flights_partition_has_three_of_four_brokers(devcluster: DevCluster) -> None:

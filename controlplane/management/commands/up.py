@@ -134,7 +134,7 @@ class Command(BaseCommand):
                 missing = self._missing(layout, facts)
                 if not missing and demo is not None:
                     records_due = records_due or time.monotonic() + DEMO_SECONDS_MAX
-                    if time.monotonic() < records_due and not _has_records(layout, facts):
+                    if time.monotonic() < records_due and not has_records(layout, facts):
                         missing = "the first records of the demo"
                 if not missing:
                     ready = True
@@ -247,7 +247,7 @@ def _admin(layout: layouts.Layout, facts: dict[str, Any]) -> AdminClient:
     return AdminClient({"bootstrap.servers": layout.bootstrap, "log_level": 0, "socket.timeout.ms": 2000, **client})
 
 
-def _has_records(layout: layouts.Layout, facts: dict[str, Any]) -> bool:
+def has_records(layout: layouts.Layout, facts: dict[str, Any]) -> bool:
     """Whether the topic of the demo has a record, so that the first command of a user shows data."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
@@ -255,8 +255,9 @@ def _has_records(layout: layouts.Layout, facts: dict[str, Any]) -> bool:
     from controlplane.devcluster import demo
 
     latest = {TopicPartition(demo.TOPIC, p): OffsetSpec.latest() for p in range(demo.PARTITIONS)}
+    admin = _admin(layout, facts)  # without a reference the client would end before its answers
     try:
-        futures = _admin(layout, facts).list_offsets(latest, request_timeout=2).values()
+        futures = admin.list_offsets(latest, request_timeout=2).values()
         return any(future.result(2).offset > 0 for future in futures)
     except (KafkaException, TimeoutError):
         return False
