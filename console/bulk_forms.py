@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django import forms
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field, config_lines, throttle_field
@@ -19,6 +20,15 @@ LABELS = {
     BulkOperation.CONFIGS: gettext_lazy("Set or remove config overrides"),
     BulkOperation.DELETE: gettext_lazy("Delete the topics"),
 }
+
+
+def previewed_keys(request: HttpRequest) -> list[str]:
+    """The rows of the preview that was shown, which a later comparison with the filter cannot extend."""
+    try:
+        given = json.loads(request.POST.get("keys", ""))
+    except ValueError:
+        return []
+    return [k for k in given if isinstance(k, str)] if isinstance(given, list) else []
 
 
 class BulkTopicForm(WeirForm):

@@ -307,8 +307,9 @@ class FetchApi:
             self._reply(request, record_responses(session, read), follower, session.session_id, unauthorized)
 
         def respond(final: bool, lookups: int = 0) -> bool:
-            if session.epoch != epoch and not request.abandoned:
-                request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+            if session.epoch != epoch:
+                if not request.abandoned:
+                    request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
                 return True
             return self._attempt(request, dirty_partitions(), follower, respond, send, final, lookups)
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
 
+from console.bulk_forms import previewed_keys
 from console.forms import DestroyForm
 from console.texts import gettext_lazy
 from console.views.bulk_results import BulkResultPage, bulk_result_page
@@ -82,7 +83,7 @@ def _delete_of_filter(request: HttpRequest, page: BulkPage) -> HttpResponse:
     given = {n: v for n in page.filters if (v := request.GET.get(n, "").strip())}
     back = urlencode(given)
     try:
-        keys = _previewed(request) if request.method == "POST" else _chosen(request, page, given)
+        keys = previewed_keys(request) if request.method == "POST" else _chosen(request, page, given)
         rows = services.preview(page.kind, keys)
     except Rejected as error:
         return rejected(request, error, page.back, nav=page.back)
@@ -126,12 +127,3 @@ def _chosen(request: HttpRequest, page: BulkPage, given: dict[str, str]) -> list
         return [str(row.id) for row in pages.rows] if pages.total <= most else ["0"] * pages.total
     found = users.user_list(query=query, mechanism=given.get("mechanism", ""), per_page=most)
     return [row.name for row in found.rows] if found.total <= most else [""] * found.total
-
-
-def _previewed(request: HttpRequest) -> list[str]:
-    """The rows of the preview that was shown, which a later comparison with the filter cannot extend."""
-    try:
-        given = json.loads(request.POST.get("keys", ""))
-    except ValueError:
-        return []
-    return [k for k in given if isinstance(k, str)] if isinstance(given, list) else []

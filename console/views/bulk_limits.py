@@ -10,7 +10,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
 
-from console.bulk_forms import BulkLimitForm, BulkQuotaLimitsForm, BulkThrottleForm
+from console.bulk_forms import BulkLimitForm, BulkQuotaLimitsForm, BulkThrottleForm, previewed_keys
 from console.texts import gettext_lazy
 from console.views.bulk_results import BulkResultPage, bulk_result_page
 from console.views.shell import actor, operator_required, rejected, render_page, require_role
@@ -92,7 +92,7 @@ def _change_of_filter(request: HttpRequest, page: LimitsPage) -> HttpResponse:
     form = page.form(request.POST or None)
     value = form.value() if form.is_bound and form.is_valid() else None
     try:
-        keys = _previewed(request) if step == "apply" else _chosen(request, page, given)
+        keys = previewed_keys(request) if step == "apply" else _chosen(request, page, given)
         rows = page.preview(keys, form.unchanged if value is None else value)
     except Rejected as error:
         return rejected(request, error, page.back, nav=page.back)
@@ -130,12 +130,3 @@ def _chosen(request: HttpRequest, page: LimitsPage, given: dict[str, str]) -> li
     if page is MOVES:
         values.setdefault("state", "unfinished")
     return selected or keys_of_filter(page.kind, values, page.most)
-
-
-def _previewed(request: HttpRequest) -> list[str]:
-    """The rows of the preview that was shown, which a later comparison with the filter cannot extend."""
-    try:
-        given = json.loads(request.POST.get("keys", ""))
-    except ValueError:
-        return []
-    return [k for k in given if isinstance(k, str)] if isinstance(given, list) else []

@@ -6,7 +6,7 @@ Invariant: a filter with more rows than the limit of its operation is refused, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -68,6 +68,11 @@ LISTS = {
     ),
     BulkList.MOVES: ListOfRows(moves.MoveFilter, Move.objects.all, moves.move_page, lambda row: str(row.id), "-id"),
 }
+
+
+def row_ids(keys: Sequence[str]) -> list[int]:
+    """The keys that can be ids of rows, as numbers. Others are left out."""
+    return [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
 
 
 def keys_of_filter(kind: BulkList, values: Mapping[str, Any], most: int) -> list[str]:

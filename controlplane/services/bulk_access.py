@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import partial
 
 from controlplane.domain.quota import entity_text
+from controlplane.selectors.bulk_lists import row_ids
 from controlplane.selectors.quotas import quota_rows, quota_shape
 from controlplane.selectors.users import user_rows
 from controlplane.selectors.visibility import visible
@@ -88,7 +89,7 @@ def _limit(keys: Sequence[str]) -> None:
 
 
 def _quotas(keys: Sequence[str]) -> Iterable[BulkAccessRow]:
-    numbers = [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
+    numbers = row_ids(keys)
     for row in map(quota_shape, visible(quota_rows().filter(pk__in=numbers))):
         limits = ", ".join(f"{limit.quota} {limit.value:g} {limit.unit}" for limit in row.limits)
         yield BulkAccessRow(str(row.id), entity_text(row.entity), limits)

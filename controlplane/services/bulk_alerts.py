@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controlplane.models import Alert
+from controlplane.selectors.bulk_lists import row_ids
 from controlplane.selectors.visibility import visible
 from controlplane.services import incidents
 from controlplane.services.common import Rejected
@@ -42,8 +43,7 @@ class BulkAlertResult:
 
 def preview(keys: Sequence[str]) -> list[BulkAlertRow]:
     """The alerts, in the order of the keys. Unknown keys are left out."""
-    numbers = [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
-    rows = {str(a.pk): a for a in visible(Alert.objects.filter(pk__in=numbers))}
+    rows = {str(a.pk): a for a in visible(Alert.objects.filter(pk__in=row_ids(keys)))}
     return [BulkAlertRow(k, rows[k].kind, _problem(rows[k])) for k in dict.fromkeys(keys) if k in rows]
 
 
@@ -59,9 +59,10 @@ def acknowledge(keys: Sequence[str], *, actor: str, comment: str = "") -> list[B
         raise Rejected(f"{len(keys):,} alerts are more than {ALERTS_MAX:,}, the limit of an acknowledgement.")
     kinds = {row.key: row.name for row in preview(keys)}
     results = []
-    for key in (k for k in dict.fromkeys(keys) if k.isascii() and k.isdigit() and len(k) < 19):
+    for number in row_ids(list(dict.fromkeys(keys))):
+        key = str(number)
         try:
-            incidents.acknowledge(int(key), actor=actor, comment=comment)
+            incidents.acknowledge(number, actor=actor, comment=comment)
         except Rejected as error:
             results.append(BulkAlertResult(key, kinds.get(key, key), BulkAlertOutcome.REJECTED, error.reason))
         else:

@@ -14,6 +14,7 @@ from brokerd.cluster.quota_entities import CONNECTIONS, IP, USER, entity_of, val
 from controlplane.domain.quota import entity_text
 from controlplane.models import AccessEntry, Move, MovePartition
 from controlplane.models.move import FINISHED_STATES
+from controlplane.selectors.bulk_lists import row_ids
 from controlplane.selectors.quotas import quota_rows
 from controlplane.selectors.visibility import visible
 from controlplane.services import quotas, throttles
@@ -66,7 +67,7 @@ def limit_problems(limits: Mapping[str, float | None]) -> dict[str, str]:
 def preview_quotas(keys: Sequence[str], limits: Mapping[str, float | None]) -> list[BulkLimitRow]:
     """The changes of the limits, in the order of the keys. Unknown keys are left out. Raises Rejected for too many."""
     _at_most(keys, ROWS_MAX)
-    rows = {str(r.pk): r for r in visible(quota_rows().filter(pk__in=_numbers(keys)))}
+    rows = {str(r.pk): r for r in visible(quota_rows().filter(pk__in=row_ids(keys)))}
     return [_quota_row(rows[key], limits) for key in dict.fromkeys(keys) if key in rows]
 
 
@@ -85,7 +86,7 @@ def set_quotas(
     if problems := limit_problems(limits):
         name, problem = next(iter(problems.items()))
         raise Rejected(problem, f"limits.{name}" if name else "limits")
-    entities = {str(r.pk): entity_of(r.key) for r in visible(quota_rows().filter(pk__in=_numbers(keys)))}
+    entities = {str(r.pk): entity_of(r.key) for r in visible(quota_rows().filter(pk__in=row_ids(keys)))}
 
     def set_one(row: BulkLimitRow) -> None:
         quotas.set_quota(entities[row.key], limits, actor=actor, comment=comment)
@@ -95,7 +96,7 @@ def set_quotas(
 
 def topics_of_moves(keys: Sequence[str]) -> list[str]:
     """The topics of these moves, whose roles a change needs. Empty if a move has no topic: then the role for the whole cluster is needed."""
-    parts = MovePartition.objects.filter(move_id__in=_numbers(keys)).order_by()
+    parts = MovePartition.objects.filter(move_id__in=row_ids(keys)).order_by()
     found = list(parts.values_list("move_id", "topic_name").distinct())
     return sorted({t for _, t in found}) if {str(m) for m, _ in found} == set(keys) else []
 
@@ -103,7 +104,7 @@ def topics_of_moves(keys: Sequence[str]) -> list[str]:
 def preview_throttles(keys: Sequence[str], bytes_per_s: int | None) -> list[BulkLimitRow]:
     """The changes of the throttle, in the order of the keys. Unknown moves are left out. Raises Rejected for too many."""
     _at_most(keys, MOVES_MAX)
-    rows = {str(m.pk): m for m in visible(Move.objects.filter(pk__in=_numbers(keys)))}
+    rows = {str(m.pk): m for m in visible(Move.objects.filter(pk__in=row_ids(keys)))}
     return [_move_row(rows[key], bytes_per_s) for key in dict.fromkeys(keys) if key in rows]
 
 
@@ -137,10 +138,6 @@ def _each(rows: Sequence[BulkLimitRow], run: Callable[[BulkLimitRow], None]) -> 
                 outcome, detail = BulkLimitOutcome.REJECTED, error.reason
         results.append(BulkLimitResult(row.key, row.name, outcome, detail))
     return results
-
-
-def _numbers(keys: Sequence[str]) -> list[int]:
-    return [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
 
 
 def _at_most(keys: Sequence[str], most: int) -> None:
