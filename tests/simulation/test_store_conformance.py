@@ -9,7 +9,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +94,15 @@ class Real(Ground):
 
     def crash(self, store: Any) -> None:
         # kazoo's connection is cut and cannot be opened again: no session is closed.
+        # The server may have cut it a moment ago, and then kazoo is connecting again and has no socket.
         store._client._stopped.set()
-        store._client._connection._socket.close()
+        connection, deadline = store._client._connection, time.monotonic() + 20
+        while not connection.connection_stopped.is_set():
+            assert time.monotonic() < deadline, "kazoo's thread did not end"
+            if (opened := connection._socket) is not None:
+                with suppress(OSError):
+                    opened.shutdown(socket.SHUT_RDWR)
+            connection.connection_stopped.wait(0.02)
         self.stores.remove(store)
 
     def lose_connection(self, store: Any) -> None:
