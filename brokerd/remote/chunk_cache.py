@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ class ChunkRegion(NamedTuple):
 
 
 class ChunkCache:
-    """Thread-safe. `submit` runs read-ahead in the background."""
+    """Thread-safe. `submit(key, load)` runs read-ahead in the background, one load of a key at a time."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ChunkCache:
         store: ObjectStore,
         bytes_max: int,
         spend: Spend,
-        submit: Callable[[Callable[[], object]], object] | None = None,
+        submit: Callable[[Hashable, Callable[[], object]], object] | None = None,
     ) -> None:
         self._disk, self._folder, self._store, self.bytes_max = disk, folder, store, bytes_max
         self._spend, self._submit = spend, submit
@@ -109,12 +109,12 @@ class ChunkCache:
         def load() -> None:
             self.chunk(name, index, size)
 
-        self.submit(load)
+        self.submit(key, load)
 
-    def submit(self, load: Callable[[], object]) -> None:
+    def submit(self, key: Hashable, load: Callable[[], object]) -> None:
         """Run `load` in the background, where there is one: it may be left out."""
         if self._submit is not None:
-            self._submit(load)
+            self._submit(key, load)
 
     def regions(self, name: str, position: int, length: int, size: int) -> list[ChunkRegion]:
         """The files with these bytes of the object. They stay until the cache needs the space: an open file stays readable."""

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,9 @@ class Helper:
         self._reads = ThreadPoolExecutor(READ_THREADS, "reads")
         self._copies = ThreadPoolExecutor(COPY_THREADS, "copies")
         self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "ahead")
-        self._ahead_room = threading.BoundedSemaphore(AHEAD_MAX)
+        self._loads_ahead: set[Hashable] = set()
+        """Keys of the loads ahead that run or wait."""
+        self._loads_ahead_lock = threading.Lock()
         disk = OsDisk()
         store: Any = LateStore(settings["url"])
         cache = ChunkCache(
@@ -75,8 +77,9 @@ class Helper:
         )
         self._sending = threading.Lock()
 
-    def load_ahead(self, load: Callable[[], object]) -> None:
-        """Run `load` on a thread, or leave it out when too many wait."""
+    def load_ahead(self, key: Hashable, load: Callable[[], object]) -> None:
+        """Run `load` on a thread. Leave it out when a load of `key` waits or runs, or when too many wait: each read names all chunks ahead of it again,
+        and repeated loads would keep the threads from the chunks after them."""
 
         def run() -> None:
             try:
@@ -84,10 +87,14 @@ class Helper:
             except (StoreUnavailable, ObjectMissing, DamagedSegment, DiskFailed, DiskFull, OSError, ValueError) as e:
                 log.info("read-ahead failed: error=%s", e)
             finally:
-                self._ahead_room.release()
+                with self._loads_ahead_lock:
+                    self._loads_ahead.discard(key)
 
-        if self._ahead_room.acquire(blocking=False):
-            self._ahead.submit(run)
+        with self._loads_ahead_lock:
+            if key in self._loads_ahead or len(self._loads_ahead) >= AHEAD_MAX:
+                return
+            self._loads_ahead.add(key)
+        self._ahead.submit(run)
 
     def serve(self, reader: FrameReader, requests: list[list[Any]]) -> None:
         """Run `requests`, which have arrived with the settings, and all further ones until the broker closes its end. Raises MalformedFrame."""

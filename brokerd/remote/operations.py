@@ -192,7 +192,7 @@ class Operations:
             if left <= 0:
                 return
             if after.name not in self._auxiliaries:
-                self._cache.submit(partial(self._auxiliary, after.name))
+                self._cache.submit(after.name + AUXILIARY, partial(self._auxiliary, after.name))
             for index in range(min(left, _chunks(after))):
                 self._cache.read_ahead(after.name + LOG, index, after.size_bytes)
             left -= _chunks(after)

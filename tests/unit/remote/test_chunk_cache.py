@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,12 +85,14 @@ def test_a_failed_request_is_repeated_by_the_next_reader(tmp_path: Path, store: 
 
 
 def test_read_ahead_loads_in_the_background(tmp_path: Path, store: CountingStore) -> None:
-    loads: list[object] = []
-    chunks = ChunkCache(OsDisk(), tmp_path / "cache", store, 1 << 20, lambda count: None, loads.append)
+    loads: list[Callable[[], object]] = []
+    chunks = ChunkCache(
+        OsDisk(), tmp_path / "cache", store, 1 << 20, lambda count: None, lambda key, load: loads.append(load)
+    )
     chunks.read_ahead("a", 1, len(DATA))
     chunks.read_ahead("a", 99, len(DATA))
     assert len(loads) == 1
-    loads[0]()  # type: ignore[operator]
+    loads[0]()
     chunks.read_ahead("a", 1, len(DATA))
     assert len(loads) == 1 and store.requests == [(1_000, 1_000)]
 

@@ -75,8 +75,8 @@ def test_loads_ahead_are_limited_while_the_store_does_not_answer(broker: Broker)
         answers.wait(60)
         ended.release()
 
-    for _ in range(AHEAD_MAX + 5):
-        broker.helper.load_ahead(load)
+    for number in range(AHEAD_MAX + 5):
+        broker.helper.load_ahead(number, load)
     answers.set()
     for _ in range(AHEAD_MAX):
         assert ended.acquire(timeout=60)
@@ -86,7 +86,25 @@ def test_loads_ahead_are_limited_while_the_store_does_not_answer(broker: Broker)
     deadline = time.monotonic() + 60
     while not begun.acquire(timeout=0.05):
         assert time.monotonic() < deadline
-        broker.helper.load_ahead(load)
+        broker.helper.load_ahead("next", load)
+
+
+def test_a_load_ahead_that_waits_or_runs_is_not_repeated(broker: Broker) -> None:
+    """Each read of 1 MiB names the same chunks. The repeated loads filled the threads, and half as many requests were sent to the store."""
+    answers, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+
+    def load() -> None:
+        begun.release()
+        answers.wait(60)
+        ended.release()
+
+    for _ in range(AHEAD_MAX):
+        broker.helper.load_ahead("the same", load)
+    broker.helper.load_ahead("another", load)
+    assert begun.acquire(timeout=60) and begun.acquire(timeout=60)
+    answers.set()
+    assert ended.acquire(timeout=60) and ended.acquire(timeout=60)
+    assert not begun.acquire(timeout=0.2), "one load of each"
 
 
 def test_a_request_that_has_waited_longer_than_its_time_out_is_not_run(broker: Broker, tmp_path: Path) -> None:

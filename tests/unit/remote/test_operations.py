@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -131,15 +131,17 @@ def test_a_read_requests_its_chunks_and_those_ahead_before_it_waits_for_one(
     for first in range(0, 1_200, 3):
         scene.append(first)
     scene.copy_all()
-    loads: list[Callable[[], object]] = []
-    scene.cache = ChunkCache(scene.disk, tmp_path / "ahead", scene.store, 1 << 20, scene.fetched.append, loads.append)
+    loads: dict[Hashable, Callable[[], object]] = {}
+    scene.cache = ChunkCache(
+        scene.disk, tmp_path / "ahead", scene.store, 1 << 20, scene.fetched.append, loads.setdefault
+    )
     scene.operations = scene.restarted()
     end, size = scene.copied[-1].end_offset, scene.copied[0].size_bytes
     assert 30_000 < size <= 40_000
     scene.operations.ahead_chunks = 4
     scene.read(0, end, 12_000)
     assert len(loads) == 3 + 1 + 2, "chunks 1 to 3, the auxiliary object of the next segment, its chunks 0 and 1"
-    for load in loads:
+    for load in loads.values():
         load()
     assert len(scene.fetched) == 4 + 2 + 2, (
         "all chunks of the segment, two of the next one, both auxiliary objects: each once"
