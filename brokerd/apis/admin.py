@@ -42,7 +42,7 @@ SOURCE_TOPIC = 1
 
 
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). For older ones the change is made and the response delayed."""
+"""First version of each API whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). For older versions the change is made and the response delayed."""
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 EXCEEDED = ItemResult(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED, message="The throttling quota has been exceeded.")
 

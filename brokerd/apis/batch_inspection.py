@@ -76,7 +76,7 @@ Verdict = tuple[Refusal | None, Data, Headers]
 def inspect_now(
     data: Data, headers: Headers, config: TopicConfig, wall_ms: int, budget: UnpackBudget | None = None
 ) -> Verdict:
-    """As `inspect`, but without interruption points. Most requests contain one uncompressed batch per partition. One call of `batch_is_valid` is enough
+    """Like `inspect`, but without interruption points. Most requests contain one uncompressed batch per partition. One call of `batch_is_valid` is enough
     for such a batch (decision 044)."""
     if not config.compression and len(headers) == 1:
         if config.bounds_timestamps:

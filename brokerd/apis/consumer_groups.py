@@ -30,7 +30,7 @@ from brokerd.wire.errors import ErrorCode
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """Kafka's member types."""
 ID_OF_ITS_OWN_SINCE = 1
-"""From this version on members create their ids (KIP-1082)."""
+"""First version in which members create their ids (KIP-1082)."""
 
 
 class ConsumerGroupsApi:
@@ -116,7 +116,7 @@ class ConsumerGroupsApi:
         return ErrorCode.NONE
 
     def _may_not_describe(self, request: Request, topics: Iterable[str]) -> bool:
-        """Whether the client may not describe one of these topics."""
+        """Return whether the client may not describe one of these topics."""
         _, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.TOPIC, topics, lambda name: name
         )
@@ -198,7 +198,7 @@ class ConsumerGroupsApi:
 
 
 def _problem(body: m.ConsumerGroupHeartbeatRequest, version: int) -> str | None:
-    """Why the request is invalid, or None."""
+    """Return the reason why the request is invalid, or None."""
     if not body.group_id:
         return "GroupId must not be empty"
     if body.instance_id is not None and not body.instance_id.strip():

@@ -58,7 +58,7 @@ WAIT_MS_MAX = 60_000
 
 
 FIRST_WITH_TAGS = 12
-"""From this version on, a partition can have tagged fields, among them the private questions."""
+"""First version in which a partition can have tagged fields. History reads use private tagged fields."""
 NO_TOPICS: Topics = ()
 
 

@@ -47,9 +47,9 @@ BOOTSTRAP, HISTORY = Classified(FetchCondition.BOOTSTRAP), Classified(FetchCondi
 AT_END, READABLE = Classified(FetchCondition.AT_END), Classified(FetchCondition.READABLE)
 OUT_OF_RANGE = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_OUT_OF_RANGE)
 MOVED_TO_TIER = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
-"""For a follower: it bootstraps its log at the local log start offset of the response."""
+"""Only for a follower: it must bootstrap its log at the local log start offset of the response."""
 TIER_NOT_LOADED = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_NOT_AVAILABLE)
-"""For a follower: this leader does not know yet whether the records at the offset are remote, or deleted."""
+"""Only for a follower: this leader does not know yet whether the records at the offset are remote or deleted."""
 UNKNOWN_FOLLOWER = Classified(FetchCondition.ERROR, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
@@ -124,7 +124,7 @@ def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = Fa
 
 
 def is_unknown_follower(replica: Replica, follower: ReplicaIncarnation | None) -> bool:
-    """Whether the leader's metadata does not have this follower, not yet or no longer. The follower must retry: its fetch offset would not be
+    """Return whether the leader's metadata does not have this follower, not yet or no longer. The follower must retry: its fetch offset would not be
     stored, and a fetch session does not repeat it (Kafka responds with the same code)."""
     state = replica.core.state
     return follower is not None and state is not None and follower.broker_id not in state.hosts

@@ -1,6 +1,5 @@
-"""Which replica answers each partition of a Fetch request, and whether a follower sent the request.
-
-Does not contain: what the replica answers (`fetch_conditions`), sessions.
+"""Look-up of the replica that answers each partition of a Fetch request, and of the kind of sender (follower or consumer). Does not contain: the answer of
+the replica (`fetch_conditions`), sessions.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from brokerd.wire.messages import FetchRequest
 FIRST_WITH_RACK = 11
 """Clients from this version on know preferred read replicas."""
 FIRST_BY_ID = 13
-"""From this version on, topics are named by id."""
+"""First version that names topics by id."""
 FIRST_WITH_REPLICA_STATE = 15
-"""From this version on, a follower sends its broker epoch (KIP-903)."""
+"""First version in which a follower sends its broker epoch (KIP-903)."""
 Topics = Sequence[FetchRequest.FetchTopic]
 
 

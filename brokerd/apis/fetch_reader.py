@@ -74,7 +74,7 @@ class FetchReader:
     def enough(
         self, body: FetchRequest, partition_requests: Iterable[PartitionRequest], follower: ReplicaIncarnation | None
     ) -> bool:
-        """Whether the response of a delayed fetch can be sent now: enough records, or a partition whose state must be reported. Nothing is read."""
+        """Return whether the response of a delayed fetch can be sent now: enough records, or a partition whose state must be reported. Nothing is read."""
         total, limit_of = 0, self._limit(body, follower)
         rack, image = self._rack(body), self._partitions.image
         for partition_request in partition_requests:
@@ -107,7 +107,7 @@ class FetchReader:
         return False
 
     def suffices(self, body: FetchRequest, read: Iterable[FetchRead]) -> bool:
-        """Whether `read` has enough records, or something else to report. False: `enough` may still be true, because a response has at most `max_bytes`
+        """Return whether `read` has enough records, or something else to report. False: `enough` may still be true, because a response has at most `max_bytes`
         and whole batches."""
         total = 0
         for r in read:

@@ -28,7 +28,7 @@ FULL_EPOCH, LAST_EPOCH = 0, -1
 """Session epochs of full fetches: the first one starts a session, the second one requests none. Both end the session that they name."""
 EPOCH_MAX = 2**31 - 1
 EVICTION_MS = 120_000
-"""As in Kafka: a session that is unused for longer is evicted first. A younger one is not evicted by a larger one."""
+"""Time after which an unused session is evicted first, as in Kafka. A larger session does not evict a session that was used more recently."""
 
 
 class CachedPartitionState(NamedTuple):

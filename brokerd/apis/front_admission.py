@@ -1,4 +1,4 @@
-"""Whether the records of a client may be appended to a front topic: delayed messages, half messages.
+"""Admission of a client's records to a front topic: delayed messages, half messages.
 
 Does not contain: the rules of a record (`brokerd/delivery`), the append.
 """
@@ -24,7 +24,7 @@ READING = PartitionResult(
 
 
 def _is_keyed(target: str, image: Image) -> bool:
-    """Whether records of the target topic need a key."""
+    """Return whether records of the target topic need a key."""
     topic = image.topic_named(target)
     return topic is not None and "compact" in topic.configs.get("cleanup.policy", "")
 

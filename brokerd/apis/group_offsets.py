@@ -27,7 +27,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 NO_GROUP_SINCE = 9
-"""In older versions of OffsetCommit clients do not know GROUP_ID_NOT_FOUND."""
+"""First version of OffsetCommit whose clients know GROUP_ID_NOT_FOUND."""
 NOTHING = Offset(-1, -1, "", 0)
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 Found = dict[str, list[tuple[int, Offset, int]]]

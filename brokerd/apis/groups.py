@@ -110,7 +110,7 @@ class GroupsApi:
         )
 
     def _find_share_coordinators(self, request: Request) -> None:
-        """As in Kafka, only brokers ask for share coordinators."""
+        """Authorize the look-up of a share coordinator. Only brokers may request it, as in Kafka."""
         coordinator = m.FindCoordinatorResponse.Coordinator
         found: tuple[int, str, int, int, str | None]
         if not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):

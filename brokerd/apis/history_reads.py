@@ -229,7 +229,7 @@ class HistoryReadServer:
 
 
 def holds(replica: Replica, handover_offset: int) -> bool:
-    """Whether this replica has all records below `handover_offset` that are retained."""
+    """Return whether this replica has all records below `handover_offset` that are retained."""
     state = replica.core.state
     return (
         state is not None

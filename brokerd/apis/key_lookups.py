@@ -68,7 +68,7 @@ class KeyLookupProgress:
         self.matches = [r for r in self.matches if r.offset >= self.start_offset]
 
     def stop(self, now_ms: int) -> LookupStop | None:
-        """Why the search ends now. None: it continues."""
+        """Return the reason why the search ends now. None: it continues."""
         if self.below <= self.start_offset:
             return LookupStop.LOG_START
         if self.matches_left <= 0:
@@ -143,7 +143,7 @@ class KeyLookupServer:
         return KeyLookupProgress(q, criteria, start, end, below, deadline_ms)
 
     def _search(self, replica: Replica, lookup: KeyLookupProgress) -> Steps[LookupStop | None]:
-        """Why the search ended. None: the replica leads no more. Raises DiskFailed."""
+        """Return the reason why the search ended. None: the replica leads no more. Raises DiskFailed."""
         log, epoch = replica.log, replica.core.leader_epoch
         while (stop := lookup.stop(self._mono_ms())) is None:
             segment = _segment_below(log.segments, lookup.below)

@@ -109,7 +109,7 @@ class LocalAppender:
     def append_validated(
         self, replica: Replica, data: Data | None, zstd: bool, inspections: Inspections | None
     ) -> ClientAppendOutcome:
-        """As `append`, after `append_problem` returned None."""
+        """Like `append`, but to be called after `append_problem` returned None."""
         if data is None or len(data) == 0:
             log = replica.log
             return PartitionResult(ErrorCode.NONE, base_offset=log.end_offset, log_start_offset=log.start_offset)

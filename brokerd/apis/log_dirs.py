@@ -35,7 +35,7 @@ UNKNOWN_LAG = -1
 """Kafka's INVALID_OFFSET_LAG."""
 
 UNREPORTED = -1
-"""For a replica out of sync: no fetch since this broker is the leader, or its log start does not keep it out of the ISR."""
+"""Value for a replica out of sync that has not fetched since this broker is the leader, or that its log start does not keep out of the ISR."""
 
 UNKNOWN_MS = -1
 """The time of a probe before the first one."""

@@ -22,7 +22,7 @@ def loggers() -> dict[str, str]:
 
 
 def own(name: str) -> bool:
-    """Whether the logger has its own level, not an inherited one."""
+    """Return whether the logger has its own level, not an inherited one."""
     return name == ROOT or logging.getLogger(name).level != logging.NOTSET
 
 

@@ -282,7 +282,7 @@ class MetadataApi:
 
 
 def _by_id(topic: RequestTopic, version: int) -> bool:
-    """Whether the request identifies the topic by its id. A name in addition to the id is ignored, also for authorization."""
+    """Return whether the request identifies the topic by its id. A name in addition to the id is ignored, also for authorization."""
     return version >= 10 and topic.topic_id != NO_ID
 
 

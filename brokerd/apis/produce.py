@@ -48,7 +48,7 @@ from brokerd.wire.record_walks import plain_records
 ABORTABLE_SINCE, TRANSACTIONS_V2_SINCE = 11, 12
 """Versions that know TRANSACTION_ABORTABLE, and versions in which the partition leader adds the partition to the transaction (KIP-890)."""
 FIRST_BY_ID = 13
-"""From this version on topics are named by id only (KIP-516)."""
+"""First version that names topics by id only (KIP-516)."""
 RETRIABLE_VERIFICATION_ERRORS = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,

@@ -36,7 +36,7 @@ def closest(replica: Replica, rack: str, offset: int, image: Image) -> int | Non
 
 
 def serves(replica: Replica, from_follower: bool) -> bool:
-    """Whether this replica serves fetches. `from_follower`: the consumer sends a rack, so the leader may have redirected it to this replica."""
+    """Return whether this replica serves fetches. `from_follower`: the consumer sends a rack, so the leader may have redirected it to this replica."""
     if replica.leads:
         return True
     core = replica.core

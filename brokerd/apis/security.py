@@ -275,7 +275,7 @@ class SecurityApi:
 
 
 def _acl_problem(c: m.CreateAclsRequest.AclCreation) -> str | None:
-    """Why this is not a valid ACL."""
+    """Return the reason why this is not a valid ACL."""
     if c.resource_type not in SUPPORTED or c.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         return f"ACLs are not supported for resource type {c.resource_type} with pattern type {c.resource_pattern_type}"
     if c.permission_type not in (Permission.ALLOW, Permission.DENY):

@@ -1,10 +1,10 @@
 """Dead letters of the share partitions that this broker leads: written to the topic of the group, one batch per share partition at a time (KIP-1191).
 
-A batch is sent as a route does (`routed_appends`): with the number of the last dead letter that the target partition has from this share partition. So
-a repeated request and a deposed leader append nothing twice. The number says how many there were, not which. Invariants: a dead letter is written only
-after the state ARCHIVING is durable, and the record is archived only after the dead letter is replicated. Therefore each record has a dead letter, and a second one only if the leader changed in between. A topic that cannot take
-dead letters does not stop the group: the records are archived without them, which is logged and counted. An unavailable topic is
-waited for. Does not contain: the states (`sharing`), the form of a dead letter (`sharing/dead_letters`).
+A batch is sent as a route does (`routed_appends`): with the number of the last dead letter that the target partition has from this share partition. So a
+repeated request and a deposed leader append nothing twice. The number says how many there were, not which. Invariants: a dead letter is written only after
+the state ARCHIVING is durable, and the record is archived only after the dead letter is replicated. Therefore each record has a dead letter, and a second
+one only if the leader changed in between. A topic that cannot take dead letters does not stop the group: the records are archived without them, which is
+logged and counted. An unavailable topic is waited for. Does not contain: the states (`sharing`), the form of a dead letter (`sharing/dead_letters`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ShareDeadLetters:
     """`prefix`: of the names of permitted topics."""
 
     counts: dict[tuple[str, str], LetterCounts]
-    """By (group, topic) of the records, since the start of the broker. At most COUNTED_MAX."""
+    """Numbers of dead letters by (group, topic) of the records, since the start of the broker. At most COUNTED_MAX."""
 
     def __init__(
         self,

@@ -360,7 +360,7 @@ def _by_topic(work: ShareWork) -> Iterable[tuple[UUID, list[tuple[TopicPartition
 
 
 def _fetch_problem(body: m.ShareFetchRequest) -> tuple[ErrorCode, str] | None:
-    """Why a ShareFetch is invalid, or None."""
+    """Return the reason why a ShareFetch is invalid, or None."""
     batches = [b for t in body.topics for p in t.partitions for b in p.acknowledgement_batches]
     if body.share_session_epoch == INITIAL_EPOCH and batches:
         return ErrorCode.INVALID_REQUEST, "the first request of a share session must not acknowledge records"

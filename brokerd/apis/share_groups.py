@@ -79,7 +79,7 @@ class ShareGroupsApi:
             reply(ShareHeartbeatReply(error))
 
     def _may_not_describe(self, request: Request, topics: Iterable[str]) -> bool:
-        """Whether the client may not describe one of these topics."""
+        """Return whether the client may not describe one of these topics."""
         _, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.TOPIC, topics, lambda name: name
         )
@@ -147,7 +147,7 @@ class ShareGroupsApi:
 
 
 def _problem(body: m.ShareGroupHeartbeatRequest) -> str | None:
-    """Why the request is invalid, or None."""
+    """Return the reason why the request is invalid, or None."""
     if not body.group_id.strip():
         return "GroupId must not be empty"
     if not body.member_id.strip():

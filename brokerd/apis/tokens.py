@@ -15,7 +15,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 OWNER_SINCE = 3
-"""From this version on, a token may be for another user than the requester (KIP-373)."""
+"""First version in which a token may be for another user than the requester (KIP-373)."""
 
 
 class TokensApi:
@@ -31,7 +31,8 @@ class TokensApi:
         }
 
     def create(self, request: Request) -> None:
-        """As in Kafka, only a token for another user requires a permission. The other token APIs are rejected before any ACL is checked."""
+        """Refuse the creation of a token. Only a token for another user requires a permission, as in Kafka. The other token APIs are rejected before any ACL is
+        checked."""
         body: m.CreateDelegationTokenRequest = request.body
         error = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         if request.header.api_version >= OWNER_SINCE and body.owner_principal_name:

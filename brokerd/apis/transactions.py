@@ -31,7 +31,7 @@ from brokerd.wire.errors import ErrorCode
 
 EPOCH_MAX = core.EPOCH_MAX
 BROKERS_SINCE = 4
-"""From this version on, brokers send AddPartitionsToTxn to the coordinator (KIP-890)."""
+"""First version in which brokers send AddPartitionsToTxn to the coordinator (KIP-890)."""
 DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 LISTED = {s.value: s for s in TransactionMachineState}
 

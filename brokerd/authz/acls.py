@@ -194,7 +194,7 @@ class Acls:
         return Decision(False, DecisionReason.NO_MATCHING_ACL)
 
     def allowed_anywhere(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether the operation is allowed on at least one resource of this type (Kafka's authorizeByResourceType)."""
+        """Return whether the operation is allowed on at least one resource of this type (Kafka's authorizeByResourceType)."""
         if principal in self._super_users:
             return True
         mine = [
@@ -214,7 +214,7 @@ class Acls:
 
     @staticmethod
     def _covers(denied: AclEntry, allow: AclEntry) -> bool:
-        """Whether the denial covers the whole permission."""
+        """Return whether the denial covers the whole permission."""
         if denied.pattern is PatternType.PREFIXED:
             return allow.name.startswith(denied.name) and (
                 allow.pattern is PatternType.PREFIXED or allow.name != WILDCARD

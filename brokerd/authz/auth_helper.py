@@ -49,7 +49,7 @@ class AuthHelper:
         return self._authorizer.acls().allowed(request.principal, request.client_host, operation, resource, name)
 
     def authorize_by_resource_type(self, request: Request, operation: Operation, resource: Resource) -> bool:
-        """Whether the operation is allowed on at least one resource of this type."""
+        """Return whether the operation is allowed on at least one resource of this type."""
         request.authorization_pending = False
         if not self.enabled or self._authorizer is None or request.from_privileged_listener:
             return True

@@ -44,7 +44,7 @@ class Mutations:
         self._buckets: OrderedDict[str, MutationTokens] = OrderedDict()
 
     def take(self, request: Request, requested: Sequence[int], now_ms: int, *, strict: bool) -> list[bool]:
-        """Whether each change in `requested` (a number of partitions) is within the quota. `strict`: the client knows THROTTLING_QUOTA_EXCEEDED. The
+        """Return whether each change in `requested` (a number of partitions) is within the quota. `strict`: the client knows THROTTLING_QUOTA_EXCEEDED. The
         response contains the throttle time. The connection is not read during this time."""
         found = self._quotas.limit(MUTATIONS, request.principal.partition(":")[2], request.client_id)
         if found is None:

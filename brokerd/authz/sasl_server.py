@@ -113,7 +113,7 @@ class SaslServerExchange:
         self.ends_mono_ms: int | None = None
 
     def accepts(self, api_key: int, now: Now) -> bool:
-        """Whether a request is accepted in this state."""
+        """Return whether a request is accepted in this state."""
         if self._busy:
             return False
         if not self.over:

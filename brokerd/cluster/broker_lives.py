@@ -18,7 +18,7 @@ Meta = Mapping[str, str]
 
 
 class DirectoryDoubt(StrEnum):
-    """Why a broker may lack records that it has acknowledged. The values are stored in registrations and in the metadata log and never change."""
+    """The reason why a broker may lack records that it has acknowledged. The values are stored in registrations and in the metadata log and never change."""
 
     UNCLEAN = "unclean-shutdown"
     NOTED = "loss-noted"
@@ -126,5 +126,5 @@ def bounded(before: Sequence[str]) -> tuple[str, ...]:
 
 
 def continues(recorded: str, life: str, before: Iterable[str]) -> bool:
-    """Whether this life continues the life that the metadata log recorded last. `recorded` "": none is recorded yet."""
+    """Return whether this life continues the life that the metadata log recorded last. `recorded` "": none is recorded yet."""
     return not recorded or recorded == life or recorded in before

@@ -34,7 +34,7 @@ class Definition:
 
 _DAY = 86_400_000
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
-"""In the order of the compression codec numbers in a batch's attributes."""
+"""Compression types in the order of the codec numbers in a batch's attributes."""
 
 TOPIC_CONFIGS: dict[str, Definition] = {
     d.name: d
@@ -157,7 +157,7 @@ NUMBER_CHARACTERS_MAX = 40
 
 
 def topic_config_problem(name: str, value: str | None) -> str | None:
-    """Why `name=value` is invalid for a topic, or None. The client receives the text."""
+    """Return the reason why `name=value` is invalid for a topic, or None. The client receives the text."""
     d = TOPIC_CONFIGS.get(name)
     if d is None:
         return f"Unknown topic config name: {name}"
@@ -203,7 +203,7 @@ def _number_problem(d: Definition, value: str) -> str | None:
 
 
 def contradiction(configs: Mapping[str, str]) -> str | None:
-    """Why valid topic configs contradict each other, or None."""
+    """Return the reason why valid topic configs contradict each other, or None."""
     topic = TopicConfig.from_overrides({k: v for k, v in configs.items() if k in TOPIC_CONFIGS})
     if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
         return "min.compaction.lag.ms is larger than max.compaction.lag.ms"
@@ -211,7 +211,7 @@ def contradiction(configs: Mapping[str, str]) -> str | None:
 
 
 def transition_problem(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
-    """Why the configs of a topic may not change from `before` to `after`, or None."""
+    """Return the reason why the configs of a topic may not change from `before` to `after`, or None."""
     name, delete = "remote.storage.enable", "remote.log.delete.on.disable"
     disabled = before.get(name, "false").lower() == "true" and after.get(name, "false").lower() != "true"
     if disabled and after.get(delete, "false").lower() != "true":
@@ -270,16 +270,16 @@ class TopicConfig:
     index_header: str = ""
     """Name of the record header whose values are indexed too. Empty: none."""
     delay_topic: str = ""
-    """For a front topic of delayed messages: the topic to which its records are delivered."""
+    """Front topics of delayed messages: the topic to which the records are delivered."""
     half_topic: str = ""
-    """For a front topic of half messages: the topic to which its records are delivered."""
+    """Front topics of half messages: the topic to which the records are delivered."""
     takes_dead_letters: bool = False
     """Share groups may write dead letters to the topic."""
     remote_storage: bool = False
     """Closed segments are copied to the remote store (KIP-405)."""
     local_retention_ms: int = -2
     local_retention_bytes: int = -2
-    """As configured. -2: the value for both tiers."""
+    """Configured value. -2: the value for both tiers."""
     remote_copy_disabled: bool = False
     remote_delete_on_disable: bool = False
     compacts: bool = field(init=False)
@@ -297,7 +297,7 @@ class TopicConfig:
 
     @property
     def retention_deletes(self) -> bool:
-        """Whether retention by time or size can ever delete a record of the log. For a tiered topic True, because copied segments are deleted."""
+        """True if retention by time or size can ever delete a record of the log. For a tiered topic True, because copied segments are deleted."""
         return self.remote_storage or (self.deletes and max(self.retention_ms, self.retention_bytes) >= 0)
 
     @property
@@ -323,7 +323,7 @@ class TopicConfig:
         return _resolved(tuple(overrides.items()), tuple((broker_defaults or {}).items()))
 
     def size_problem(self, size: int) -> str | None:
-        """Why a batch of `size` bytes is too large for this topic, or None."""
+        """Return the reason why a batch of `size` bytes is too large for this topic, or None."""
         if size > self.max_message_bytes:
             return f"batch of {size} bytes is too large: max.message.bytes is {self.max_message_bytes}"
         return None

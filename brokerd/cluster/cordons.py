@@ -17,10 +17,10 @@ ALL_DIRECTORIES = "*"
 
 
 def cordoned(configs: Mapping[str, str]) -> bool:
-    """Whether the settings forbid new replicas on the broker."""
+    """Return whether the settings forbid new replicas on the broker."""
     return configs.get(CORDONED) == ALL_DIRECTORIES
 
 
 def leadership_disabled(configs: Mapping[str, str]) -> bool:
-    """Whether the settings demote the broker."""
+    """Return whether the settings demote the broker."""
     return configs.get(LEADERSHIP) == "false"

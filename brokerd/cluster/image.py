@@ -72,7 +72,7 @@ class Image:
         return self.topics.get(topic_id) if topic_id is not None else None
 
     def is_assigned(self, broker_id: int, topic: str, partition: int) -> bool:
-        """Whether the broker is a replica, an observer or a history replica of the partition."""
+        """Return whether the broker is a replica, an observer or a history replica of the partition."""
         found = self.topic_named(topic)
         state = found.partitions.get(partition) if found is not None else None
         return state is not None and broker_id in state.hosts

@@ -27,11 +27,11 @@ LEVEL_MIN, LEVEL_MAX = min(LEVELS), max(LEVELS)
 """The levels that this program reads. It writes all of them."""
 
 HANDOVER_LEVEL = 6
-"""From this level on a partition may have a hand-over offset: older records are read from the history replicas."""
+"""First level in which a partition may have a hand-over offset: older records are read from the history replicas."""
 LIFE_LEVEL = 7
-"""From this level on the lives of brokers are recorded, so that an older copy of a data directory is detected."""
+"""First level in which the lives of brokers are recorded, so that an older copy of a data directory is detected."""
 ROUTE_LEVEL = 8
-"""From this level on the log may contain routes. Brokers of earlier levels would append their batches without the check that prevents duplicates."""
+"""First level in which the log may contain routes. Brokers of earlier levels would append their batches without the check that prevents duplicates."""
 
 Range = tuple[int, int]
 SUPPORTED_LEVELS: Range = (LEVEL_MIN, LEVEL_MAX)
@@ -40,7 +40,7 @@ LEVELS_BY_DEFAULT: Range = (1, 1)
 
 
 def level_problem(level: int, spoken: Range = SUPPORTED_LEVELS) -> str | None:
-    """Why a program that reads the levels `spoken` cannot read a log of this level, or None."""
+    """Return the reason why a program that reads the levels `spoken` cannot read a log of this level, or None."""
     low, high = spoken
     if low <= level <= high:
         return None

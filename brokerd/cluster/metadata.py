@@ -194,7 +194,7 @@ class FeatureFinalised(MetadataRecord):
 
 @dataclass(frozen=True, slots=True)
 class IsrRefused(MetadataRecord):
-    """Why an ISR proposal was rejected. A PartitionChanged with the unchanged ISR and the next partition epoch follows and ends the proposal."""
+    """The reason why an ISR proposal was rejected. A PartitionChanged with the unchanged ISR and the next partition epoch follows and ends the proposal."""
 
     broker_id: int
     broker_epoch: int = field(metadata={"stored": "incarnation"})

@@ -14,7 +14,8 @@ from uuid import UUID
 NO_LEADER = -1
 NO_BROKER_EPOCH = -1
 REPLACED = -1
-"""In `last_isr`, after the last member: the directory of that member was replaced by an older copy. No broker has this id, so it is never elected."""
+"""Id in `last_isr` after the last member. It means that the directory of that member was replaced by an older copy. No broker has this id, so it is never
+elected."""
 
 TOPIC_NAME_LENGTH_MAX = 249
 """Characters. Kafka's limit: the directory is named `<topic>-<partition>`, and file names have at most 255 bytes."""
@@ -96,7 +97,7 @@ class BrokerState:
     life: str = ""
     """Id of the broker's last registered start. "": an older program. The next start must prove that its directory continues this life."""
     tail_doubt: str = ""
-    """Why that start may lack records: the value of a `broker_lives.DirectoryDoubt`. Empty: no doubt."""
+    """The reason why that start may lack records: the value of a `broker_lives.DirectoryDoubt`. Empty: no doubt."""
 
     def address(self, listener: str) -> tuple[str, int] | None:
         """(host, port) of the broker for clients of `listener`. None if the broker has no listener of that name."""
@@ -178,7 +179,7 @@ def replicas_owed(replicas: Sequence[int], adding: Sequence[int] = (), removing:
 def effective_min_insync(
     configured: int, replicas: Sequence[int], adding: Sequence[int] = (), removing: Sequence[int] = ()
 ) -> int:
-    """How many replicas must be in sync for acks=all and for the high watermark: min.insync.replicas, but at most the number of replicas
+    """Return the number of replicas that must be in sync for acks=all and for the high watermark: min.insync.replicas, but at most the number of replicas
     (Kafka: Partition.effectiveMinIsr). Leader, controller and console use this function (decision 038).
 
     During a reassignment the limit is `replicas_owed`. Otherwise a topic with one replica would reject writes during its reassignment.
@@ -204,7 +205,7 @@ class TopicState:
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why `name` is not a valid topic name (Kafka's rules), or None. The client receives the text unchanged."""
+    """Return the reason why `name` is not a valid topic name (Kafka's rules), or None. The client receives the text unchanged."""
     if not name:
         return "Topic name is empty; expected 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'."
     if name in (".", ".."):

@@ -35,7 +35,7 @@ def quota_keys(entity: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def entity_problem(entity: Mapping[str, str | None]) -> str | None:
-    """Why this is no quota entity, or None. The client receives the text."""
+    """Return the reason why this is no quota entity, or None. The client receives the text."""
     by_address = set(entity) == {IP}
     if not entity or not (by_address or set(entity) <= {USER, CLIENT}):
         return f"an entity needs {USER}, {CLIENT} or both, each one time, or only {IP}"
@@ -47,7 +47,7 @@ def entity_problem(entity: Mapping[str, str | None]) -> str | None:
 
 
 def value_problem(entity: Mapping[str, str | None], key: str, value: float | None) -> str | None:
-    """Why this entity cannot have this value, or None. `value` None: the quota is removed."""
+    """Return the reason why this entity cannot have this value, or None. `value` None: the quota is removed."""
     if key not in quota_keys(entity):
         return f"Invalid configuration key {key}"
     if value is not None and not 0 < value < VALUE_MAX:

@@ -43,7 +43,7 @@ class MatchKind(StrEnum):
     HEADERS_ALL = "headers_all"
     """Each of `headers` matches."""
     HEADERS_ANY = "headers_any"
-    """At least one of `headers` matches."""
+    """The condition is true if at least one of `headers` matches."""
     ALL = "all"
     """Every record matches."""
 

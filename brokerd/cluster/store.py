@@ -36,7 +36,7 @@ class Stat:
     owner: int
     """ZooKeeper session that owns an ephemeral node, 0 for a persistent one."""
     created_ms: int = 0
-    """When ZooKeeper created the node, in Unix ms by the clock of its leader. 0: unknown."""
+    """Time at which ZooKeeper created the node, in Unix ms by the clock of its leader. 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

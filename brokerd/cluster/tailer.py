@@ -49,7 +49,7 @@ class Tailer:
         self.current = False
         """True if the image has reached the head that was read after a sync of this connection."""
         self.written_ms = 0
-        """When the last read entry was written, in Unix ms by the clock of ZooKeeper. 0: unknown. For display only."""
+        """Time at which the last read entry was written, in Unix ms by the clock of ZooKeeper. 0: unknown. For display only."""
         self._round = 0  # connection number; callbacks of an earlier connection are ignored
         self._busy = False
         self._again = False

@@ -130,7 +130,7 @@ class ZooKeeperStore:
         self._connected = False
         self._closed = False
         self._owns_znodes = False
-        """Whether this process may own an ephemeral node."""
+        """True if this process may own an ephemeral node."""
         servers, _, chroot = hosts.partition("/")
         self._chroot_to_create = f"/{chroot}".rstrip("/")
         self._client = _client_of(servers, session_timeout_ms, protection)

@@ -30,12 +30,14 @@ log = logging.getLogger(__name__)
 
 
 def answer_seconds(session_timeout_ms: int) -> float:
-    """How long a server may leave a request unanswered before another server is used: a third of the session, so that the session survives."""
+    """Return the seconds for which a server may leave a request unanswered before the client uses another server: a third of the session, so that the
+    session survives."""
     return max(ANSWER_SECONDS_MIN, session_timeout_ms / 3000)
 
 
 def connect_seconds(session_timeout_ms: int) -> float:
-    """How long a server may take to accept a connection, and again to answer its first request. Two servers that are down leave time for a third."""
+    """Return the seconds that a server may take to accept a connection, and again to answer its first request. Two servers that are down leave time for a
+    third."""
     return max(ANSWER_SECONDS_MIN, session_timeout_ms / 6000)
 
 
@@ -52,11 +54,11 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self._answer_s, self._connect_s = answer_seconds(session_timeout_ms), connect_seconds(session_timeout_ms)
         self.unanswered: Callable[[], bool] = lambda: False
-        """Whether a request was sent whose answer has not arrived."""
+        """True if a request was sent whose answer has not arrived."""
         self._received_s = 0.0
-        """When data arrived last, or when no request was unanswered."""
+        """Time at which data arrived last, or at which no request was unanswered."""
         self.stopped_to_answer = False
-        """Whether the last connection ended because its server did not answer."""
+        """True if the last connection ended because its server did not answer."""
 
     def dispatch_callback(self, callback: Any) -> None:
         self.completion_queue.put(lambda: callback.func(*callback.args))
@@ -70,8 +72,8 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return sock
 
     def select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
-        """As select.select. With two sockets to read from, kazoo waits for an answer or for a request to send; with one, for the answer to a
-        request that it has just sent."""
+        """Like select.select. With two sockets to read from, kazoo waits for an answer or for a request to send. With one socket, kazoo waits for the answer
+        to a request that it has just sent."""
         if len(read) != 2:
             return self._select(read, write, error, min(timeout, self._connect_s))
         end = time.monotonic() + timeout

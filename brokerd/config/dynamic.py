@@ -41,7 +41,7 @@ FIXED = {
     "failure.domain": "it is part of the broker registration",
     "transaction.version": "it is a feature: `kafka-features upgrade --feature transaction.version=2`",
 }
-"""Why some settings need a restart. Other read-only settings configure objects at startup; security settings are read only from the file."""
+"""The reason why some settings need a restart. Other read-only settings configure objects at startup; security settings are read only from the file."""
 ONE_BROKERS = ("ssl.keystore.location", "ssl.truststore.location")
 """Settings that are never cluster-wide, as in Kafka: each broker has its own files."""
 
@@ -53,7 +53,7 @@ def topic_default(name: str) -> str | None:
 
 
 def problem(settings: Mapping[str, Setting], name: str, value: str, broker_id: int) -> str | None:
-    """Why the dynamic setting `name=value` is not possible for this broker (CLUSTER_WIDE: for all), or None. The client receives the text."""
+    """Return the reason why the dynamic setting `name=value` is not possible for this broker (CLUSTER_WIDE: for all), or None. The client receives the text."""
     topic = topic_default(name)
     if name in BY_THE_CONTROLLER:
         return f"{name} can be set on topics only: the controller does not read broker defaults"

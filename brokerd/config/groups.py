@@ -103,7 +103,7 @@ GROUP_CONFIGS = {
 
 
 def group_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
-    """Why the settings `own` of a group are invalid, or None. `values` are the broker's settings."""
+    """Return the reason why the settings `own` of a group are invalid, or None. `values` are the broker's settings."""
     for name, text in own.items():
         if name in SHARE_CONFIGS:
             continue

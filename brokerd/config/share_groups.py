@@ -140,7 +140,7 @@ SHARE_CONFIGS = {
 
 
 def share_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
-    """Why the share settings `own` of a group are invalid, or None. `values` are the broker's settings."""
+    """Return the reason why the share settings `own` of a group are invalid, or None. `values` are the broker's settings."""
     for name, text in own.items():
         c = SHARE_CONFIGS[name]
         if c.low is not None and c.high is not None:
@@ -173,7 +173,7 @@ def share_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | No
 
 
 def dead_letter_name_problem(topic: str, prefix: str) -> str | None:
-    """Why a topic with this name may not have dead letters, or None."""
+    """Return the reason why a topic with this name may not have dead letters, or None."""
     if topic in _INTERNAL:
         return "an internal topic cannot have dead letters"
     if not topic.startswith(prefix):

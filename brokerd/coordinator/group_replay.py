@@ -98,5 +98,5 @@ class Replay:
 
 
 def has_only_tombstones(group: AnyGroup) -> bool:
-    """Whether the log has nothing but tombstones of the group. An empty classic group without offsets is equivalent."""
+    """Return whether the log has nothing but tombstones of the group. An empty classic group without offsets is equivalent."""
     return not group.members and group.commits.none and (isinstance(group, Group) or not group.epoch)

@@ -227,7 +227,7 @@ class GroupCoordinator(GroupWrites):
     def _share_group_for(
         self, shard: GroupShard, group_id: str, group: AnyGroup | None, event: Event
     ) -> tuple[AnyGroup | None, int]:
-        """As in Kafka, a group never changes its type to or from a share group."""
+        """Refuse a change of the type to or from a share group, as in Kafka."""
         if isinstance(group, ShareGroup):
             if isinstance(event, share_group.Event):
                 return group, ErrorCode.NONE
@@ -417,7 +417,7 @@ class GroupCoordinator(GroupWrites):
                 self._delete_topic_offsets(shard, name)
 
     def _delete_topic_offsets(self, shard: GroupShard, topic: str) -> bool:
-        """Whether the shard still had offsets of the topic."""
+        """Return whether the shard still had offsets of the topic."""
         found = shard.offsets_of_deleted(topic)
         for group_id, keys in found.items():
             self.tombstones(group_id, shard.groups[group_id], keys, False, lambda e: None)

@@ -46,10 +46,10 @@ class CoordinatorLog(Protocol):
     def leader_epoch(self, partition: int) -> int | None: ...
 
     def leadership_confirmed(self, partition: int) -> bool:
-        """Whether no other broker can be the leader of this partition now, so that the state in memory is the newest."""
+        """Return whether no other broker can be the leader of this partition now, so that the state in memory is the newest."""
 
     def all_followers_caught_up_to_epoch(self, partition: int) -> bool:
-        """Whether every eligible replica has caught up to the leader epoch. Until then a replica may contain records of an earlier epoch that this
+        """Return whether every eligible replica has caught up to the leader epoch. Until then a replica may contain records of an earlier epoch that this
         log does not contain."""
 
     def append(self, partition: int, batch: bytes, leader_epoch: int, done: Callable[[int], None]) -> None:

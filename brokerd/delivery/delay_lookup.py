@@ -34,7 +34,7 @@ class PendingQuery:
     after: Place = (-1, -1)
 
     def matches(self, deliver_at_ms: int, offset: int) -> bool:
-        """Whether the time is in the range. Does not compare keys."""
+        """Return whether the time is in the range. Does not compare keys."""
         return self.from_ms <= deliver_at_ms < self.to_ms and (deliver_at_ms, offset) > self.after
 
 
@@ -105,7 +105,7 @@ def _page_before(start_ms: int, found: list[PendingRecord], query: PendingQuery)
 
 
 def _indexed_matches(read: Callable[[], bytes], query: PendingQuery) -> list[PendingRecord] | None:
-    """None: the index is invalid."""
+    """Return None if the index is invalid."""
     try:
         return stored_matches(read(), query)
     except InvalidDelayIndex:

@@ -1,4 +1,4 @@
-"""When the delayed records of one front partition are due: a sans-IO core.
+"""Schedule of the delayed records of one front partition: a state machine without I/O.
 
 Records that are due soon are in memory. The others are in buckets of BUCKET_MS by delivery time, which the caller stores in files and returns
 when their time comes near. So memory is bounded by the rate of deliveries, not by the number of pending records.
@@ -162,7 +162,7 @@ class DelaySchedule:
         self._near_seconds: Counter[int] = Counter()
         """Records of `_near` by the second of their delivery time."""
         self._figures: dict[int, BucketFigures] = {}
-        """Of the buckets in `_later` and `_stored`."""
+        """Figures of the buckets in `_later` and `_stored`, by bucket."""
         self._later: defaultdict[int, list[PendingRecord]] = defaultdict(list)
         self._later_count = 0
         self._stored = set(stored)

@@ -46,14 +46,14 @@ class DelayedFront(FrontPartition):
         self._generation += 1
         self._opening = False
         self._contents: dict[int, IndexContents] = {}
-        """Of indexes that were read with the journals and are not used yet, by base offset."""
+        """Contents of the indexes that were read with the journals and are not used yet, by base offset."""
         self._examined: set[int] = set()
         """Base offsets of the segments whose index is in use, or was not usable."""
         self._taken: deque[TakenBucket] = deque()
         """Buckets that are being read from index files, one at a time."""
         self._index_at_ms = 0
         self._due_known = False
-        """Whether the buckets that were not in the future were read. Their indexes also have records that were transferred."""
+        """True if the buckets that were not in the future were read. Their indexes also have records that were transferred."""
 
     def next_due_ms(self, now: Now) -> int | None:
         return self._schedule.wake_at_ms(now.wall_ms) if self.waiting else None

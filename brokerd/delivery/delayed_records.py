@@ -21,7 +21,7 @@ ERRORS_MAX = 10
 
 
 class DelayProblem(Enum):
-    """Why a record is not accepted. The value is the error message for the producer."""
+    """The reason why a record is not accepted. The value is the error message for the producer."""
 
     NO_TIME = f"a delayed record needs a header {DELIVER_AT} or {DELAY}"
     TWO_TIMES = f"a delayed record must have exactly one header {DELIVER_AT} or {DELAY}"

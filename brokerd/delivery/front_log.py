@@ -64,7 +64,7 @@ class FrontLog(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether every replica that can be elected has the log of this leader epoch's start."""
+        """True if every replica that can be elected has the log of this leader epoch's start."""
         ...
 
     @property
@@ -81,7 +81,7 @@ class FrontLog(Protocol):
         ...
 
     def indexed_segments(self) -> Sequence[IndexedSegment]:
-        """In the order of their offsets."""
+        """Return the segments with a delay index, in the order of their offsets."""
         ...
 
     def discard_index(self, base_offset: int) -> None:
@@ -100,7 +100,7 @@ class FrontLog(Protocol):
 
     @property
     def writable(self) -> bool:
-        """Whether the journal can be appended to now."""
+        """True if the journal can be appended to now."""
         ...
 
     def send(self, target: FrontTarget, batch: bytes, done: Callable[[ErrorCode, Now], None]) -> None:

@@ -61,9 +61,9 @@ class FrontPartition:
         self._journals = {t: JournalReplay(OPEN_MAX) for t in self.TARGETS}
         self._next_offset = self._log.start_offset
         self._end_offset = self._log.end_offset
-        """Where the first reading of the journals, or of the records, ends."""
+        """Offset at which the first read of the journals, or of the records, ends."""
         self._stable_offset = self._log.last_stable_offset
-        """At the start of the reading of the journals."""
+        """Value at the start of the read of the journals."""
         self._transferred: dict[FrontTarget, OffsetSet] = {}
         """Offsets that are in a journal. Empty when all records were read: later entries are ours."""
         self._chunks: Counter[int] = Counter()
@@ -97,7 +97,7 @@ class FrontPartition:
 
     @property
     def blocked(self) -> ErrorCode | None:
-        """Why a target partition did not accept the last batch."""
+        """The reason why a target partition did not accept the last batch."""
         return next((lane.blocked for lane in self._lanes.values() if lane.blocked is not None), None)
 
     @property
@@ -107,11 +107,11 @@ class FrontPartition:
 
     @property
     def ready(self) -> bool:
-        """Whether every record of the partition is known. Otherwise nothing may be appended to half messages."""
+        """True if every record of the partition is known. Otherwise nothing may be appended to half messages."""
         return self.state is FrontState.ACTIVE and not self.closed
 
     def _was_transferred(self, offset: int) -> bool:
-        """Whether the record at this offset is in a journal that this leader found."""
+        """Return whether the record at this offset is in a journal that this leader found."""
         return any(offset in offsets for offsets in self._transferred.values())
 
     # -- what the features decide ------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class FrontPartition:
 
     @property
     def _waits_for_index(self) -> bool:
-        """Whether the index of the next segment is being loaded."""
+        """True if the index of the next segment is being loaded."""
         return False
 
     def _add_unstable(self, record: Record, header: BatchHeader) -> None:

@@ -31,7 +31,7 @@ MARK_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NotAdmitted:
-    """Why a batch is not appended: (position in the batch, message). `retriable`: the same batch may be admitted later."""
+    """The reason why a batch is not appended: (position in the batch, message). `retriable`: the same batch may be admitted later."""
 
     records: tuple[tuple[int, str], ...]
     retriable: bool
@@ -75,7 +75,7 @@ class HalfFront(FrontPartition):
     def admit(
         self, batch: Iterable[Record], header: BatchHeader, *, keyed: bool
     ) -> NotAdmitted | tuple[HalfRecord, ...]:
-        """Whether the records of a client's batch may be appended. `keyed`: half messages need a key."""
+        """Return whether the records of a client's batch may be appended. `keyed`: half messages need a key."""
         producer_id = _transaction_of(header)
         admitted: list[HalfRecord] = []
         final: list[tuple[int, str]] = []

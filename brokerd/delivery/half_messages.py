@@ -40,7 +40,7 @@ class HalfDecision(Enum):
 
 
 class HalfRefusal(Enum):
-    """Why a record is not appended to the front partition."""
+    """The reason why a record is not appended to the front partition."""
 
     ID_IN_USE = "id in use"
     UNKNOWN_ID = "unknown id"
@@ -179,7 +179,7 @@ class Undecided:
         return self.next_check - 1
 
     def skip_overdue(self, now_ms: int) -> None:
-        """Of several checks that are due, only the last one is sent."""
+        """Skip all checks that are due but the last: only the last due check is sent."""
         while self.next_check < CHECKS_MAX and check_at_ms(self.at_ms, self.next_check + 1) <= now_ms:
             self.next_check += 1
 
@@ -202,7 +202,7 @@ class HalfMessages:
     def refusal(
         self, half_id: bytes, decision: HalfDecision | None, producer_id: int = NOT_TRANSACTIONAL
     ) -> HalfRefusal | None:
-        """Whether a record may be appended: a half message (None) or a decision."""
+        """Return whether a record may be appended: a half message (None) or a decision."""
         pending, message = self._pending_halves.get(half_id), self._undecided.get(half_id)
         if decision is None:
             if pending is not None:

@@ -20,7 +20,7 @@ ERRORS_MAX = 10
 
 
 class HalfProblem(Enum):
-    """Why a record is not accepted. The value is the error message for the producer."""
+    """The reason why a record is not accepted. The value is the error message for the producer."""
 
     NO_ID = f"a record of a half topic needs exactly one header {HALF_ID} of 1 to {ID_BYTES_MAX} bytes"
     NO_DECISION = f"the value of the header {DECISION} must be commit or rollback, one time"

@@ -1,4 +1,4 @@
-"""Which bindings of a route match a record, and what the record becomes in each target. Pure.
+"""Matching of records with the bindings of a route, and the record that results for each target. Pure.
 
 The bindings are compiled one time: exact keys into a dictionary, patterns into a trie, header conditions into an index by name and value. A
 record is compared only with the bindings that can match. Invariant: for each target topic the first matching binding applies, in the order of
@@ -53,7 +53,7 @@ class _Patterns:
         node.ends.append(number)
 
     def matching(self, key: bytes) -> list[int]:
-        """As in RabbitMQ an empty key has no words."""
+        """Return the numbers of the bindings whose pattern matches the key. An empty key has no words, as in RabbitMQ."""
         states = _closed((self._root,))
         for word in key.split(b".") if key else ():
             following: list[_Node] = []
@@ -170,7 +170,7 @@ class RouteMatcher:
 
 
 def sampled(binding: Binding, record: Record) -> bool:
-    """Whether this record is in the binding's sample. Depends only on the key or the offset, so that every leader decides the same. CRC-32, because
+    """Return whether this record is in the binding's sample. Depends only on the key or the offset, so that every leader decides the same. CRC-32, because
     a sample by the hash that chooses the partition would leave partitions empty."""
     if binding.sample_percent >= 100:
         return True

@@ -50,7 +50,7 @@ COMMIT_MS = 1_000
 RENEW_MS = 3_600_000
 """A position that does not change is committed again after this time, so that it does not expire."""
 DRAIN_MS = 5_000
-"""After a change of the route, how long records that were matched before wait for their targets. Then they are matched again."""
+"""Time for which records that were matched before a change of the route wait for their targets. Then they are matched again."""
 PROBLEMS_MAX = 5
 """Targets with a problem that are reported."""
 
@@ -60,7 +60,7 @@ class RouteState(StrEnum):
     """The committed position is read, or the first one is committed."""
     RUNNING = "running"
     BLOCKED = "blocked"
-    """At least one target does not accept records."""
+    """State of a route of which at least one target does not accept records."""
 
 
 class TargetProblem(StrEnum):
@@ -386,7 +386,7 @@ class RoutePartition:
         return RouteState.BLOCKED if any(q.problem for q in self._active.values()) else RouteState.RUNNING
 
     def _metadata(self) -> str:
-        """Of the committed position: what the control plane shows, and what a later leader continues."""
+        """Return the metadata of the committed position, as JSON: figures for the control plane, and the state from which a later leader continues."""
         value = {
             "route": self.route.route_id,
             "generation": self.route.generation,

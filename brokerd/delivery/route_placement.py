@@ -1,4 +1,4 @@
-"""How many partitions each target of a route has, by source offset. Pure.
+"""Number of partitions of each target of a route, by source offset. Pure.
 
 The partition of a routed record depends on its key and on the number of partitions of the target. If two leaders of the source partition used
 different numbers for one record, it would be in the target twice. So a number applies from a source offset on that no leader has read, and is
@@ -69,7 +69,7 @@ class PartitionCounts:
 
     @classmethod
     def restored(cls, stored: Any, topics: Sequence[str]) -> PartitionCounts | None:
-        """None: nothing is known about these targets, for example because the definition has others now."""
+        """Return None if nothing is known about these targets, for example because the definition has others now."""
         placement = cls()
         try:
             if stored["targets"] != _checksum(topics):

@@ -48,7 +48,7 @@ class RoutePort(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Whether the routes of this broker may buffer more records."""
+        """True if the routes of this broker may buffer more records."""
         ...
 
     def read(self, offset: int, bytes_max: int, upto: int) -> bytes | None:

@@ -58,7 +58,7 @@ class TakenBucket:
 
     @property
     def readers(self) -> tuple[Callable[[], bytes], ...]:
-        """For a look-up: see `PendingSegment.records_of`."""
+        """Functions that read the records, for a look-up; see `PendingSegment.records_of`."""
         return tuple(partial(segment.records_of, group) for segment, group in self.parts)
 
 
@@ -136,7 +136,8 @@ class StoredDelays:
         records: Mapping[int, tuple[PendingRecord, ...]],
         taken: Iterable[TakenBucket],
     ) -> Iterator[LaterBucket]:
-        """For a look-up, in the order of their times, as they are now. `records`: of `buckets`, not stored yet. `taken`: buckets that are being read."""
+        """Yield the later buckets for a look-up, in the order of their times and in their present state. `records`: of `buckets`, not stored yet.
+        `taken`: buckets that are being read."""
         memory = {bucket: (data, len(data)) for bucket, data in self._memory.items()}
         segments, being_read = tuple(self._segments), {t.bucket: t for t in taken}
         nothing = bytearray(), 0

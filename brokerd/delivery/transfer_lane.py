@@ -71,7 +71,7 @@ class TransferLane:
         self.closed = self.failed = False
         self.delivered = 0
         self.blocked: ErrorCode | None = None
-        """Why the target partition did not accept the last batch."""
+        """The reason why the target partition did not accept the last batch."""
         self._not_replicated: deque[tuple[int, int]] = deque()
         """(log end offset after an append to the journal, number of entries until then)"""
         self._journaled = 0
@@ -156,7 +156,7 @@ class TransferLane:
         self._run(self._transfer.handle(transfer.BatchAnswered(number, error), now.mono_ms), now)
 
     def _batch(self, entry: TransferEntry, now: Now) -> bytes | None:
-        """None: a client has deleted the records meanwhile."""
+        """Return None if a client has deleted the records meanwhile."""
         found = [r for o in entry.offsets if (r := self._cache.get(o)) is not None]
         if not found:
             return None

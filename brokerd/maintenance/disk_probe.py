@@ -1,4 +1,4 @@
-"""When a disk counts as slow or hung, by the times of periodic small writes (probes).
+"""State of a disk (healthy, slow, hung), by the times of periodic small writes (probes).
 
 Invariants: one probe at a time. A disk becomes slow after several slow probes and healthy again after more fast ones, so that a single value changes
 nothing. HUNG is final: the directory is offline until the next start. Time counts only between two ticks that are close to each other, so the time of a

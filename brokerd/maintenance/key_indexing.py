@@ -57,7 +57,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
 
     @staticmethod
     def _can_continue(c: Current[KeyIndexBuild]) -> bool:
-        """Whether the segment has grown enough, or is closed."""
+        """Return whether the segment has grown enough, or is closed."""
         return c.segment.size - c.build.position >= PART_BYTES or c.segment is not c.replica.log.segments[-1]
 
     def _choose(self) -> Current[KeyIndexBuild] | None:

@@ -49,7 +49,7 @@ class IndexBuild(Protocol):
     """The build of one file, a slice of the log at a time. The methods are jobs."""
 
     path: Path
-    """Of the segment."""
+    """Path of the segment."""
     size: int
     """Bytes of the segment."""
     position: int
@@ -88,7 +88,7 @@ class Current(Generic[Build]):
 
 class SegmentIndexing(Generic[Build]):
     KIND: ClassVar[str]
-    """For log lines."""
+    """Name of the kind of index, for log lines."""
 
     def __init__(
         self, partitions: ReplicaManager, jobs: Runner, clock: Callable[[], Now], bytes_per_s: Callable[[], int]
@@ -147,7 +147,7 @@ class SegmentIndexing(Generic[Build]):
         return partial(build.run, slice_bytes)
 
     def _has_content(self, c: Current[Build]) -> bool:
-        """Whether the segment still has the content that the build reads."""
+        """Return whether the segment still has the content that the build reads."""
         return c.segment in c.replica.log.segments[:-1] and c.segment.size == c.build.size
 
     def _set_current(self, c: Current[Build]) -> None:
@@ -184,7 +184,7 @@ class SegmentIndexing(Generic[Build]):
         return bool(segment.size) and segment not in self._retry_ms
 
     def _is_current(self, c: Current[Build]) -> bool:
-        """Whether the segment is still the segment for which the build started."""
+        """Return whether the segment is still the segment for which the build started."""
         return (
             self._partitions.hosted.get(c.replica.tp) is c.replica
             and c.replica.offline_reason is None

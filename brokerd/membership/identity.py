@@ -106,7 +106,7 @@ class Identity:
             # A directory without a history is not a loss: it is new, or its earlier id is among the absent ones.
             d.deep = doubts.get(d) is not None
         self.doubt = broker_lives.gravest(doubts.values())
-        """Why this broker may lack records. None: it is proved to be complete."""
+        """The reason why this broker may lack records. None: it is proved to be complete."""
         if known and latest is None:
             self.doubt = DirectoryDoubt.MIXED
         elif self.doubt is None and (lost or self._absent):
@@ -121,7 +121,7 @@ class Identity:
         self._unsaved = self._recorded = False
         self._jobs: Runner = outside.jobs
         self._in_background = False
-        """Whether jobs write the files. Otherwise writes block the caller (start-up and shutdown)."""
+        """True if jobs write the files. Otherwise writes block the caller (start-up and shutdown)."""
         self._writer = MetaWriter(disk)
         self._under_way: Writing | None = None
         for d in list(metas):
@@ -239,7 +239,7 @@ class Identity:
             self._save()
 
     def problem(self, cluster_id: str, seq: int) -> str | None:
-        """Why the directories do not belong to the cluster in ZooKeeper, or None."""
+        """Return the reason why the directories do not belong to the cluster in ZooKeeper, or None."""
         if self.cluster_id and cluster_id and cluster_id != self.cluster_id:
             folders = ", ".join(str(d.path) for d in self.dirs.all)
             return f"{folders} belongs to cluster {self.cluster_id}, ZooKeeper has cluster {cluster_id}"
@@ -292,17 +292,17 @@ class Identity:
                     self.dirs.fail(d, str(e))
 
     def write_in_background(self) -> None:
-        """From now on jobs write the files, because the event loop serves clients."""
+        """Let jobs write the files from now on, because the event loop serves clients."""
         self._in_background = True
 
     def write_here(self) -> None:
-        """From now on writes block the caller, because the event loop has ended. Waits for a running write job."""
+        """Let writes block the caller from now on, because the event loop has ended. Waits for a running write job."""
         self._in_background, self._under_way = False, None
         self._save_and_wait()
 
     @property
     def may_mark(self) -> bool:
-        """Whether all findings of this start are stored, so that a new running marker hides nothing."""
+        """True if all findings of this start are stored, so that a new running marker hides nothing."""
         return not self._unsaved
 
     def mark_running(self) -> None:

@@ -81,7 +81,7 @@ class Membership:
         self._proposals_busy = False
         self._proposals_dirty = False
         self._proposals_mine = False
-        """Whether the proposals znode belongs to this session. A znode of an earlier session may still exist and is deleted with that session."""
+        """True if the proposals znode belongs to this session. A znode of an earlier session may still exist and is deleted with that session."""
         none: frozenset[TopicPartition] = frozenset()
         self._offline = EphemeralNodePublisher(store, znodes.offline(self.broker_id), znodes.encode_offline, none)
         nothing: tuple[DamageReport, ...] = ()

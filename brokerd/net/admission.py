@@ -21,7 +21,7 @@ WAIT_MS_MAX = 10_000
 
 
 class AdmissionRefusal(NamedTuple):
-    """Why a connection is rejected, and the delay in ms before it is closed. The delay prevents immediate reconnects."""
+    """The reason why a connection is rejected, and the delay in ms before it is closed. The delay prevents immediate reconnects."""
 
     reason: str
     wait_ms: int = 0
@@ -59,7 +59,7 @@ class Admission:
         return 0
 
     def problem(self, ip: str, now_ms: int) -> AdmissionRefusal | None:
-        """Why a connection is rejected. None: it is accepted and counted until `left`."""
+        """Return the reason why a connection is rejected. None: it is accepted and counted until `left`."""
         if self._count >= self._total:
             return AdmissionRefusal(f"max.connections ({self._total}) reached")
         most = self._overrides.get(ip, self._per_ip)

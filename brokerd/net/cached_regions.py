@@ -1,4 +1,4 @@
-"""Which bytes of file regions a connection can send without waiting for the disk. The others are loaded beside the event loop."""
+"""Find the bytes of file regions that a connection can send without waiting for the disk. The other bytes are loaded off the event loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class CachedRegions:
         """File descriptor, start and end of the bytes that were found in the page cache, and when."""
 
     def ready(self, reader: WarmingReader, region: FileRegion, descriptor: int, size: int, now_ms: int) -> int:
-        """`descriptor`: of the region's file. How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
+        """`descriptor`: of the region's file. How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent
+        later."""
         if self.loading:
             return 0
         fd, start, end, at_ms = self._checked

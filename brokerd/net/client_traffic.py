@@ -12,7 +12,8 @@ NEW_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TrafficRates:
-    """Per second. `received_bytes`: of requests. `sent_bytes`: of responses. `cold_bytes`: loaded from the disk for responses."""
+    """Figures of a client per second. `received_bytes`: bytes of requests. `sent_bytes`: bytes of responses. `cold_bytes`: bytes that were loaded from the
+    disk for responses."""
 
     requests: float = 0.0
     received_bytes: float = 0.0
@@ -41,7 +42,7 @@ class ClientTraffic:
         self.requests = self.received_bytes = self.sent_bytes = self.cold_bytes = 0
         self._last = self._previous = (now_ms, 0, 0, 0, 0)
         self.client_id = ""
-        """Of the last request."""
+        """Client id of the last request."""
         self.software = ("", "")
         """Name and version (KIP-511). Empty for older clients."""
 

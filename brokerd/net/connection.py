@@ -114,7 +114,7 @@ class Connection:
 
     @property
     def has_pending_request(self) -> bool:
-        """Whether a request is not answered yet."""
+        """True if a request is not answered yet."""
         return bool(self._slots)
 
     def proved(self) -> None:
@@ -232,7 +232,7 @@ class Connection:
             pos += LENGTH + length
 
     def _has_room(self) -> bool:
-        """Whether another request may be handled before queued responses are sent."""
+        """Return whether another request may be handled before queued responses are sent."""
         return (
             not self._muted
             and not self._blocking
@@ -346,7 +346,7 @@ class Connection:
         self._update_events()
 
     def _in_memory(self, region: FileRegion, fd: int, size: int) -> int:
-        """How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
+        """Return how many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent later."""
         reader = self.reader
         if reader is None or reader.warming.blind:
             return size

@@ -67,7 +67,7 @@ class Request:
     )
 
     from_privileged_listener = False
-    """As in Kafka: True for a request of this broker to itself, which needs no authorization."""
+    """True for a request of this broker to itself, which needs no authorization, as in Kafka."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class TlsSocket:
 
     @property
     def unsent(self) -> bool:
-        """Whether encrypted bytes wait to be sent."""
+        """True if encrypted bytes wait to be sent."""
         return bool(self._sealed) or self._out.pending > 0
 
     def fileno(self) -> int:

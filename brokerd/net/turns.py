@@ -53,7 +53,7 @@ class Turns:
         self._newest_other: tuple[Hashable, float] = (None, -ACTIVE_S)
         """The owner that was served last, and the last one that is not the same, each with the time."""
         self._busy: dict[Hashable, float] = {}
-        """When an owner last used up a time slice."""
+        """Time at which an owner last used up a time slice."""
         self.slice_end_s: float | None = None
         """End of the current time slice. None outside of slices."""
 

@@ -318,7 +318,7 @@ class RemoteLeader:
 
     @staticmethod
     def _covered(segment: RemoteSegment, local: LocalLog, chain: Chain, log_start: int) -> bool:
-        """Whether the records of `segment` that are not deleted are also in the chain or in the local log."""
+        """Return whether the records of `segment` that are not deleted are also in the chain or in the local log."""
         joined = chain.segments and chain.start <= local.start_offset <= chain.end
         lowest = min(chain.start, local.start_offset) if joined else local.start_offset
         return segment.end_offset <= log_start or lowest <= max(log_start, segment.start_offset)

@@ -1,4 +1,4 @@
-"""Which remote segments continue the log of this leader, and what can be read from them. Pure.
+"""Chain of the remote segments that continue the log of this leader, and the records that can be read from them. Pure.
 
 Invariants: a chain has no gap. A segment belongs to the chain only if its last record is in the leader's own history, by leader epoch (KIP-101). After
 an unclean leader election a remote segment may contain records that the leader never had; it is not served.

@@ -28,6 +28,6 @@ def retained_start(
 
 
 def expired(segment: RemoteSegment, retention_ms: int, wall_ms: int) -> bool:
-    """Whether every record is older than `retention_ms` (-1: never). Records without timestamps have the age of the copy."""
+    """Return whether every record is older than `retention_ms` (-1: never). Records without timestamps have the age of the copy."""
     newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
     return retention_ms >= 0 and newest < wall_ms - retention_ms

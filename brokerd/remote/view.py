@@ -11,7 +11,7 @@ from brokerd.remote.lineage import Chain
 
 
 class RemoteView:
-    """Of the leader. `loaded`: the remote log was read up to this leader's claim."""
+    """View of the remote log by the leader. `loaded`: the remote log was read up to this leader's claim."""
 
     __slots__ = ("chain", "loaded", "log_start")
 
@@ -22,7 +22,7 @@ class RemoteView:
         """Records below are deleted in both tiers."""
 
     def reaches_below(self, local_start: int) -> bool:
-        """Whether there are, or may be, remote records directly below the local log."""
+        """Return whether there are, or may be, remote records directly below the local log."""
         if not self.loaded:
             return local_start > 0
         return self.start_offset(local_start) < local_start
@@ -34,7 +34,7 @@ class RemoteView:
         return max(min(self.chain.start, local_start), self.log_start)
 
     def joins(self, local_start: int) -> bool:
-        """Whether the remote records are known to reach the local log."""
+        """Return whether the remote records are known to reach the local log."""
         return self.loaded and 0 <= self.chain.start <= local_start <= self.chain.end
 
     def copied_end(self, local_start: int) -> int:
@@ -43,8 +43,8 @@ class RemoteView:
 
 
 class FollowerView(RemoteView):
-    """Of a follower. `loaded`: the remote log was read up to its end at that time. The follower's local log start follows the leader's, and may pass
-    the end of the chain before the follower has read that the copy is finished."""
+    """View of the remote log by a follower. `loaded`: the remote log was read up to its end at that time. The follower's local log start follows the
+    leader's, and may pass the end of the chain before the follower has read that the copy is finished."""
 
     __slots__ = ()
 
@@ -52,5 +52,6 @@ class FollowerView(RemoteView):
         return super().reaches_below(local_start) if self.joins(local_start) else local_start > self.log_start
 
     def start_offset(self, local_start: int) -> int:
-        """If the chain does not reach the local log, only records below the remote log start are known to be deleted."""
+        """Return the log start offset for clients. If the chain does not reach the local log, only records below the remote log start are known to be
+        deleted."""
         return super().start_offset(local_start) if self.joins(local_start) else self.log_start

@@ -1,4 +1,4 @@
-"""Which leaders check their followers at a tick: a part of them at each tick, all of them once per round.
+"""Schedule of the checks of followers: a part of the leaders checks its followers at each tick, and all leaders check once per round.
 
 A broker may lead thousands of partitions, so one tick does not check them all. Does not contain: the check (`partition`).
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from brokerd.replication.replica import Replica
 
 TICK_MS = 100
-"""How often `due` is called."""
+"""Milliseconds between two calls of `due`."""
 ROUND_MS_MAX = 1_000
 """Every leader checks once per interval whether a follower has fallen behind. At most an eighth of replica.lag.time.max.ms."""
 

@@ -112,7 +112,7 @@ class FollowerLogs:
         return True
 
     def _may_truncate(self, replica: Replica, offset: int) -> bool:
-        """Whether the log may be truncated to `offset` (-1: emptied) now. Otherwise a flush of its directory is started. Until it ends, nothing
+        """Return whether the log may be truncated to `offset` (-1: emptied) now. Otherwise a flush of its directory is started. Until it ends, nothing
         is fetched; the leader repeats its response afterwards."""
         log_ = replica.log
         if not log_.forget_flushed(offset):

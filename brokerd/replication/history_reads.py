@@ -32,11 +32,11 @@ IN_FLIGHT_BYTES_MAX = 32 * 1024 * 1024
 """Bytes requested and not received yet. Above it no request is sent; the caller retries."""
 CACHE_BYTES_MAX = 32 * 1024 * 1024
 CACHED_MS = 5_000
-"""How long a result is cached for the client that waits for it."""
+"""Time for which a result is cached for the client that waits for it."""
 CACHED_ERROR_MS = 250
-"""How long a failed result is cached, so that the request is not repeated at once."""
+"""Time for which a failed result is cached, so that the request is not repeated at once."""
 DEPRIORITIZED_MS = 5_000
-"""How long a broker that did not answer is tried after the others."""
+"""Time for which a broker that did not answer is tried after the others."""
 
 
 class HistoryOperation(IntEnum):
@@ -116,7 +116,7 @@ class RemoteSource(Protocol):
 
 
 class NoRemoteSource:
-    """Without tiered storage on this broker: every read of remote records fails with a retriable error."""
+    """Remote reads of a broker without tiered storage: every read of remote records fails with a retriable error."""
 
     def look_up(self, replica: Replica, operation: HistoryOperation, target: int, done: Done) -> None:
         done(UNAVAILABLE)

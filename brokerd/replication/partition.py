@@ -66,7 +66,7 @@ class Partition:
     retention_deletes: bool = True
     high_watermark: int = 0
     leader_high_watermark: int = 0
-    """On a follower: the high watermark that its leader sent last. It may exceed the follower's log end."""
+    """Only on a follower: the high watermark that its leader sent last. It may exceed the follower's log end."""
     log_end: int = 0
     acknowledgeable_end: int = 0
     log_start: int = 0
@@ -75,7 +75,7 @@ class Partition:
     proposal_not_before_ms: int = 0
     followers: dict[int, Follower] = field(default_factory=dict)
     followers_to_reset: tuple[ReplicaIncarnation, ...] = ()
-    """On a leader: followers whose replicas must be rebuilt. The shell sends this to the controller, for this leader epoch (decision 037)."""
+    """Only on a leader: followers whose replicas must be rebuilt. The shell sends this to the controller, for this leader epoch (decision 037)."""
 
     @property
     def leader_epoch(self) -> int:
@@ -114,7 +114,7 @@ class Partition:
 
     @property
     def serves_latest(self) -> bool:
-        """Whether the latest offset may be returned. After an election it must not be lower than before (KIP-207). So it is returned only after the
+        """True if the latest offset may be returned. After an election it must not be lower than before (KIP-207). So it is returned only after the
         high watermark has reached the start offset of the leader epoch."""
         return self.high_watermark >= self.epoch_start
 
@@ -315,7 +315,7 @@ class Partition:
         return True
 
     def _may_join_isr(self, broker_id: int, follower: Follower, now: Now) -> bool:
-        """Whether the follower may join the ISR: it is caught up and its log start is in the allowed range. A lower log start would
+        """Return whether the follower may join the ISR: it is caught up and its log start is in the allowed range. A lower log start would
         make deleted records visible again when it leads."""
         assert self.state is not None
         return (

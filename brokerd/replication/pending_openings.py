@@ -12,7 +12,7 @@ OPENINGS_PER_TURN = 32
 
 
 class PendingOpenings:
-    """Until a replica is open, the broker responds as if its metadata did not contain the assignment of the replica."""
+    """Replicas that must be opened. Until a replica is open, the broker responds as if its metadata did not contain the assignment of the replica."""
 
     def __init__(self) -> None:
         self.per_turn = OPENINGS_PER_TURN
@@ -21,7 +21,7 @@ class PendingOpenings:
         self._waiting_for_space: set[TopicPartition] = set()
 
     def may_open(self, tp: TopicPartition, *, limited: bool) -> bool:
-        """Whether this turn may open the replica. If not, `next` returns the replica in a later turn. Without `limited` the result is always True."""
+        """Return whether this turn may open the replica. If not, `next` returns the replica in a later turn. Without `limited` the result is always True."""
         if limited and self._left <= 0:
             self._unopened[tp] = None
             return False

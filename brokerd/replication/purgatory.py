@@ -63,7 +63,7 @@ class DelayedOperation:
         self.complete = complete
         self.client, self.owner = client, owner
         self.needs: Mapping[Hashable, int] | None = None
-        """By key: the value that must be reached before the operation can complete (`Purgatory.check`). None: evaluated at every change."""
+        """The value by key that must be reached before the operation can complete (`Purgatory.check`). None: the operation is evaluated at every change."""
         self.done = self.queued = self.expired = False
         self.number = self.deadline_mono_ms = -1
         self._home: Purgatory | None = None
@@ -109,7 +109,7 @@ class Purgatory:
         self._turns = turns
         self._by_key: dict[Hashable, dict[int, DelayedOperation]] = {}
         self._least_needs: dict[Hashable, int] = {}
-        """By key: no operation needs less than this value. A check below it costs nothing, however many operations wait."""
+        """The lowest value by key that an operation needs. A check below it costs nothing, however many operations wait."""
         self._watchers: dict[Hashable, dict[Hashable, Callable[[], None]]] = {}
         self._by_deadline: dict[int, dict[int, DelayedOperation]] = {}
         """Operations that are not done, by the ms of their deadline. Most operations are completed long before, and leave at once."""

@@ -41,7 +41,7 @@ COPY_BYTES = 4 * 1024 * 1024
 LAST_BYTES = 1024 * 1024
 """Bytes that may be copied on the event loop when the future log replaces the live one. Small enough for a short pause."""
 ROUNDS_MAX = 20
-"""After this many rounds of copying and flushing, the rest is copied on the event loop. Otherwise a busy log would never complete its move."""
+"""Rounds of copying and flushing after which the rest is copied on the event loop. Otherwise a busy log would never complete its move."""
 
 
 class LiveFailed(Exception):
@@ -121,7 +121,7 @@ class Relocations:
         )
 
     def resume(self, now: Now) -> None:
-        """At the start: continue the moves that were in progress and remove other future logs."""
+        """Continue the moves that were in progress at the last stop, and remove other future logs."""
         for d in self._dirs.online:
             for name in self._disk.listdir(d.path):
                 tp = future_of(name)
@@ -201,7 +201,7 @@ class Relocations:
         self._not_before_ms = now.mono_ms + size * 1000 // self._bytes_per_s_max()
 
     def _may_truncate(self, move: Relocation, offset: int) -> bool:
-        """Whether the future log may be truncated now. Otherwise a job flushes its directory first, and the next step continues."""
+        """Return whether the future log may be truncated now. Otherwise a job flushes its directory first, and the next step continues."""
         future = move.future
         if not future.forget_flushed(offset):
             return True

@@ -124,7 +124,7 @@ class RemoteReads:
 
     @staticmethod
     def _are_valid(replica: Replica, segments: Sequence[RemoteSegment]) -> bool:
-        """Whether the log of a follower confirms the segments that a read may use. It may have been truncated since its view was made."""
+        """Return whether the log of a follower confirms the segments that a read may use. It may have been truncated since its view was made."""
         return all(in_lineage(s, replica.log.epochs.end_offset_for) for s in segments[: 1 + FOLLOWING_MAX])
 
     def _result(self, replica: Replica, offset: int, value: Any) -> HistoryReadResult:

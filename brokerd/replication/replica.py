@@ -52,7 +52,7 @@ class Replica:
         """`moving`: the replica moves to another log directory and is not compacted. `flush_suspended`: the move is about to
         complete, so nothing is flushed (`relocations`)."""
         self.truncation_pending = False
-        """On a follower: the log must be truncated, and the flush before that is not finished."""
+        """Only on a follower: the log must be truncated, and the flush before that is not finished."""
         self.needs_bootstrap = False
         """On an observer: the leader's log no longer contains the log from which this replica was bootstrapped. On a follower: the leader's local log
         starts above this log."""
@@ -121,7 +121,7 @@ class Replica:
 
     @property
     def reads_remote(self) -> bool:
-        """Whether the records below the local log are, or may be, in the remote store."""
+        """True if the records below the local log are, or may be, in the remote store."""
         if self.remote is None:
             # A leader has a view from the first moment. A follower without a view must not refuse records that its leader can read.
             return self.config.remote_storage and not self.leads and self.log.start_offset > 0

@@ -37,7 +37,7 @@ class ReplicaHooks(Protocol):
 
     # -- leadership --------------------------------------------------------------------------------------------------
     def image_is_current(self) -> bool:
-        """Whether the image is known to be current. Without ZooKeeper another leader may have been elected unnoticed."""
+        """Return whether the image is known to be current. Without ZooKeeper another leader may have been elected unnoticed."""
         ...
 
     def confirm_leadership(self, done: Callable[[bool], None]) -> None:

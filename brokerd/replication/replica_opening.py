@@ -96,7 +96,7 @@ class ReplicaOpening:
                 self._log_dirs.write_high_watermarks(d, self._high_watermarks(d))
 
     def checkpoint_later(self) -> None:
-        """As `checkpoint`, on the threads of the log directories, so that a slow disk does not stop the event loop."""
+        """Like `checkpoint`, but on the threads of the log directories, so that a slow disk does not stop the event loop."""
         if self.registration_possible:
             for d in self._log_dirs.online:
                 self._log_dirs.checkpoint(d, self._high_watermarks(d))

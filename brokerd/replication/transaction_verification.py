@@ -60,7 +60,7 @@ class TransactionVerification:
         return known is None or known.first_offset < 0 or known.epoch != producer_epoch
 
     def is_pending(self, replica: Replica, producer_id: int) -> bool:
-        """Whether a batch of this producer waits for its coordinator."""
+        """Return whether a batch of this producer waits for its coordinator."""
         return (replica.tp, producer_id) in self._pending
 
     def verify(

@@ -104,7 +104,7 @@ class ImageTopics:
 
 
 def leadership_confirmed(partitions: ReplicaManager, replica: Replica | None, now: Now) -> bool:
-    """Whether this broker is certainly still the leader. After a stall, or without both ZooKeeper and followers, another broker may be the leader.
+    """Return whether this broker is certainly still the leader. After a stall, or without both ZooKeeper and followers, another broker may be the leader.
     Then state in memory may be outdated: committed offsets, transaction states, delivery states of share groups."""
     if partitions.frozen:
         return False

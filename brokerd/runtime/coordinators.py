@@ -1,4 +1,5 @@
-"""The group, transaction and share coordinators of a broker, and the share partitions that use the latter: which partitions they lead, and which broker coordinates a key.
+"""The group, transaction and share coordinators of a broker, and the share partitions that use the latter: which partitions they lead, and which broker
+coordinates a key.
 
 Does not contain: the rules of groups and transactions (`coordinator`).
 """
@@ -170,7 +171,7 @@ class Coordinators:
         return state.partitions[partition].leader
 
     def _is_of_route(self, group_id: str) -> bool:
-        """Whether the group has the positions of a route that exists."""
+        """Return whether the group has the positions of a route that exists."""
         name = group_id.removeprefix(ROUTE_GROUP_PREFIX)
         return name != group_id and self._partitions.image.access_to(AccessKind.ROUTE, name)[1] is not None
 

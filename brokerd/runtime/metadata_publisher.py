@@ -52,7 +52,7 @@ class MetadataPublisher:
         self._fetch_sessions, self._authorizer = fetch_sessions, authorizer
         self._dispatch, self._listeners = dispatch, listeners
         self.failed: str | None = None
-        """Why the metadata log is not followed any more."""
+        """The reason why the metadata log is not followed any more."""
 
     def image_loaded(self, image: Image, now: Now) -> None:
         self._update_config(image)

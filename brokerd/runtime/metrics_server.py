@@ -78,7 +78,7 @@ class MetricsServer:
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
     def close(self) -> None:
-        """Only after `start`."""
+        """Stop the server. Call it only after `start`."""
         self._server.shutdown()
         self._server.server_close()
 

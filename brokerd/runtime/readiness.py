@@ -1,7 +1,8 @@
-"""Whether a broker is ready: registered, and in sync with the leader of each of its partitions. For load balancers, orchestrators and rolling restarts.
+"""Readiness of a broker. A broker is ready when it is registered, and in sync with the leader of each of its partitions. For load balancers, orchestrators
+and rolling restarts.
 
-Runs on the thread of the metrics server, like `metrics`. Invariant: a ready broker can be followed by the restart of another one without a partition
-below its ISR because of this broker. Does not contain: sockets, the decision of a restart (`controlplane.domain.restart`).
+Runs on the thread of the metrics server, like `metrics`. Invariant: a ready broker can be followed by the restart of another one without a partition below
+its ISR because of this broker. Does not contain: sockets, the decision of a restart (`controlplane.domain.restart`).
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ class RemoteLogs:
             self._changed[replica.tp] = None
 
     def sizes(self) -> Iterator[RemoteSizes]:
-        """Of the partitions with tiered storage that this broker leads. A partition whose remote log is not loaded yet is left out."""
+        """Yield the remote sizes of the partitions with tiered storage that this broker leads. Partitions whose remote log is not loaded yet are left out."""
         for tp, tiered in self.led.items():
             replica, leader = tiered.replica, tiered.leader
             if leader.view.loaded:
@@ -375,7 +375,7 @@ def build_remote_logs(
 
 
 def _replica_starts(replica: Replica) -> list[int]:
-    """Where the logs of new replicas start that wait for the leader's local log: of observers, and of replicas that only their log start keeps out of the
+    """Return the log start offsets of new replicas that wait for the leader's local log: observers, and replicas that only their log start keeps out of the
     ISR."""
     state, config = replica.core.state, replica.config
     if state is None or not config.remote_storage or config.remote_copy_disabled:

@@ -87,7 +87,7 @@ class RemoteMetadata:
         return [i for i in topic.partitions if (r := self._partitions.find(topic, i)) is not None and r.leads]
 
     def is_current(self, index: int) -> bool:
-        """Whether everything that was replicated at the last read is applied."""
+        """Return whether everything that was replicated at the last read is applied."""
         return index in self.ends and self.positions.get(index, -1) >= self.ends[index]
 
     def refresh(self, index: int) -> bool:

@@ -147,7 +147,7 @@ class Routing:
         self._by_source: defaultdict[str, dict[str, Route]] = defaultdict(dict)
         """The enabled routes, by source topic and name."""
         self.running: dict[tuple[str, str, int], tuple[RoutePartition, ReplicaRoutePort]] = {}
-        """By (route, source topic, partition)."""
+        """Route partitions by (route, source topic, partition)."""
         self.has_room = True
 
     # -- routes of this broker --------------------------------------------------------------------------------------------------

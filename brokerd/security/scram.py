@@ -68,7 +68,7 @@ def credential(mechanism: str, salted_password: bytes, salt: bytes, iterations: 
 
 
 def password_fits(mechanism: str, password: str, known: Credential) -> bool:
-    """For PLAIN: whether the password matches the keys. Takes milliseconds; not for the event loop."""
+    """Return whether the password matches the keys, for SASL PLAIN. Takes milliseconds; do not call it on the event loop."""
     made = credential(
         mechanism, salted(mechanism, password, known.salt, known.iterations), known.salt, known.iterations
     )

@@ -28,7 +28,7 @@ BATCH_BYTES_MAX = 512 * 1024
 
 
 class Unwritable(StrEnum):
-    """Why a record is archived without a dead letter."""
+    """The reason why a record is archived without a dead letter."""
 
     DISABLED = "no-topic-configured"
     NAME = "topic-name-not-permitted"

@@ -84,7 +84,7 @@ class OffsetRun:
         return self.last - self.first + 1
 
     def same(self, other: OffsetRun) -> bool:
-        """Whether `other` can be joined with this run."""
+        """Return whether `other` can be joined with this run."""
         return (self.state, self.count, self.member, self.until_ms, self.dirty, self.rejected) == (
             other.state,
             other.count,

@@ -67,7 +67,7 @@ def check_fetched(
 
 
 def starts_below(data: bytes | memoryview, end_offset: int) -> bool:
-    """Whether the first batch of `data` contains `end_offset` and starts below it."""
+    """Return whether the first batch of `data` contains `end_offset` and starts below it."""
     if len(data) < records.HEADER_BYTES:
         return False
     first = records.peek(data)

@@ -58,7 +58,7 @@ class Arriving:
                         del self._ranges[other]
 
     def contains(self, path: str, position: int, length: int, now_s: float) -> bool:
-        """Whether one of the bytes may be arriving."""
+        """Return whether one of the bytes may be arriving."""
         ranges = self._ranges.get(path)
         if ranges is None:
             return False

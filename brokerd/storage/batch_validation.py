@@ -49,7 +49,7 @@ class RecordError(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a batch is rejected."""
+    """The reason why a batch is rejected."""
 
     error: ErrorCode
     message: str
@@ -95,7 +95,7 @@ class Walk:
 
     @property
     def problem(self) -> str | None:
-        """Why the records are malformed, or None."""
+        """The reason why the records are malformed, or None."""
         return None if self._refused is None else self._refused.message
 
     def verdict(self) -> Refusal | int:

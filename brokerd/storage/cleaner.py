@@ -99,7 +99,7 @@ class Cleaning:
             pass
 
     def steps(self) -> Iterator[None]:
-        """As `run`, in slices of about a megabyte."""
+        """Like `run`, but in slices of about a megabyte."""
         for entry in self.aborted:
             firsts, lasts = self._aborted.setdefault(entry.producer_id, ([], []))
             firsts.append(entry.first_offset)

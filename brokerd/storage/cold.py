@@ -27,7 +27,7 @@ _mode = _Mode()
 
 
 def refused() -> bool:
-    """Whether reads of this thread must not block."""
+    """Return whether reads of this thread must not block."""
     return _mode.refuses
 
 
@@ -47,10 +47,10 @@ class _Block:
 
 
 def not_waiting() -> AbstractContextManager[None]:
-    """In this block, reads that would block raise NotInPageCache."""
+    """Context manager: reads in this block that would wait for the disk raise NotInPageCache."""
     return _Block(True)
 
 
 def waiting() -> AbstractContextManager[None]:
-    """In this block, reads may block, even inside `not_waiting`: the change in the block must not be interrupted."""
+    """Context manager: reads in this block may wait for the disk, even inside `not_waiting`, because the change in the block must not be interrupted."""
     return _Block(False)

@@ -96,7 +96,7 @@ class DelayIndexBuilder:
 
     @property
     def full(self) -> bool:
-        """Whether the caller must write a run before the next batch."""
+        """True if the caller must write a run before the next batch."""
         return self._collected >= RUN_RECORDS
 
     def run(self) -> tuple[bytes, int]:
@@ -168,7 +168,7 @@ class DelayIndex:
         self.base_offset, self.end_offset = header.identity.base_offset, header.end_offset
 
     def groups(self) -> Iterator[BucketGroup]:
-        """In the order of their buckets."""
+        """Yield the groups of records in the order of their buckets."""
         return map(BucketGroup._make, GROUP.iter_unpack(self._directory))
 
     def groups_of(self, bucket: int) -> list[BucketGroup]:
@@ -224,7 +224,7 @@ def _tail(read: Read, size: int, header: Header) -> bytes:
 
 
 def belongs_to(header: Header, log: LogFile) -> bool:
-    """Whether the index was built from exactly this segment."""
+    """Return whether the index was built from exactly this segment."""
     identity = header.identity
     same = identity[:2] == (log.base_offset, log.size)
     return same and crc32c(log.read(*identity.last_header)) == identity.last_checksum

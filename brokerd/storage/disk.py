@@ -84,11 +84,11 @@ class File(ABC):
         """Up to `length` bytes; fewer only at the end of the file. Raises NotInPageCache in non-blocking mode."""
 
     def resident(self, position: int, length: int) -> int:
-        """How many bytes from `position` on, up to `length`, can be read without waiting for the device."""
+        """Return the number of bytes from `position` on, up to `length`, can be read without waiting for the device."""
         return length
 
     def cached(self, position: int, length: int) -> int:
-        """How many of the bytes are in the page cache, or are being loaded, in whole pages. Never waits."""
+        """Return how many of the bytes are in the page cache, or are being loaded, in whole pages. Never waits."""
         return length
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:

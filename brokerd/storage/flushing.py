@@ -100,7 +100,7 @@ class Flushing:
         return min(end, max(flushed, log_.start_offset) + unflushed_max)
 
     def due(self, now: Now) -> bool:
-        """Whether a closed segment or the topic id of a new log is not flushed yet, or `flush.messages` or `flush.ms` require a flush.
+        """Return whether a closed segment or the topic id of a new log is not flushed yet, or `flush.messages` or `flush.ms` require a flush.
 
         A new log is flushed as soon as it has records. After a power failure a log without topic id could belong to a deleted topic of the same name.
         """
@@ -112,7 +112,7 @@ class Flushing:
 
     @property
     def _behind(self) -> bool:
-        """Whether a closed segment has no flushed snapshot after it."""
+        """True if a closed segment has no flushed snapshot after it."""
         log_ = self._log
         known = max(log_.snapshots.flushed_offset, log_.start_offset, self._snapshot_requested)
         return log_.segments[-1].base_offset > known

@@ -1,4 +1,4 @@
-"""Which bytes of a file were found in the page cache a moment ago: several consumers that read the same records share one check. Pure.
+"""Memory of the bytes of a file that were found in the page cache a moment ago. Several consumers that read the same records share one check. Pure.
 
 Does not contain: system calls, loads.
 """

@@ -50,7 +50,7 @@ class SparseIndex:
         self.times.append(newest)
 
     def copy(self) -> SparseIndex:
-        """For a search on another thread."""
+        """Return a copy for a search on another thread."""
         other = SparseIndex()
         other.offsets, other.positions, other.times = self.offsets[:], self.positions[:], self.times[:]
         return other

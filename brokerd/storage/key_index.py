@@ -38,7 +38,7 @@ BUCKET = struct.Struct(">II")
 ENTRY_BYTES = 8
 HASH_BYTES = 4
 HASH_AT = ENTRY_BYTES - HASH_BYTES if sys.byteorder == "little" else 0
-"""Where the hash is in an entry in memory."""
+"""Position of the hash in an entry in memory."""
 BATCH_HEADER_BYTES = 61
 RUN_ENTRIES = 128 * 1024
 """Entries of a run: 1 MiB, which is the memory that a build needs. More would save reads of a search in segments of small records."""
@@ -104,8 +104,8 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyIndexPart:
-    """What a build has indexed so far: the batches below the position `log_end`, whose offsets are below `end_offset`. `runs` are in the temporary file.
-    `tail`: the entries after them, in log order, ENTRY_BYTES each in the byte order of the machine."""
+    """The part that a build has indexed so far: the batches below the position `log_end`, whose offsets are below `end_offset`. `runs` are in the temporary
+    file. `tail`: the entries after them, in log order, ENTRY_BYTES each in the byte order of the machine."""
 
     seed: int
     runs: tuple[Run, ...]
@@ -141,7 +141,7 @@ class KeyIndexBuilder:
 
     @property
     def full(self) -> bool:
-        """Whether the caller must write a run before the next batch."""
+        """True if the caller must write a run before the next batch."""
         return self.unwritten >= RUN_ENTRIES
 
     def part(self, seed: int, log_end: int, end_offset: int) -> KeyIndexPart:

@@ -66,7 +66,7 @@ class KeyIndexBuild:
         self.finished = self.reused = False
         """`reused`: the file of an earlier run is valid."""
         self.part: KeyIndexPart | None = None
-        """What was built by the end of the last job. `published`: the one that look-ups use, which the caller sets."""
+        """The part that was built by the end of the last job. `published`: the part that look-ups use; the caller sets it."""
         self.published: KeyIndexPart | None = None
 
     @property
@@ -180,8 +180,8 @@ def open_index(
 
 
 def open_part(disk: Disk, path: Path, part: KeyIndexPart, on_read: Callable[[int], None]) -> KeyIndex:
-    """What is built of the index of the segment at `path`. `on_read`: see `open_index`. A search of it raises InvalidKeyIndex, also when the build has
-    ended and its temporary file is gone."""
+    """Return the finished part of the index of the segment at `path`. `on_read`: see `open_index`. A search of it raises InvalidKeyIndex, also when the
+    build has ended and its temporary file is gone."""
     for entries in part.tail:
         on_read(len(entries))
 

@@ -1,7 +1,8 @@
 """The search for records by key in one segment, newest first, as a job of another thread.
 
-The index of the segment names candidates; each is compared with the log. Without a valid index, and behind the part that is built of an index, the log
-is read backwards in chunks that start at entries of the sparse index. Does not contain: the choice of segments, the time limit, leadership (`apis/key_lookups`).
+The index of the segment names candidates; each is compared with the log. Without a valid index, and behind the part that is built of an index, the log is
+read backwards in chunks that start at entries of the sparse index. Does not contain: the choice of segments, the time limit, leadership
+(`apis/key_lookups`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from brokerd.wire.records import HEADER_BYTES, BatchHeader, CorruptBatch, Record
 CHUNK_BYTES = 1024 * 1024
 """Bytes per read of a scan."""
 PAGE_BYTES = 4_096
-"""What the read of a batch header counts, so that the bytes bound the candidates outside the time range."""
+"""Bytes that the read of a batch header counts, so that the limit of bytes also bounds the candidates outside the time range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class KeyCriteria:
         return header_hash(self.key, header_seed(self.header_name)) if self.header_name else key_hash(self.key)
 
     def may_match(self, header: BatchHeader) -> bool:
-        """By the header of a batch only."""
+        """Return whether a batch may contain a match, by its header only."""
         return not header.is_control and (self.from_ms < 0 or header.max_timestamp >= self.from_ms)
 
     def matches(self, record: Record, header: BatchHeader) -> bool:
@@ -89,7 +90,7 @@ class SegmentView:
         )
 
     def open(self) -> Segment:
-        """With a file handle of its own. Raises DiskFailed."""
+        """Open the segment with a file handle of its own. Raises DiskFailed."""
         segment = Segment(self.path.parent, self.base_offset, self.disk, self.interval)
         segment.attach(self.disk.open(self.path), self.size, self.end_offset, self.index)
         return segment
@@ -97,8 +98,8 @@ class SegmentView:
 
 @dataclass(slots=True)
 class SegmentSearch:
-    """`run` finds at most `matches_max` records below `below` and reads about `bytes_max` bytes of the log. `seed`: the header seed of the
-    index, None without one. `part`: what is built of one. After `run`, `below` is the offset below which the search continues, the base offset when the segment is done."""
+    """`run` finds at most `matches_max` records below `below` and reads about `bytes_max` bytes of the log. `seed`: the header seed of the index, None
+    without one. `part`: what is built of one. After `run`, `below` is the offset below which the search continues, the base offset when the segment is done."""
 
     view: SegmentView
     criteria: KeyCriteria
@@ -112,9 +113,9 @@ class SegmentSearch:
     index_bytes: int = 0
     used_index: bool = False
     scanned: bool = False
-    """Whether a part of the log was scanned."""
+    """True if a part of the log was scanned."""
     index_problem: str | None = None
-    """Why the index was not used."""
+    """The reason why the index was not used."""
 
     def run(self) -> None:
         """Raises DiskFailed."""
@@ -216,7 +217,7 @@ class SegmentSearch:
         self.matches.extend(r for r in reversed(found) if r.offset < self.below)
 
     def _full(self) -> bool:
-        """Whether there are enough matches. The search continues below the last one that is kept."""
+        """Return whether there are enough matches. The search continues below the last one that is kept."""
         if len(self.matches) < self.matches_max:
             return False
         del self.matches[self.matches_max :]

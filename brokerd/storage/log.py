@@ -208,7 +208,7 @@ class Log(LogState):
         return self.snapshots.forget_flushed(offset)
 
     def starts_within(self, data: bytes | memoryview) -> bool:
-        """Whether the log is empty and its start offset is inside the first batch of `data`."""
+        """Return whether the log is empty and its start offset is inside the first batch of `data`."""
         empty = len(self.segments) == 1 and not self.segments[0].size
         return empty and appending.starts_below(data, self.end_offset)
 

@@ -103,8 +103,8 @@ class StoredLogStart:
             self._reported = None
 
     def lower(self) -> None:
-        """At opening: records up to the stored offset were lost, and the log ends below it. The stored offset would hide records that are appended
-        later, so it is replaced. The flush follows in a job, and before any flush of records (`Flushing.plan`). Raises DiskFull, DiskFailed."""
+        """Replace the stored offset at the opening of a log that ends below it. Records up to the stored offset were lost, and the stored offset would hide
+        records that are appended later. The flush follows in a job, and before any flush of records (`Flushing.plan`). Raises DiskFull, DiskFailed."""
         self.write()
         self.lowered = True
 

@@ -18,7 +18,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import CONTROL, SEQUENCE_MAX, TRANSACTIONAL, BatchHeader
 
 BATCHES_REMEMBERED = 5
-"""As in Kafka: a client may have 5 requests in flight, so a duplicate is among the last 5 batches."""
+"""Batches that are remembered per producer. A client may have 5 requests in flight, as in Kafka, so a duplicate is among the last 5 batches."""
 EXPIRATION_MS = 86_400_000
 """`producer.id.expiration.ms`: the state of an idle producer is removed, so that memory is bounded."""
 NO_SEQUENCE = NO_OFFSET = NO_EPOCH = -1
@@ -132,7 +132,7 @@ class Producers:
         )
 
     def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> ProducerRefused | None:
-        """Why this coordinator may not end the producer's transaction, or None."""
+        """Return the reason why this coordinator may not end the producer's transaction, or None."""
         producer = self.known.get(producer_id)
         if producer is None:
             return None

@@ -1,4 +1,4 @@
-"""Where recent reads of a segment ended. Pure.
+"""Positions at which recent reads of a segment ended. Pure.
 
 A consumer that continues a sequential read needs no look at the index. Consumers that read the same records need no look at the batch headers
 either: they share the result of the first. Batches below the end of a read never change; the owner clears this when it truncates or replaces the

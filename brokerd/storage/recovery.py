@@ -114,7 +114,7 @@ def recover(
 
 
 def _find_key_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, names: Sequence[str]) -> None:
-    """Only closed segments have a key index. It is checked when it is used."""
+    """Set the state of the key indexes. Only closed segments have one, and it is checked when it is used."""
     closed = {segment.base_offset: segment for segment in segments[:-1]}
     for base in numbered(names, key_index.SUFFIX):
         if base in closed:

@@ -17,7 +17,7 @@ BATCHES_MAX = 100_000
 
 
 def expired(segment: Segment, config: TopicConfig, wall_ms: int) -> bool:
-    """Whether every record of `segment` is older than `retention.ms`."""
+    """Return whether every record of `segment` is older than `retention.ms`."""
     if config.retention_ms < 0:
         return False
     horizon = wall_ms - config.retention_ms
@@ -44,7 +44,7 @@ def new_start(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, hi
 def archived_start(
     segments: Sequence[Segment], config: TopicConfig, wall_ms: int, upto_offset: int, more_bytes: int
 ) -> int:
-    """As `new_start`, for the part of a log below `upto_offset`. `more_bytes`: bytes of the log above it, on another broker. The result is at most
+    """Like `new_start`, but for the part of a log below `upto_offset`. `more_bytes`: bytes of the log above it, on another broker. The result is at most
     `upto_offset`."""
     below = [s for s in segments if s.base_offset < upto_offset]
     if not below or not config.deletes:
@@ -62,7 +62,7 @@ def archived_start(
 
 
 def allows(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, offset: int) -> bool:
-    """Whether all records below `offset` may be deleted, also inside a segment: by size if enough bytes remain, by age if each record is old enough."""
+    """Return whether all records below `offset` may be deleted, also inside a segment: by size if enough bytes remain, by age if each record is old enough."""
     stays = sum(s.size - s.position_of(offset) for s in segments if s.end_offset > offset)
     if config.retention_bytes >= 0 and stays >= config.retention_bytes:
         return True
@@ -74,7 +74,7 @@ def allows(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, offse
 
 
 def _expired_below(segment: Segment, offset: int, horizon: int) -> bool:
-    """Whether all batches below `offset` are expired. False if there are more than BATCHES_MAX."""
+    """Return whether all batches below `offset` are expired. False if there are more than BATCHES_MAX."""
     if segment.sure_newest() < 0:
         return False  # its records have no timestamps
     for _, header in islice(segment.headers(0), BATCHES_MAX):

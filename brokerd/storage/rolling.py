@@ -1,4 +1,4 @@
-"""When a segment is rolled: by size, offset range, index size and age. Does not contain file access."""
+"""Decision to roll a segment: by size, offset range, index size and age. Does not contain file access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from brokerd.storage.segment import Segment
 
 
 def must_roll(segment: Segment, config: TopicConfig, incoming: int, last_offset: int, newest: int, now: Now) -> bool:
-    """Whether a new segment is necessary for `incoming` bytes with offsets up to `last_offset` and timestamps up to `newest`."""
+    """Return whether a new segment is necessary for `incoming` bytes with offsets up to `last_offset` and timestamps up to `newest`."""
     if segment.size + incoming > config.segment_bytes or last_offset - segment.base_offset > RELATIVE_MAX:
         return True
     if len(segment.index) * 8 >= config.segment_index_bytes:

@@ -17,7 +17,7 @@ RUNNING = ".running"
 
 
 def doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoubt | None:
-    """Why the log tails in `folder` are not trusted, from the evidence in the directory. None: all written data is present."""
+    """Return the reason why the log tails in `folder` are not trusted, from the evidence in the directory. None: all written data is present."""
     if meta.get("tail.intact", "true") != "true":
         return DirectoryDoubt.NOTED
     if _closed_cleanly(disk, folder, meta):
@@ -36,7 +36,7 @@ def doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoubt | N
 
 
 def _closed_cleanly(disk: Disk, folder: Path, meta: Meta) -> bool:
-    """Whether the clean shutdown marker is of the last life. A marker of another life is from an older copy. Older programs wrote no life."""
+    """Return whether the clean shutdown marker is of the last life. A marker of another life is from an older copy. Older programs wrote no life."""
     data = disk.read(folder / CLEAN)
     if data is None or "life.id" not in meta:
         return data is not None

@@ -79,7 +79,7 @@ class Segment:
         """An offset at or before the first batch with the maximum timestamp."""
         self.key_index = self.delay_index = IndexFileState.ABSENT
         self.key_index_part: key_index.KeyIndexPart | None = None
-        """Of an index that is being built, also of the active segment."""
+        """The finished part of a key index that is being built, also for the active segment."""
         self.delay_index_decided = 0
         """The delay index depends on the log up to this offset."""
         self._file: File | None = None
@@ -170,7 +170,8 @@ class Segment:
         return True
 
     def attach(self, file: File, size: int, end_offset: int, index: SparseIndex | None) -> None:
-        """For a search on another thread: a file handle of its own, and a copy of the index. None: the index files are read."""
+        """Open this segment for a search on another thread, with a file handle of its own and a copy of the index. `index` None: the index files are
+        read."""
         self._file, self.size, self.end_offset, self._index, self._times_sure = file, size, end_offset, index, False
         self._recent_reads.clear()
 
@@ -387,7 +388,7 @@ class Segment:
             yield previous
 
     def unfinished(self, position: int) -> bool:
-        """Whether there is only the start of a batch at `position`: an interrupted write, which was not acknowledged."""
+        """Return whether there is only the start of a batch at `position`: an interrupted write, which was not acknowledged."""
         data = self.file.pread(HEADER_BYTES, position)
         if len(data) < HEADER_BYTES:
             return True

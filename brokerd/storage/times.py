@@ -54,7 +54,7 @@ def _batch_since(
 
 
 def newest_below(segments: Sequence[Segment], upto_offset: int, budget: UnpackBudget) -> Steps[tuple[int, int] | None]:
-    """As `newest`, for the batches below `upto_offset`."""
+    """Like `newest`, but for the batches below `upto_offset`."""
     whole = [s for s in segments if s.end_offset <= upto_offset and s.size]
     found = (yield from newest(whole, budget)) if whole else None
     for segment in segments:

@@ -87,9 +87,9 @@ class Warming:
         self.chunks = self.lookups = self.evicted_bytes = 0
         """Number of chunks and lookups, and of bytes that were evicted after they were sent, for metrics and tests."""
         self._found = self._missed = 0
-        """How often loaded bytes were found in memory, and how often not."""
+        """Number of times that loaded bytes were found in memory, and number of times that they were not."""
         self.blind = False
-        """Whether the file system cannot report cached pages: loaded data was never found in a hundred attempts."""
+        """True if the file system cannot report cached pages: loaded data was never found in a hundred attempts."""
 
     def reader(self, loaded: Callable[[int], None] | None = None) -> WarmingReader:
         """`loaded` is called with the number of bytes of each load from the device for this reader."""
@@ -175,7 +175,7 @@ class WarmingReader:
         self.warming, self._count = warming, loaded
         self._streams: WeakKeyDictionary[File, Stream] = WeakKeyDictionary()
         self.active = False
-        """Whether data is read from disk for this connection."""
+        """True if data is read from disk for this connection."""
 
     def wait(self, file: File, position: int, length: int, then: Callable[[], None]) -> None:
         """Call `then` when the first chunk of the bytes is loaded, or the load failed. One call at a time per file."""

@@ -54,7 +54,7 @@ def build(into: Path) -> list[Path]:
 
 
 def has_compiler() -> bool:
-    """Whether the C compiler is installed that this Python's extension modules are built with (`CC` names another)."""
+    """Return whether the C compiler is installed that this Python's extension modules are built with (`CC` names another)."""
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     return shutil.which(command.split()[0]) is not None
 

@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the client may retry the request."""
+        """True if the client may retry the request."""
         return self in _RETRIABLE
 
     @property

@@ -112,7 +112,7 @@ class Framer:
 
 
 def _decoder(header: RequestHeader) -> tuple[bool, Unpack]:
-    """Whether the version is flexible, and the function that reads its body. Raises UnknownApi, UnsupportedVersion."""
+    """Return whether the version is flexible, and the function that reads its body. Raises UnknownApi, UnsupportedVersion."""
     key, version = header.api_key, header.api_version
     api = APIS.get(key)
     if api is None:
@@ -163,7 +163,7 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
 
 
 def _encoder(api_key: int, version: int) -> tuple[bool, Pack]:
-    """Whether the response header has tagged fields, and the function that writes the body."""
+    """Return whether the response header has tagged fields, and the function that writes the body."""
     api = APIS[api_key]
     flexible = api.flexible(version)
     found = flexible and api_key != ApiKey.API_VERSIONS, packer(api.response, version, flexible)

@@ -219,7 +219,7 @@ def _checksum(data: Buffer, p: int, end: int, start: int) -> int:
 
 
 def _equals(data: Buffer, p: int, end: int, name: bytes) -> bool:
-    """Whether the bytes from `p` to `end` are `name`."""
+    """Return whether the bytes from `p` to `end` are `name`."""
     if end - p != len(name):
         return False
     i = 0

@@ -112,7 +112,7 @@ def put_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
 
 
 def small_arrays(code: str, flexible: bool) -> list[Callable[..., bytes]]:
-    """For each length below SMALL: pack(encoded length, *numbers)."""
+    """Return functions pack(encoded length, *numbers), one for each length below SMALL."""
     return [struct.Struct(f">{'B' if flexible else 'i'}{n}{code}").pack for n in range(SMALL)]
 
 

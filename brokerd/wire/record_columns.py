@@ -38,7 +38,7 @@ VARINT_OF_THREE_BYTES: Final = 0x4000
 
 
 def plain_records(batch: Buffer) -> int:
-    """As `record_walk.plain_records`."""
+    """Like `record_walk.plain_records`."""
     if len(batch) < RECORDS_AT:
         return -1
     count: int
@@ -49,7 +49,7 @@ def plain_records(batch: Buffer) -> int:
 
 
 def batch_is_valid(view: Buffer, keyed: bool, earliest: int, latest: int) -> bool:
-    """As `record_walk.batch_is_valid`. False also for batches of more than COPIED_BYTES_MAX."""
+    """Like `record_walk.batch_is_valid`, but False also for batches of more than COPIED_BYTES_MAX."""
     if not RECORDS_AT <= len(view) <= COPIED_BYTES_MAX:
         return False
     batch = bytes(view)

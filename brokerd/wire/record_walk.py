@@ -68,7 +68,7 @@ class Progress:
         self.untimely: list[int] | None = None
 
     def complies(self, newest: int, size: int) -> bool:
-        """Whether all records were valid, end at position `size`, and have this maximum timestamp."""
+        """Return whether all records were valid, end at position `size`, and have this maximum timestamp."""
         return self.newest == newest and self.p == size and self.unkeyed is None and self.untimely is None
 
 

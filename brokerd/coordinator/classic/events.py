@@ -68,7 +68,7 @@ class Join:
     protocols: tuple[tuple[str, bytes], ...]
     require_known_member_id: bool
     may_describe: Callable[[str], bool] | None = None
-    """Whether the member is authorized to describe a topic. Used by groups of the consumer protocol. None: all topics."""
+    """True if the member is authorized to describe a topic. Used by groups of the consumer protocol. None: all topics."""
 
 
 @dataclass(frozen=True, slots=True)

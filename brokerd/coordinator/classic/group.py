@@ -80,7 +80,7 @@ class Group(GroupMembership):
                 return self._tick(now)
 
     def deadline_ms(self) -> int | None:
-        """When the next timer may expire (mono ms)."""
+        """Return the earliest time at which a timer may expire (monotonic ms)."""
         times = [m.deadline_ms for m in self.members.values() if m.join is None]
         times += self.pending_members.values()
         if self.state is State.PREPARING:

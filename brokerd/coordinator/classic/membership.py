@@ -46,7 +46,7 @@ class GroupMembership:
         return ErrorCode.NONE if known else ErrorCode.ILLEGAL_GENERATION
 
     def _supports_group_protocols(self, e: Join) -> bool:
-        """Whether the joining member supports a protocol that all other members support."""
+        """Return whether the joining member supports a protocol that all other members support."""
         if not e.protocol_type or not e.protocols:
             return False
         others = [m for m in self.members.values() if m.member_id != e.member_id]

@@ -51,7 +51,7 @@ class GroupOffsets:
 
     @property
     def pending(self) -> bool:
-        """Whether commits are being written or belong to a transaction without a marker."""
+        """True if commits are being written or belong to a transaction without a marker."""
         return bool(self.in_transactions or self._pending_commits)
 
     def commit(self, e: Commit, refused: Mapping[TopicIndex, int] = NO_ERRORS) -> list[Effect]:
@@ -76,7 +76,7 @@ class GroupOffsets:
         return [PersistOffsets(number, offsets, (e.producer_id, e.producer_epoch))]
 
     def persisted(self, e: Persisted) -> list[Effect] | None:
-        """None: the number does not belong to an offset commit."""
+        """Return None if the number does not belong to an offset commit."""
         commit = self._pending_commits.pop(e.number, None)
         if commit is None:
             return None
@@ -137,7 +137,7 @@ class GroupOffsets:
             self.in_transactions.pop(producer_id, None)
 
     def in_transaction(self, producer_id: int) -> bool:
-        """Whether this producer has transactional commits without a marker, or being written."""
+        """Return whether this producer has transactional commits without a marker, or being written."""
         return producer_id in self.in_transactions or any(p == producer_id for *_, p in self._pending_commits.values())
 
     def unstable(self) -> set[TopicIndex]:

@@ -114,7 +114,7 @@ class ConsumerHeartbeat:
     assignor: str | None = None
     owned: Assignment | None = None
     may_describe: Callable[[str], bool] | None = None
-    """Whether the member is authorized to describe a topic that its regular expression matches. None: all topics."""
+    """True if the member is authorized to describe a topic that its regular expression matches. None: all topics."""
     classic: ClassicMemberMetadata | None = None
     """Set for a JoinGroup, which is handled as a heartbeat with all fields."""
 

@@ -100,7 +100,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
                 return self._tick(now)
 
     def deadline_ms(self) -> int | None:
-        """When the next timer may expire (mono ms)."""
+        """Return the earliest time at which a timer may expire (monotonic ms)."""
         return self._next_deadline_ms
 
     @property
@@ -256,7 +256,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
 
     @property
     def has_pending_replies(self) -> bool:
-        """Whether replies wait for a write."""
+        """True if replies wait for a write."""
         return bool(self._pending_replies)
 
     def _persisted(self, number: int) -> list[Effect]:

@@ -94,7 +94,7 @@ class MixedGroup(ConsumerGroupMachine):
 
     @property
     def all_members_classic(self) -> bool:
-        """Whether all members use the classic protocol and no reply waits for a write."""
+        """True if all members use the classic protocol and no reply waits for a write."""
         return 0 < self.classic_member_count == len(self.members) and not self.has_pending_replies
 
     # -- joining -------------------------------------------------------------------------------------------------------

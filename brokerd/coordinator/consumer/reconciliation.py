@@ -51,7 +51,7 @@ class MemberAssignment:
         return replace(after, assignment_epochs={tp: self.assignment_epochs.get(tp, after.epoch) for tp in after.owned})
 
     def may_commit(self, tp: TopicPartition, epoch: int) -> bool:
-        """Whether a commit with `epoch` is valid: the member has owned the partition since this epoch or an earlier one."""
+        """Return whether a commit with `epoch` is valid: the member has owned the partition since this epoch or an earlier one."""
         return epoch == self.epoch or (
             tp in self.assignment_epochs and self.assignment_epochs[tp] <= epoch < self.epoch
         )

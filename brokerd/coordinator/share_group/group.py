@@ -116,7 +116,7 @@ class ShareGroup(PersistedShareGroup):
                 return self._tick(now)
 
     def deadline_ms(self) -> int | None:
-        """When the next timer may expire (mono ms)."""
+        """Return the earliest time at which a timer may expire (monotonic ms)."""
         return self._next_deadline_ms
 
     @property

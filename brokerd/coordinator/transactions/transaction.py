@@ -64,7 +64,7 @@ class Transaction:
     transactional_id: str
     record: TransactionMetadata
     deadline_ms: int | None = None
-    """When an ongoing transaction times out (mono). None in every other state."""
+    """Time at which an ongoing transaction times out (monotonic ms). None in every other state."""
     pending: Pending | None = None
     sending: bool = False
     """Markers are being sent."""

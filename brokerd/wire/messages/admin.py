@@ -273,7 +273,8 @@ class DescribeLogDirsResponse(Struct):
 
     @dataclass(slots=True)
     class ShareLetters(Struct):
-        """Of the records of one topic, since the start of the broker: `brokerd.sharing.dead_letters`. `reason`: of the last record without one."""
+        """Number of dead letters of one topic since the start of the broker (`brokerd.sharing.dead_letters`). `reason`: why the last record without a dead
+        letter has none."""
 
         group_id: str = f("string")
         topic: str = f("string")

@@ -15,7 +15,7 @@ VERSION = 0
 
 
 class LookupStop(IntEnum):
-    """Why a look-up ended, with its number in the answer."""
+    """The reason why a look-up ended, with its number in the answer."""
 
     LOG_START = 0
     """All records are searched."""
