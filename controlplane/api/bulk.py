@@ -31,7 +31,7 @@ NAMES_OR_FILTER = "Give either names or a filter. An empty filter has all rows."
 
 class BulkItemOutcome(StrEnum):
     PLANNED = "planned"
-    """Of a dry run: the change would be made."""
+    """A dry run found that the change would be made."""
     REQUESTED = "requested"
     """The controller applies it now."""
     DONE = "done"

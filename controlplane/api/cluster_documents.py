@@ -99,7 +99,7 @@ class DocumentPlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(responses={200: DIFFERENCE})
     @action(detail=True, methods=["get"])
     def drift(self, request: Request, plan_id: int) -> Response:
-        """How the present state differs from the document of this applied plan. Stores nothing."""
+        """Return the difference between the present state and the document of this applied plan. Stores nothing."""
         self.get_object()
         return Response(as_dict(selectors.difference_row(services.drift_of(plan_id))))
 

@@ -63,12 +63,12 @@ class EffectivePermissionsView(InputMixin):
 class PermissionCheckView(InputMixin):
     @extend_schema(parameters=[CheckQuery], responses=CHECK)
     def get(self, request: Request) -> Response:
-        """Whether an operation is allowed, and why: deny rules first, then allow rules. Brokers without an authorizer allow every operation."""
+        """The decision about an operation and its reason: deny rules first, then allow rules. Brokers without an authorizer allow every operation."""
         return Response(CHECK(permissions.check_permission(**_arguments(self.query(CheckQuery)))).data)
 
 
 class AuthorizerView(InputMixin):
     @extend_schema(responses=AUTHORIZER)
     def get(self, request: Request) -> Response:
-        """Whether the brokers enforce ACLs (`authorizer.class.name`), with their `super.users` and `allow.everyone.if.no.acl.found`."""
+        """The authorizer of the brokers: whether they enforce ACLs (`authorizer.class.name`), `super.users` and `allow.everyone.if.no.acl.found`."""
         return Response(AUTHORIZER(authorizers.authorizer_report()).data)

@@ -16,6 +16,6 @@ FORECASTS = serializers.shape(selectors.Forecasts)
 class ForecastsView(InputMixin):
     @extend_schema(responses={200: FORECASTS})
     def get(self, request: Request) -> Response:
-        """When disks are full and when groups have caught up, from the newest finished run of a job `forecast`, with the interval that has the true time in 80
-        % of the cases, and how right the forecasts of the last 30 days were."""
+        """Forecasts of the times when disks are full and when groups have caught up. They come from the newest finished run of a job `forecast`. Each
+        forecast has the interval that contains the true time in 80 % of the cases, and the accuracy of the forecasts of the last 30 days."""
         return Response(FORECASTS(selectors.forecasts()).data)

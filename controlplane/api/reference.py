@@ -16,7 +16,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 NAMED = "#/components/schemas/"
 MODIFIERS = ("minimum", "maximum", "minLength", "maxLength", "pattern")
 CHOICES_BEGIN = "* `"
-"""Where drf-spectacular appends the choices of a field to its description. The type has them already."""
+"""The text with which drf-spectacular appends the choices of a field to its description. The type already has the choices."""
 Schema = Mapping[str, Any]
 
 

@@ -74,5 +74,5 @@ class RoleBindingViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 class AccessCheckView(InputMixin):
     @extend_schema(parameters=[AccessQuery], responses=CHECK)
     def get(self, request: Request) -> Response:
-        """Whether a user may do something with a resource, and by which role binding."""
+        """Check whether a user may do something with a resource, and by which role binding."""
         return Response(CHECK(authorization.check_access(**self.query(AccessQuery))).data)

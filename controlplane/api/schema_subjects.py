@@ -115,7 +115,7 @@ class SchemaDeleteView(InputMixin):
 class SchemaCheckView(InputMixin):
     @extend_schema(operation_id="schema_check", request=SchemaBody, responses={200: CHECKED})
     def post(self, request: Request) -> Response:
-        """Whether a subject would accept a schema, by its compatibility level. Changes nothing."""
+        """Check whether a subject would accept a schema, by its compatibility level. Changes nothing."""
         v = self.body(SchemaBody)
         return Response(CHECKED(services.check_schema(v["subject"], SchemaBody.schema(v))).data)
 

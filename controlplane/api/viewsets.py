@@ -38,7 +38,7 @@ class InputMixin(APIView):
 
     query_is_checked = False
     response_is_secret = False
-    """Whether responses to POST contain a secret, which must not be stored."""
+    """True if responses to POST contain a secret, which must not be stored."""
 
     @property
     def actor(self) -> str:
@@ -80,8 +80,8 @@ class InputMixin(APIView):
         super().check_permissions(request)
 
     def _limit_view(self, request: Request) -> None:
-        """The resources that the selectors return to this request. A user who sees only some resources gets no others, and nothing about the whole cluster. Raises
-        PermissionDenied."""
+        """The resources that the selectors return to this request. A user who sees only some resources gets no others, and nothing about the whole cluster.
+        Raises PermissionDenied."""
         seen = authorization.visibility_of(request.user)
         visibility.become(seen)
         match = request.resolver_match

@@ -18,7 +18,7 @@ SOURCES = {
     4: BrokerConfigSource.FILE,
     5: BrokerConfigSource.DEFAULT,
 }
-"""By Kafka's code."""
+"""Sources of configs by Kafka's code."""
 DEFAULT_CODE = 5
 
 

@@ -57,8 +57,9 @@ class ApiSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareLetters:
-    """Of the records of one topic in one share group, since the start of the broker: dead letters that were written, and records that were archived
-    without one although the group has a topic of dead letters. `reason`: of the last of those (`brokerd.sharing.dead_letters.Unwritable`)."""
+    """Failed records of one topic in one share group, since the start of the broker. Counted are dead letters that were written, and records that were
+    archived without a dead letter although the group has a topic of dead letters. `reason`: why the last of these records has no dead letter
+    (`brokerd.sharing.dead_letters.Unwritable`)."""
 
     group_id: str
     topic: str
@@ -92,13 +93,13 @@ class BrokerSample:
     produce_counts: tuple[int, ...] = ()
     """Produce requests since the start of the broker by latency (`brokerd.cluster.latency_buckets`), requested with `replicas`; empty: not reported."""
     remote: Mapping[Key, RemoteSample] | None = None
-    """Of the partitions with tiered storage that the broker leads; None: not requested."""
+    """Samples of the partitions with tiered storage that the broker leads; None: not requested."""
     share_groups: tuple[DescribedShareGroup, ...] | None = ()
     """None: not answered in time."""
     traffic: Mapping[Key, TrafficCounters] | None = None
     """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
-    """By Kafka's name of the API, of those with requests; requested with `replicas`. Empty: not reported."""
+    """Request metrics by Kafka's name of the API, for APIs with requests; requested with `replicas`. Empty: not reported."""
     share_letters: tuple[ShareLetters, ...] | None = None
     """None: not requested."""
 

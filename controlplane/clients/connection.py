@@ -41,7 +41,7 @@ class KafkaConnection:
         self.host, self.port, self._client_id = host, port, client_id
         self._socket: socket.socket | ssl.SSLSocket | None = None
         self._ends: float | None = None
-        """When the broker requires re-authentication (monotonic seconds): a new connection does that."""
+        """Time at which the broker requires re-authentication (monotonic seconds). A new connection is opened for it."""
         self._correlation = 0
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float = CALL_SECONDS) -> Any:

@@ -29,7 +29,7 @@ DEADLINE_SECONDS = 20.0
 """Deadline of one operation with all its requests, so that a web request ends."""
 
 RETRY_SECONDS = 0.2
-"""Between two attempts while the coordinator moves or loads."""
+"""Pause between two attempts while the coordinator moves or loads."""
 
 INACTIVE = frozenset({DescribedGroupState.EMPTY, DescribedGroupState.DEAD})
 """States of a group without members. Only such a group accepts commits of others."""
@@ -114,7 +114,7 @@ class GroupOffsetsClient:
         )
 
     def is_share_group(self) -> bool:
-        """Whether its coordinator lists the group as a share group (KIP-932)."""
+        """Return whether its coordinator lists the group as a share group (KIP-932)."""
         body = m.ListGroupsRequest(types_filter=[GroupType.SHARE])
         listed = self._coordinated(ApiKey.LIST_GROUPS, 5, body, lambda a: a.error_code).groups
         return any(g.group_id == self.group_id and g.group_type == GroupType.SHARE for g in listed)

@@ -79,7 +79,7 @@ def elect_uncleanly(topic: str, partition: int, timeout_s: float = 15.0) -> bool
 
 
 ANY_RACK = "weir-compares"
-"""With a rack id followers also answer fetches (KIP-392). No broker is in this rack, so the leader does not redirect the client."""
+"""Rack id of fetches from followers (KIP-392). No broker is in this rack, so the leader does not redirect the client."""
 
 
 def bounds(host: str, port: int, topic: str, partition: int) -> tuple[int, int]:

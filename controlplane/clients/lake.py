@@ -119,7 +119,7 @@ def lake_settings() -> LakeSettings:
 
 
 def _is_absent() -> bool:
-    """Whether no archive has created the SQLite catalogue yet. A read creates none."""
+    """Return whether no archive has created the SQLite catalogue yet. A read creates none."""
     path = lake_settings().url.removeprefix("sqlite:///")
     return path != lake_settings().url and not Path(path).exists()
 

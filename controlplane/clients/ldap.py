@@ -18,7 +18,7 @@ from django.conf import settings
 from controlplane.domain.external_login import ExternalUser, LoginRefusal, LoginRefused, LoginSource
 
 TIMEOUT_SECONDS = 5
-"""Of each connection and each answer. A login needs two connections and four answers."""
+"""Time limit of each connection and of each answer. A login needs two connections and four answers."""
 GROUPS_MAX = 1000
 """Groups of one user. More are an error: a group that gives a right could be among those that are cut off."""
 IDENTIFIERS = ("entryUUID", "objectGUID", "nsUniqueId", "ipaUniqueID")

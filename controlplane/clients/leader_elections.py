@@ -26,7 +26,7 @@ PARTITIONS_PER_REQUEST = 1_000
 
 READ_BACK_SECONDS = 5.0
 RETRY_SECONDS = 0.1
-"""Between two reads of the leaders."""
+"""Pause between two reads of the leaders."""
 
 PREFERRED = 0
 Spot = tuple[str, int]

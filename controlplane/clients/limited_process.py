@@ -1,7 +1,8 @@
 """A process that answers one request on its standard output, with limits of time and memory.
 
-Invariant: the process is killed above its limits, whatever library uses the memory. The memory is looked at every POLL_SECONDS, so it may be exceeded by what is
-allocated meanwhile. Address space is no measure: allocators and threads reserve gigabytes that they do not use. Does not contain: what the process does.
+Invariant: the process is killed above its limits, whatever library uses the memory. The memory is looked at every POLL_SECONDS, so it may be exceeded by
+what is allocated meanwhile. Address space is no measure: allocators and threads reserve gigabytes that they do not use. Does not contain: what the process
+does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ STDERR_LENGTH_MAX = 500
 
 
 class Overrun(StrEnum):
-    """Why a process has no output."""
+    """The reason why a process has no output."""
 
     TIME = "time"
     MEMORY = "memory"

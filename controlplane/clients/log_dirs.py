@@ -19,7 +19,7 @@ READ_SECONDS = 2.0
 
 MOVE_SECONDS = 5.0
 RETRY_SECONDS = 0.2
-"""Between two attempts to end a move whose current piece is being copied."""
+"""Pause between two attempts to end a move whose current piece is being copied."""
 
 
 def describe_log_dirs(connection: KafkaConnection) -> list[ReportedLogDir]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 FREE_BY_PLACE, WAIT_BY_PLACE_SECONDS_MAX = 5, 900.0
 """Wrong passwords for one name from one address before the next attempt is delayed, and the longest delay. It doubles from one second."""
 FREE_BY_NAME, WAIT_BY_NAME_SECONDS_MAX = 50, 30.0
-"""For one name from all addresses. The limit is higher and the delay shorter, because guesses of others also delay the user."""
+"""Limit for one name from all addresses. It is higher than the limit of an address, and its delay is shorter, because guesses of others also delay the user."""
 FORGOTTEN_SECONDS = 24 * 3600.0
 """Wrong passwords count for this time after the last one."""
 ROWS_MAX = 10_000

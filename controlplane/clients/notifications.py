@@ -25,10 +25,10 @@ from controlplane.domain.notification import ChannelKind, DeliveryError, SendRes
 from controlplane.domain.notification_message import Message
 
 TIMEOUT_SECONDS = 5.0
-"""Of each step of an attempt (connect, each read). The worker has two threads, and moves need one of them."""
+"""Time limit of each step of an attempt (connect, each read). The worker has two threads, and moves need one of them."""
 
 ANSWER_SECONDS_MAX = 10.0
-"""Of the whole answer. Otherwise a receiver that sends one byte at a time would keep a thread of the worker."""
+"""Time limit of the whole answer. Otherwise a receiver that sends one byte at a time would keep a thread of the worker."""
 
 ANSWER_BYTES_MAX = 2_000
 """Bytes of an answer that are read and shown. Error messages of receivers are shorter."""
@@ -41,7 +41,7 @@ REDIRECT_MIN, ERROR_MIN = 300, 400
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Where a channel sends to, and its credentials."""
+    """Address of the receiver of a channel, and its credentials."""
 
     kind: ChannelKind
     url: str = ""
@@ -97,7 +97,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> SendResult:
 
 
 def is_web_address(url: str) -> bool:
-    """Whether this is an http or https address with a host."""
+    """Return whether this is an http or https address with a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)

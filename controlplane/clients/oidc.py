@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from requests import RequestException
 
 TIMEOUT_SECONDS = 5.0
-"""Of each request to the provider. A page waits for at most four: discovery, token, keys, claims."""
+"""Time limit of each request to the provider. A page waits for at most four: discovery, token, keys, claims."""
 METADATA_SECONDS = 3600.0
 """Endpoints and keys of the provider are read again after this time, so that a withdrawn key is not accepted for longer."""
 LEEWAY_SECONDS = 60
@@ -40,7 +40,7 @@ LEEWAY_SECONDS = 60
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
 )
-"""Without `none` and without HMAC, whose key is the client's secret."""
+"""Accepted signature algorithms. `none` and HMAC, whose key is the client's secret, are excluded."""
 NAME = "weir"
 LOGIN_REQUIRED = frozenset({"login_required", "interaction_required", "consent_required", "account_selection_required"})
 """Errors of a silent renewal: the provider has no session of the user, or wants to show a page."""

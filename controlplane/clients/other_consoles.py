@@ -15,7 +15,7 @@ import requests
 from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, OtherConsole, figures_of
 
 TIMEOUT_SECONDS = 3.0
-"""Of one console, connection and answer together. A console answers its overview within 0.1 s."""
+"""Time limit for one console: connection and answer together. A console answers its overview within 0.1 s."""
 ANSWER_BYTES_MAX = 256 * 1024
 """An overview has about 2 kB."""
 PATH = "/api/v1/overview"

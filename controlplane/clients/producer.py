@@ -15,10 +15,10 @@ from controlplane.clients.settings import librdkafka
 from controlplane.domain.produce import NewRecord, ProducedRecord
 
 ACKNOWLEDGE_SECONDS = 10.0
-"""Until the brokers must have acknowledged all records of a request. A leader election takes less."""
+"""Time limit for the acknowledgement of all records of a request. A leader election takes less."""
 
 BATCH_BYTES = 16_384
-"""As Kafka's Java client. A small batch stays below the max.message.bytes of a topic."""
+"""Bytes of a batch, as in Kafka's Java client. A small batch stays below the max.message.bytes of a topic."""
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 """The client's own limit, above that of `domain.produce`: the broker decides by the topic's max.message.bytes."""

@@ -39,7 +39,7 @@ ABORT_MARKER = b"\0\0\0\0"
 """The key of the control record that ends an aborted transaction: version 0, type 0."""
 
 LEADER_RETRY_SECONDS = 0.2
-"""Before the metadata is read again, after a broker answered that it does not lead a partition."""
+"""Pause before the metadata is read again, after a broker answered that it does not lead a partition."""
 
 _PROBLEMS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: PartitionProblem.DENIED,
@@ -163,7 +163,7 @@ class RecordReaderClient:
         return chunks
 
     def _fetch(self, leader: int, ranges: Mapping[int, FetchRange], bytes_max: int) -> dict[int, Chunk | None]:
-        """None: the broker does not lead the partition."""
+        """Return None if the broker does not lead the partition."""
         request = m.FetchRequest
         requested = [
             request.FetchPartition(partition=p, fetch_offset=r.offset, partition_max_bytes=bytes_max)

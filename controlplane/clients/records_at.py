@@ -16,7 +16,7 @@ from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord
 from controlplane.domain.record_scan import Chunk, FetchRange
 
 READ_SECONDS = 15.0
-"""For all records of a call. One takes a few milliseconds, or longer if a broker reads old records from disk."""
+"""Time limit for all records of a call. One record takes a few milliseconds, or longer if a broker reads old records from disk."""
 
 Place = tuple[int, int]
 """(partition, offset)."""
@@ -31,7 +31,7 @@ class RecordsAt:
 
 
 def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_SECONDS) -> RecordsAt:
-    """At most REQUEST_BYTES_MAX bytes of records; further ones are unread."""
+    """Return the records at the offsets, at most REQUEST_BYTES_MAX bytes. Further records are reported as unread."""
     requested = sorted(set(places))
     found = RecordsAt()
     until, size = time.monotonic() + seconds, 0
@@ -54,7 +54,7 @@ def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_S
 
 
 def _read(reader: RecordReaderClient, partition: int, offset: int, until: float) -> Chunk | None:
-    """None: no answer, or a problem, until the deadline."""
+    """Return None if there was no answer, or only a problem, until the deadline."""
     while time.monotonic() < until:
         chunk = reader.fetch({partition: FetchRange(offset, offset + 1)})[partition]
         if chunk.problem is not None:

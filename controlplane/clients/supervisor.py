@@ -96,7 +96,7 @@ def request_restart(folder: Path, name: str, process: ProcessIdentity) -> None:
 
 
 def stopped(folder: Path, name: str) -> bool:
-    """Whether a live supervisor keeps this process stopped, until `request_start`."""
+    """Return whether a live supervisor keeps this process stopped, until `request_start`."""
     return name in stopped_names(folder)
 
 

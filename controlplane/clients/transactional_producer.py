@@ -20,9 +20,9 @@ from controlplane.clients.settings import librdkafka
 from controlplane.domain.produce import NewRecord, ProducedRecord
 
 STEP_SECONDS = 10.0
-"""Of each step: the begin, the records, the marker, the commit."""
+"""Time limit of each step: the begin, the records, the marker, the commit."""
 TRANSACTION_MS = 30_000
-"""After this time the coordinator aborts a transaction whose producer is gone."""
+"""Time after which the coordinator aborts a transaction whose producer has ended."""
 
 
 class TransactionEnd(StrEnum):
@@ -81,7 +81,7 @@ def send_once(
 
 
 def find_marker(transactional_id: str, marker: TransactionMarker, **config: Any) -> bool:
-    """Whether the transaction of this marker was committed. An unfinished one is aborted before. Raises NoAnswer."""
+    """Return whether the transaction of this marker was committed. An unfinished one is aborted before. Raises NoAnswer."""
     producer = _producer(transactional_id, config)
     consumer = _consumer(marker.group, config)
     try:

@@ -14,7 +14,7 @@ from controlplane.clients.zookeeper_status import StatusUnreadable, parse_status
 from controlplane.domain.zookeeper_server import ServerProblem, ServerStatus
 
 WAIT_S = 2.0
-"""For the connection and the answer of one server."""
+"""Time limit for the connection and the answer of one server."""
 ANSWER_BYTES_MAX = 64 * 1024
 """Bytes of one answer that are read. The answer to srvr has some 300."""
 SERVERS_MAX = 32

@@ -11,7 +11,7 @@ from brokerd.cluster.blocking import connected
 from brokerd.cluster.store import Store
 
 WAIT_S = 2.0
-"""For the connection, and then for each answer."""
+"""Time limit for the connection, and then for each answer."""
 SESSION_TIMEOUT_MS = 6_000
 BROKERS_MAX = 500
 """Brokers of one response. Each is a request of its own, some tenths of a millisecond."""

@@ -55,7 +55,7 @@ class Core:
     registrations: Mapping[int, Registration] | None = None
     proposed: dict[int, IsrProposed] = field(default_factory=dict)
     offline: dict[int, tuple[int, frozenset[TopicPartition]]] = field(default_factory=dict)
-    """Per broker: its broker epoch, and the replicas that it reports as offline."""
+    """Broker epoch and reported offline replicas of each broker."""
     requests: PendingRequests = field(default_factory=PendingRequests)
     desired: DesiredState = field(default_factory=DesiredState)
     leaving: set[ReplicaIncarnation] = field(default_factory=set)

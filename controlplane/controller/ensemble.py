@@ -53,7 +53,7 @@ class Ensemble:
         self._connection_number = 0
         self.acting = False
         self.can_lead = True
-        """Whether this controller can read the log. A candidate that cannot would be elected, resign, and be elected again."""
+        """True if this controller can read the log. A candidate that cannot would be elected, resign, and be elected again."""
         self._electing = False
         self._polled_ms = 0
         self._brokers: dict[int, Registration] = {}

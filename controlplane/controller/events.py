@@ -191,7 +191,7 @@ class WriteDesired:
 
 
 class ReportKind(StrEnum):
-    """Why an operator should see a report."""
+    """The reason why an operator should see a report."""
 
     DRIFT = "drift"
     """The database and the metadata log disagree, and the controller acts on neither."""

@@ -17,7 +17,7 @@ from brokerd.cluster.znodes import Registration
 
 REFUSALS = 2
 REFUSED_RETRY_MS = 50
-"""Between two attempts after a refused connection: shorter than a listener's restart, longer than a full accept queue."""
+"""Pause between two attempts after a refused connection: shorter than a listener's restart, longer than a full accept queue."""
 UNREACHABLE_RETRY_MS = 2_000
 TOGETHER_MS_MAX = 2 * REFUSED_RETRY_MS
 """The longest time that a detected death waits for brokers whose connection has also ended. Without such brokers it does not wait."""
@@ -33,7 +33,7 @@ class Evidence:
     connected: bool = False
     attempting: bool = False
     refusals: int = 0
-    """In a row, in the current term, after a connection."""
+    """Consecutive refused connections in the current term, after an accepted connection."""
     due_mono_ms: int = 0
     dead: bool = False
 

@@ -15,7 +15,7 @@ from controlplane.controller.events import DesiredAssignment
 
 
 def is_applied(state: PartitionState, desired: DesiredAssignment) -> bool:
-    """Whether the order has been applied: the state matches it, and the generation has changed since the order was read."""
+    """Return whether the order has been applied: the state matches it, and the generation has changed since the order was read."""
     if state.assignment_generation == desired.read_generation:
         return False
     if desired.delete_below is not None:

@@ -55,7 +55,7 @@ class PendingRequest:
     waiting: set[str]
     deadline_mono_ms: int
     partitions: Mapping[str, TopicPartition] = field(default_factory=dict)
-    """By item: the partition that it reassigns."""
+    """The partition that each item reassigns."""
 
     def fail(self, names: Container[str], error: int, message: str) -> None:
         self.results = [replace(r, error=error, message=message) if r.name in names else r for r in self.results]
@@ -167,7 +167,7 @@ class PendingRequests:
 
 
 def _partitions(plan: ReconcilePass, payload: RowsPayload) -> dict[str, TopicPartition]:
-    """By item of a reassignment: its partition. A topic that is created later under the same name is another topic."""
+    """Return the partition of each item of a reassignment. A topic that is created later under the same name is another topic."""
     if not isinstance(payload, AlterReassignments):
         return {}
     topics = {item.topic: plan.image.topic_named(item.topic) for item in payload.items}

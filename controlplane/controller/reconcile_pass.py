@@ -36,7 +36,7 @@ from brokerd.cluster.znodes import Registration
 from controlplane.controller.events import AppendMetadata, ChangeMade, Effect, Report, ReportKind, Subject, SubjectKind
 
 Offline = Mapping[int, tuple[int, frozenset[TopicPartition]]]
-"""Per broker: its broker epoch, and the replicas that it reports as offline."""
+"""Broker epoch and reported offline replicas of each broker."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class ReconcilePass:
 
     # -- input -----------------------------------------------------------------------------------------------------------
     def state(self, tp: TopicPartition) -> PartitionState | None:
-        """None: there is no such partition, or this pass deletes its topic."""
+        """Return None if there is no such partition, or this pass deletes its topic."""
         if tp.topic_id in self.deleted:
             return None
         return self.decided.get(tp) or self.image.partition(tp)

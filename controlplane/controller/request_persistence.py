@@ -45,7 +45,7 @@ from controlplane.models import AccessEntry, HandledRequest, MovePartition, Obse
 from controlplane.services import Rejected, access, reassignments, topics
 
 HANDLED_KEPT = timedelta(days=1)
-"""How long a handled request is remembered. Its client waits for seconds."""
+"""Time for which a handled request is remembered. Its client waits for seconds."""
 
 
 TopicItem = NewTopic | TopicToDelete | NewPartitions | TopicConfigOps

@@ -82,7 +82,7 @@ class LivenessProbes(Protocol):
 
     @property
     def while_standing_by(self) -> bool:
-        """Whether a standby controller probes, too."""
+        """True if a standby controller probes, too."""
         ...
 
     def fileno(self) -> int: ...
@@ -120,7 +120,7 @@ class Controller:
         self._store, self._name, self._database, self._clock = store, name, database, clock
         self._probes: LivenessProbes = Probes() if probes is None else probes
         self._registrations: dict[int, Registration] | None = None
-        """As read in this term. A standby reads it for the probes only: a broker may have registered since."""
+        """Registrations of brokers that were read in this term. A standby reads them for the probes only: a broker may have registered since."""
         self.tailer = Tailer(store, self, clock)
         self.core = Core(self.tailer.image, draw())
         self.ensemble = Ensemble(store, name, self, clock, brokers_on_standby=self._probes.while_standing_by)

@@ -37,7 +37,7 @@ class ProcessLock:
 
     @property
     def needed(self) -> bool:
-        """Whether several machines may have this database."""
+        """True if several machines may have this database."""
         return bool(connection.vendor == "postgresql")
 
     def acquire(self) -> bool:
@@ -57,7 +57,7 @@ class ProcessLock:
             return False
 
     def is_held(self) -> bool:
-        """Whether the database still has the lock for this process."""
+        """Return whether the database still has the lock for this process."""
         if not self.needed:
             return True
         if self._connection is None:

@@ -53,5 +53,5 @@ class TypedJSONField(models.JSONField):
         return None if value is None else self.dump(value)
 
     def to_python(self, value: Any) -> Any:
-        """For deserialised fixtures: the stored form."""
+        """Convert the stored form, which deserialized fixtures have, to a typed value."""
         return self.load(value) if isinstance(value, dict | list) else value

@@ -29,15 +29,15 @@ TOPIC, PARTITIONS, REPLICAS = "flights", 6, 3
 BROKERS_SECONDS_MAX = 60.0
 """Seconds to wait for all brokers before the topic is created on fewer: a broker that is down must not keep the demo from starting."""
 RETENTION_BYTES = 64 * 1024 * 1024
-"""Per partition: with six partitions and three replicas the demo uses at most about 1.2 GB of disk."""
+"""Bytes per partition. With six partitions and three replicas the demo uses at most about 1.2 GB of disk."""
 SEGMENT_BYTES = 8 * 1024 * 1024
 KEEPS_UP, SLOW = "flights-dashboard", "flights-billing"
 SLOW_SHARE = 0.6
 """The slow group reads at this share of the producer's speed."""
 POSITION_SECONDS = 5.0
-"""How often the replay stores its position: a restart repeats at most this time."""
+"""Seconds between two writes of the replay's position. A restart repeats at most this time."""
 CATCH_UP_SECONDS_MAX = 2.0
-"""How far the replay may fall behind its speed before it gives up catching up."""
+"""Seconds by which the replay may be late before it gives up catching up."""
 
 
 def flights_file() -> Path:

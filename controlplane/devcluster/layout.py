@@ -27,7 +27,7 @@ machines sessions of 3 s expired although every process was alive."""
 
 
 class CannotStart(Exception):
-    """Why the local cluster cannot start, and what helps."""
+    """The reason why the local cluster cannot start, and what helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Layout:
         return self.folder / "operator.token"
 
     def stopped(self, name: str) -> Path:
-        """While this file exists the supervisor keeps process `name` down."""
+        """Return the path of the marker file. While this file exists the supervisor keeps process `name` stopped."""
         return self.folder / "stopped" / name
 
     def restart(self, name: str) -> Path:

@@ -157,7 +157,7 @@ class Supervisor:
         self.write()
 
     def _restart_asked(self, p: Process) -> bool:
-        """Whether a restart of this process is requested. A request for an earlier pid is deleted."""
+        """Return whether a restart of this process is requested. A request for an earlier pid is deleted."""
         path = self.layout.restart(p.name)
         try:
             restart = json.loads(path.read_text())

@@ -185,5 +185,5 @@ def _import(topic: TopicState, controller_epoch: int, actor: str) -> None:
 
 
 def holds_topics() -> bool:
-    """Whether this database has been used for a cluster."""
+    """Return whether this database has been used for a cluster."""
     return Topic.objects.exists() or ObservedTopic.objects.exists()

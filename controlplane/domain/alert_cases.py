@@ -45,7 +45,8 @@ _ONE, _MANY = {"is": "is", "has": "has"}, {"is": "are", "has": "have"}
 
 
 def groups(facts: Facts, status: LagStatus) -> list[Case]:
-    """One case per group, or one for all if they are more than the threshold: the groups are then not the cause. `who` is `Group a` or `25 groups (a, b, c and 22 more)`."""
+    """One case per group, or one for all if they are more than the threshold: the groups are then not the cause. `who` is `Group a` or
+    `25 groups (a, b, c and 22 more)`."""
     found = [g for g in facts.groups if g.status is status]
     count = max(len(found), facts.group_counts.get(status, 0))
     if count <= facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
@@ -177,7 +178,7 @@ def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> str:
 
 
 def hanging(facts: Facts) -> list[Case]:
-    """At risk if groups wait: retention deletes what they cannot read."""
+    """Return the case of hanging transactions. It is at risk if groups wait: retention deletes the records that they cannot read."""
     found = counted(facts.hanging, "partition", "partitions")
     waits = f"; {some(facts.hanging_groups, 'group waits', 'groups wait')} there" if facts.hanging_groups else ""
     severity = Severity.AT_RISK if waits else None

@@ -1,4 +1,4 @@
-"""Which stored alerts are created, updated and resolved, from the computed alerts and the stored rows. Pure.
+"""Comparison of computed alerts with stored alerts: rows to create, to update and to resolve. Pure.
 
 Invariant: an alert that returns within FLAP_SECONDS continues with its first start time.
 """
@@ -37,7 +37,7 @@ class AlertChanges:
 
 
 def changes(known: Sequence[StoredAlert], found: Sequence[ComputedAlert], now_s: float) -> AlertChanges:
-    """Which rows the computed alerts create, update and resolve. `known`: open rows, and those that ended within FLAP_SECONDS."""
+    """Return the rows that the computed alerts create, update and resolve. `known`: open rows, and those that ended within FLAP_SECONDS."""
     rows = {(k.kind, k.subject): k for k in known if k.ended_s is None or now_s - k.ended_s <= FLAP_SECONDS}
     created: list[ComputedAlert] = []
     updated: list[tuple[int, ComputedAlert]] = []

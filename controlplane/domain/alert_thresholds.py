@@ -192,7 +192,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         ThresholdUnit.COUNT, 5, 0, 50, "Anomalies with an alert each. More anomalies are listed, but have no alert."
     ),
 }
-"""In the order of the page."""
+"""Thresholds in the order of the page."""
 
 ORDERED = (
     (ThresholdName.DISK_FREE_LEAST, ThresholdName.DISK_FREE_LOW),
@@ -228,7 +228,7 @@ def of_stored(stored: Mapping[str, float]) -> AlertThresholds:
 
 
 def value_problem(name: ThresholdName, value: float) -> str | None:
-    """Why the threshold cannot have this value; None if it can."""
+    """Return the reason why the threshold cannot have this value; None if it can."""
     rule = RULES[name]
     if not math.isfinite(value) or not rule.minimum <= value <= rule.maximum:
         return f"Enter a value from {rule.minimum:,g} to {rule.maximum:,.0f} ({rule.unit})."
@@ -238,7 +238,7 @@ def value_problem(name: ThresholdName, value: float) -> str | None:
 
 
 def order_problem(thresholds: AlertThresholds) -> str | None:
-    """Why these values contradict each other; None if they do not."""
+    """Return the reason why these values contradict each other; None if they do not."""
     for lower, upper in ORDERED:
         if thresholds[lower] > thresholds[upper]:
             return f"{lower} may not be greater than {upper}: {thresholds[lower]:g} and {thresholds[upper]:g} {RULES[upper].unit}."

@@ -18,7 +18,8 @@ GROUP_STATUSES = (LagStatus.DATA_LOST, LagStatus.FALLING_BEHIND, LagStatus.STOPP
 
 
 class Severity(StrEnum):
-    """As in the health line. At risk: data is at risk or writes are refused. Degraded: something is missing, and no client notices it yet."""
+    """Severity of an alert, and of the health line. At risk: data is at risk or writes are refused. Degraded: something is missing, and no client notices it
+    yet."""
 
     AT_RISK = "at_risk"
     DEGRADED = "degraded"
@@ -92,9 +93,9 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class DiskForecastFacts:
-    """When the disk of a live broker is full, in seconds from now: the median, and the limits of the interval that has the true time in `stated_pct` %
-    of the cases. `high_s` None: after the horizon of the forecast. `inside_pct` of `decided` earlier forecasts of disks had the true time in their
-    interval; None: none is decided."""
+    """Forecast for the disk of a live broker: seconds from now until the disk is full. The median, and the limits of the interval that has the true time in
+    `stated_pct` % of the cases. `high_s` None: after the horizon of the forecast. `inside_pct` of `decided` earlier forecasts of disks had the true time in
+    their interval; None: none is decided."""
 
     broker_id: int
     median_s: float

@@ -22,10 +22,10 @@ from weir_common.schema_formats import Schema, avro_types
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNIT_OF = {"millis": timedelta(milliseconds=1), "micros": timedelta(microseconds=1)}
 DECIMAL_BITS_MAX = 8 * 1024
-"""Of an unscaled decimal: Avro's precision has some tens of digits."""
+"""Limit of an unscaled decimal: Avro's precision has some tens of digits."""
 
 AvroType = Any
-"""As fastavro parses it: the name of a type, an object with `type`, or an array of branches."""
+"""A schema in the form in which fastavro parses it: the name of a type, an object with `type`, or an array of branches."""
 
 
 def encode_avro(schema: Schema, text: str) -> bytes:
@@ -173,7 +173,7 @@ class _Walk:
         return self._misfit(path, f"one of {', '.join(names)}", value)
 
     def _accepts(self, branch: AvroType, value: Any) -> bool:
-        """Whether the branch has values of this kind: objects or arrays."""
+        """Return whether the branch has values of this kind: objects or arrays."""
         kind = resolved(branch, self.named)
         name = kind["type"] if isinstance(kind, Mapping) else kind
         if isinstance(value, dict):

@@ -25,7 +25,7 @@ from controlplane.domain.text import some
 
 
 class Goal(StrEnum):
-    """In the default order."""
+    """Goals of a rebalance proposal, in the default order."""
 
     RACK = "rack"
     DISK = "disk"
@@ -330,7 +330,7 @@ def _move(work: _Work, goal: Goal, i: int, old: int, new: int, kept: Sequence[Go
 
 
 def _keeps(work: _Work, kept: Sequence[Goal], i: int, old: int, new: int, *, leads: bool = True) -> bool:
-    """Whether no broker leaves the bounds of an earlier goal, or moves further out of them."""
+    """Return whether no broker leaves the bounds of an earlier goal, or moves further out of them."""
     for goal in kept:
         if goal in (Goal.LEADERS, Goal.TRAFFIC) and not leads:
             continue

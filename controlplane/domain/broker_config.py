@@ -10,7 +10,7 @@ from brokerd.cluster.cordons import CORDONED, LEADERSHIP
 
 
 class BrokerConfigSource(StrEnum):
-    """Where a value comes from, the strongest first."""
+    """Source of a value, the strongest first."""
 
     DYNAMIC_BROKER = "dynamic_broker"
     DYNAMIC_CLUSTER = "dynamic_cluster"

@@ -1,8 +1,9 @@
-"""A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. Reads it, with all its faults
-at once.
+"""A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. Reads it, with all its faults at
+once.
 
-Invariants: a document has no secret: of a user it has the name and the mechanisms, and a password is a fault. `parse` either returns a document whose resources are well-formed and named once each, or every fault with its path. A config or limit
-that a document does not name stays as it is; null removes it. Does not contain: the present state (`document_plan`), text (`weir_common.document_text`).
+Invariants: a document has no secret: of a user it has the name and the mechanisms, and a password is a fault. `parse` either returns a document whose
+resources are well-formed and named once each, or every fault with its path. A config or limit that a document does not name stays as it is; null removes it.
+Does not contain: the present state (`document_plan`), text (`weir_common.document_text`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ REPLICAS_MAX = 100
 
 
 class ResourceKind(StrEnum):
-    """In the order in which resources are created. They are deleted in the opposite order."""
+    """Kinds of resources in the order in which they are created. They are deleted in the opposite order."""
 
     TOPIC = "topic"
     ACL = "acl"

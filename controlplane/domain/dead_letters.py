@@ -19,7 +19,7 @@ from controlplane.domain.record_filter import Matcher, RecordFilters
 
 COUNT, GROUP, SOURCE, ERROR = "x-retry-count", "x-retry-group", "x-retry-source", "x-retry-error"
 RESENT = "x-retry-resent"
-"""Of a record that was sent again: the place of the dead letter, `topic-partition@offset`."""
+"""Header of a record that was sent again: the place of the dead letter, `topic-partition@offset`."""
 DIGITS_MAX = 9
 """Digits of a count. A longer one is no count of attempts."""
 OFFSET_DIGITS_MAX = 18
@@ -28,7 +28,7 @@ SHARE_HEADERS = frozenset((share.TOPIC, share.PARTITION, share.OFFSET, share.GRO
 
 
 class DeadLetterKind(StrEnum):
-    """Who writes the dead letters of a topic: consumers by the convention of headers (`retry`), or brokers for share groups (`share_group`)."""
+    """Writer of the dead letters of a topic: consumers by the convention of headers (`retry`), or brokers for share groups (`share_group`)."""
 
     RETRY = "retry"
     SHARE_GROUP = "share_group"
@@ -113,7 +113,7 @@ class FailedRecord:
 
 
 def failed_record(headers: Sequence[Header]) -> FailedRecord | None:
-    """None: a header is missing or has another form. A producer with an ACL on the topic can write any headers."""
+    """Return None if a header is missing or has another form. A producer with an ACL on the topic can write any headers."""
     texts = {name: _text(value) for name, value in headers if name in SHARE_HEADERS}
     topic, partition = texts.get(share.TOPIC), _number(texts.get(share.PARTITION), DIGITS_MAX)
     offset = _number(texts.get(share.OFFSET), OFFSET_DIGITS_MAX)
@@ -130,8 +130,8 @@ def restored(letter: NewRecord, original: NewRecord | None) -> NewRecord | None:
 
 
 def retry_headers(letter: Sequence[Header]) -> tuple[Header, ...]:
-    """The headers that the failed record of a dead letter of a share group needs in the retry topic, where only this group processes it. `letter`: the headers of the
-    dead letter. Empty: it names no group, or no record."""
+    """The headers that the failed record of a dead letter of a share group needs in the retry topic, where only this group processes it. `letter`: the
+    headers of the dead letter. Empty: it names no group, or no record."""
     failed = failed_record(letter)
     group = next((value for name, value in letter if name == share.GROUP), None)
     if failed is None or not group:
@@ -161,7 +161,7 @@ def resent(letter: NewRecord, target: ResendTarget, place: str, partition: int |
 
 
 def has_group(letter: NewRecord) -> bool:
-    """Whether a consumer of the retry topic recognizes the record as its own."""
+    """Return whether a consumer of the retry topic recognizes the record as its own."""
     return any(name == GROUP and value for name, value in letter.headers)
 
 

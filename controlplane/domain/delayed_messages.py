@@ -66,7 +66,7 @@ def histogram(bounds: Sequence[int], counts: Iterable[Sequence[int]]) -> list[Hi
 
 
 def _percent(records: int, most: int) -> int:
-    """At least 1 for a bar that is not empty."""
+    """Return the height of a bar in per cent, at least 1 for a bar that is not empty."""
     return max(1, records * 100 // most) if records else 0
 
 

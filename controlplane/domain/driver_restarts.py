@@ -1,4 +1,4 @@
-"""When the worker starts a Spark driver again that has ended: the same rule for archives and for runs of Spark jobs. Pure."""
+"""Rule for the restart of a Spark driver that has ended. Archives and runs of Spark jobs have the same rule. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ RESTARTS_MAX = 5
 """Consecutive restarts without progress in between. Beyond this number the job fails with the cause."""
 
 RESTART_SECONDS = 5
-"""Before the second consecutive restart; the first is immediate. The delay doubles with each further restart."""
+"""Delay before the second consecutive restart. The first restart is immediate. The delay doubles with each further restart."""
 
 
 def is_given_up(restarts_in_a_row: int) -> bool:

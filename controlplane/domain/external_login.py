@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 EVERYONE = "*"
-"""As a group of viewers: every user of the directory may log in."""
+"""Value of `GroupRules.viewers` with which every user of the directory may log in."""
 USERNAME_CHARS_MAX = 150
 """Characters: the width of Django's column."""
 SHOWN_MAX = 20
@@ -20,7 +20,7 @@ SHOWN_MAX = 20
 
 
 class LoginSource(StrEnum):
-    """Where the password or the second factor was verified."""
+    """The service that verified the password or the second factor."""
 
     PASSWORD = "password"
     OIDC = "oidc"

@@ -32,7 +32,7 @@ class HealingMode(StrEnum):
 
 
 class HealingVerdict(StrEnum):
-    """Why an action is taken or not. Stored for DRY_RUN and the outcomes of `services.healing`."""
+    """The reason why an action is taken or not. Stored for DRY_RUN and the outcomes of `services.healing`."""
 
     NOTHING = "nothing"
     OFF = "off"

@@ -86,7 +86,7 @@ class CheckRule:
         return CheckState.PASSED if passed else CheckState.FAILED
 
     def distance(self, value: float, thresholds: AlertThresholds) -> float:
-        """How far a value is beyond the limit: greater is worse, negative values pass."""
+        """Return the difference between a value and the limit: greater is worse, negative values pass."""
         return (self.limit_of(thresholds) - value) if self.at_least else (value - self.limit_of(thresholds))
 
 
@@ -155,7 +155,7 @@ RULES: tuple[CheckRule, ...] = (
         "Partitions without a committed offset or without an end offset have no lag, so a problem there is not seen.",
         "Check whether the group commits offsets of all its partitions."),
 )  # fmt: skip
-"""In the order of the page."""
+"""Health checks in the order of the page."""
 
 RULE_OF: dict[CheckName, CheckRule] = {r.name: r for r in RULES}
 
@@ -184,7 +184,7 @@ class CheckOutcome:
 
 
 def outcome(rule: CheckRule, values: Values, thresholds: AlertThresholds, failures_max: int) -> CheckOutcome:
-    """Without objects the check has passed: nothing is wrong."""
+    """Return the result of a check. Without objects the check has passed: nothing is wrong."""
     failed = [
         Failure(subject, value)
         for subject, value in values.items()

@@ -1,4 +1,4 @@
-"""How a search for a key reads a topic: by its key index, newest first, or by a scan of the records. Pure.
+"""Plan of a search for a key: the search reads the topic by its key index, newest first, or by a scan of the records. Pure.
 
 Does not contain: the look-up by index (`selectors.key_lookups`), the scan (`domain.record_scan`).
 """
@@ -13,7 +13,7 @@ from controlplane.domain.record_query import RecordQuery, StartPosition
 
 
 class ScanCause(StrEnum):
-    """Why a search for a key does not use the key index. `no_index`: the topic has none. `forward`: the read starts at an offset or at the earliest
+    """The reason why a search for a key does not use the key index. `no_index`: the topic has none. `forward`: the read starts at an offset or at the earliest
     record, and a look-up is newest first. `other_filters`: an index has keys only. `masked`: keys are hidden from the user."""
 
     NO_INDEX = "no_index"
@@ -27,7 +27,7 @@ def searches_key_only(filters: RecordFilters) -> bool:
 
 
 def scan_cause(query: RecordQuery, *, indexed: bool, masked: bool) -> ScanCause | None:
-    """None: the index is used. `query` has a filter by key. `masked`: a masking rule hides the keys from the user."""
+    """Return the reason why the key index is not used, or None. `query` has a filter by key. `masked`: a masking rule hides the keys from the user."""
     if masked:
         return ScanCause.MASKED
     if not indexed:

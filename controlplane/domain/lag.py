@@ -80,10 +80,10 @@ GONE_MS = 30_000
 """A group without members and commits for this time is stopped. A restart of its only member is shorter."""
 
 REWOUND_MS = 60_000
-"""How long the status REWOUND is shown."""
+"""Time for which the status REWOUND is shown."""
 
 LOST_MS = 600_000
-"""How long the status DATA_LOST is shown."""
+"""Time for which the status DATA_LOST is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ SEVERITY = (
     LagStatus.STOPPED,
     LagStatus.DATA_LOST,
 )
-"""In order of severity. A group has the status of its worst partition."""
+"""Statuses in order of severity. A group has the status of its worst partition."""
 
 LOSING = frozenset({LagStatus.FALLING_BEHIND, LagStatus.STALLED, LagStatus.STOPPED, LagStatus.DATA_LOST})
 """Statuses in which unread records get older. Retention is forecast only for these."""
 
 
 class Block(StrEnum):
-    """Why a partition cannot be read further by any consumer."""
+    """The reason why a partition cannot be read further by any consumer."""
 
     NONE = ""
     NO_LEADER = "no_leader"
@@ -193,7 +193,7 @@ class Track:
     trend_status: LagStatus = LagStatus.HEALTHY
     """HEALTHY, CATCHING_UP or FALLING_BEHIND. It stays until the opposite is clear."""
     alone_ms: int | None = None
-    """Since when the group has no members, if it had members before."""
+    """Time since which the group has no members, if it had members before."""
     had_members: bool = False
     rewound_ms: int | None = None
     lost_ms: int | None = None
@@ -202,7 +202,7 @@ class Track:
     lost_upto: int = 0
     """The log start offset up to which lost records are counted."""
     limits: LagLimits = DEFAULT_LIMITS
-    """Not stored."""
+    """This field is not stored."""
 
     # -- observations --------------------------------------------------------------------------------------------------
     def add(self, sample: LagSample, log_start: int | None) -> None:
@@ -383,7 +383,7 @@ class Track:
         return self.trend_status
 
     def _progresses(self, now_ms: int) -> bool:
-        """Whether the consumer of this partition committed recently. Clients may commit without being members."""
+        """Return whether the consumer of this partition committed recently. Clients may commit without being members."""
         return self.moved_ms is not None and now_ms - self.moved_ms < self.stall_limit_ms
 
     def _stalled(self, now_ms: int, unread: int, elsewhere_ms: int | None) -> bool:

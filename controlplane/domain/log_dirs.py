@@ -71,7 +71,7 @@ class DirectoryMove:
 
 
 class MoveProblem(StrEnum):
-    """Why a replica cannot move to a directory."""
+    """The reason why a replica cannot move to a directory."""
 
     UNKNOWN_DIRECTORY = "unknown_directory"
     FAILED_DIRECTORY = "failed_directory"
@@ -114,7 +114,7 @@ def needed_bytes(dirs: Sequence[ReportedLogDir], target: str) -> int:
 
 
 def move_problem(dirs: Sequence[ReportedLogDir], topic: str, index: int, target: str) -> MoveProblem | None:
-    """None: the replica can move to `target`. Unknown free space is no problem: the broker refuses a copy that it cannot write."""
+    """Return None if the replica can move to `target`. Unknown free space is no problem: the broker refuses a copy that it cannot write."""
     chosen = next((d for d in dirs if d.path == target), None)
     found = location(dirs, topic, index)
     if chosen is None:

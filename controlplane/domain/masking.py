@@ -135,11 +135,11 @@ class RecordRenderer:
 
     @property
     def masks(self) -> bool:
-        """Whether a rule applies to this topic."""
+        """True if a rule applies to this topic."""
         return bool(self._rules)
 
     def hides(self, header_name: str = "") -> bool:
-        """Whether a rule applies to keys, or to the values of this header. A search for such a value discloses it."""
+        """Return whether a rule applies to keys, or to the values of this header. A search for such a value discloses it."""
         if header_name:
             return self._hides_header(header_name)
         return any(rule.target is MaskTarget.KEY for rule in self._rules)

@@ -93,7 +93,7 @@ def _orders(move: MoveSnapshot, states: dict[int, PartState]) -> list[PartStep]:
 
 
 def _is_copied(part: PartView, state: PartState) -> bool:
-    """Whether all bytes are copied: the part is being compared, or its old replicas are being removed. It no longer occupies a copy slot."""
+    """Return whether all bytes are copied: the part is being compared, or its old replicas are being removed. It no longer occupies a copy slot."""
     return state in (PartState.VERIFYING, PartState.COMPARING) or (
         part.compared is not None and bool(part.compared.equal) and not part.going_back
     )

@@ -82,7 +82,7 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
 
 
 def _is_comparable(part: PartView, seen: ObservedPart) -> bool:
-    """Whether the new replicas are in the ISR together with the old ones, so that they can be compared. Offline old replicas are not waited
+    """Return whether the new replicas are in the ISR together with the old ones, so that they can be compared. Offline old replicas are not waited
     for: the leader has every acknowledged record."""
     if part.going_back or part.desired_replicas == part.replicas_to or seen.leader is None:
         return False
@@ -91,7 +91,7 @@ def _is_comparable(part: PartView, seen: ObservedPart) -> bool:
 
 
 def was_compared(part: PartView, seen: ObservedPart) -> bool:
-    """Whether the part was compared and still has the placement of that time. An old replica that joined the ISR after the comparison has incremented
+    """Return whether the part was compared and still has the placement of that time. An old replica that joined the ISR after the comparison has incremented
     the generation."""
     if part.compared is None or part.going_back:
         return False
@@ -142,7 +142,7 @@ def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int]
 
 
 def _start_changed(part: PartView, seen: ObservedPart) -> bool:
-    """Whether the start offset of the new replicas differs from the ordered hand-over offset: the controller refuses such an order."""
+    """Return whether the start offset of the new replicas differs from the ordered hand-over offset: the controller refuses such an order."""
     handing = part.hand_over_at is not None and not part.going_back and seen.observers == part.tail_copies
     return handing and bool(seen.observers) and seen.tail_start != part.hand_over_at
 
@@ -173,7 +173,7 @@ def _sampled(
 
 
 def _stall(part: PartView, seen: ObservedPart, move: MoveSnapshot, progressed: bool, now: float) -> tuple[str, str]:
-    """Why a copy does not progress: one of `progress.StallCause`, and what helps. Empty while it progresses or the cause is not known yet."""
+    """Return the reason why a copy does not progress: one of `progress.StallCause`, and what helps. Empty while it progresses or the cause is not known yet."""
     if seen.leader is None:
         return progress.StallCause.SOURCE_DOWN, no_leader(seen)
     if down := [b for b in seen.adding if b not in move.alive]:

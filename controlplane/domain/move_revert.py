@@ -17,7 +17,7 @@ from controlplane.domain.move_types import (
 
 
 def cancel_problem(parts: Sequence[PartView], alive: frozenset[int]) -> str | None:
-    """Why cancelling is not safe, or None: every part in flight needs an old replica that is alive and in sync. Without one, the revert
+    """Return the reason why cancelling is not safe, or None: every part in flight needs an old replica that is alive and in sync. Without one, the revert
     would leave the partition without a leader (Kafka's own cancel does: KAFKA-14424)."""
     for part in parts:
         if part.state == PartState.TRUNCATING:

@@ -46,14 +46,14 @@ class MoveMode(StrEnum):
 
 
 class MoveOrigin(StrEnum):
-    """Who requested a move. `CLIENT`: a Kafka client, by AlterPartitionReassignments."""
+    """The requester of a move. `CLIENT`: a Kafka client, by AlterPartitionReassignments."""
 
     OPERATOR = "operator"
     CLIENT = "client"
 
 
 class Handover(StrEnum):
-    """When new replicas of mode `TAIL` join: after retention, or `EARLY`, while the old replicas keep the older records."""
+    """Time at which new replicas of mode `TAIL` join the ISR: after retention, or `EARLY`, while the old replicas keep the older records."""
 
     RETENTION = ""
     EARLY = "early"
@@ -264,7 +264,7 @@ def no_leader(seen: ObservedPart) -> str:
 
 
 def unapplied(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
-    """Why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
+    """Return the reason why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
     if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
         return None
     cause, text = progress.StallCause.CONTROLLER, "No controller has read the reassignment yet. Check the controllers."

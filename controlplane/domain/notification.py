@@ -57,7 +57,7 @@ OPEN_STATES = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.RETRY
 
 
 class DeliveryError(StrEnum):
-    """Why an attempt failed."""
+    """The reason why an attempt failed."""
 
     NONE = ""
     TIMEOUT = "timeout"
@@ -103,7 +103,7 @@ class ChannelRule:
     alert_kinds: frozenset[AlertKind] = frozenset()
 
     def covers(self, alerts: Mapping[AlertKind, Severity]) -> bool:
-        """Whether one of these alerts (the gravest of each kind) has a kind and a severity of this channel."""
+        """Return whether one of these alerts (the gravest of each kind) has a kind and a severity of this channel."""
         return any(
             (not self.alert_kinds or kind in self.alert_kinds)
             and (self.severity_min is Severity.DEGRADED or severity is Severity.AT_RISK)

@@ -26,7 +26,7 @@ SUBJECT_CHARS_MAX = 200
 """Characters of the subject of an e-mail."""
 
 VERSION = 1
-"""Of the JSON of a webhook. New fields do not change it."""
+"""Version of the JSON of a webhook. New fields do not change it."""
 
 LABELS = {
     DeliveryEvent.TRIGGERED: "",

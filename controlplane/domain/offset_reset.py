@@ -47,7 +47,7 @@ class ResetTarget(StrEnum):
 
 
 class Limited(StrEnum):
-    """Which end of the log limited the requested offset."""
+    """The end of the log that limited the requested offset."""
 
     NO = ""
     LOG_START = "log_start"
@@ -55,7 +55,7 @@ class Limited(StrEnum):
 
 
 class RowProblem(StrEnum):
-    """Why a reset does not change a partition."""
+    """The reason why a reset does not change a partition."""
 
     NO_PARTITION = "no_partition"
     NO_LEADER = "no_leader"
@@ -267,7 +267,7 @@ def selected(
 def plan(
     spec: ResetSpec, keys: Iterable[Key], read: OffsetsRead, age: Callable[[Key, int], Age | None]
 ) -> list[PartitionReset]:
-    """Before and after of each partition. `age(key, offset)`: age of the record at this offset, None = unknown."""
+    """Return the offset of each partition before and after the reset. `age(key, offset)`: age of the record at this offset, None = unknown."""
     return [_row(spec, key, read, age) for key in keys]
 
 

@@ -25,7 +25,7 @@ KEYS = ("name", "url", "colour", "token", "token_file", "ca_file")
 
 
 class ClusterProblem(StrEnum):
-    """Why the figures of a cluster are not current."""
+    """The reason why the figures of a cluster are not current."""
 
     NONE = "none"
     NOT_READ = "not_read"
@@ -54,7 +54,7 @@ class OtherConsole:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFigures:
-    """Of a console's own overview. `health`: healthy, degraded, at_risk or unknown. `alerts_degraded`: open alerts that are not at risk. `age_s`: age
+    """Figures of a console's own overview. `health`: healthy, degraded, at_risk or unknown. `alerts_degraded`: open alerts that are not at risk. `age_s`: age
     of the figures when the console answered; None: its monitor has never read the cluster."""
 
     cluster_name: str
@@ -79,7 +79,7 @@ def problem_now(problem: ClusterProblem, answer_age_s: float | None) -> ClusterP
 
 
 def figures_of(overview: Any) -> ClusterFigures:
-    """From the answer of `/api/v1/overview`. Raises ValueError for another one."""
+    """Return the figures in an answer of `/api/v1/overview`. Raises ValueError if the answer has another shape."""
     try:
         health = overview["health"]
         word = str(health["word"])

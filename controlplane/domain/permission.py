@@ -1,4 +1,4 @@
-"""Why a principal may or may not do an operation: the codes of the REST API. The evaluation is that of the brokers (`brokerd.authz.acls`)."""
+"""Reasons why a principal may or may not do an operation: the codes of the REST API. The evaluation is that of the brokers (`brokerd.authz.acls`)."""
 
 from __future__ import annotations
 

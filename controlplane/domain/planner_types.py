@@ -19,7 +19,7 @@ class PlannerBroker:
 
     @property
     def open(self) -> bool:
-        """Whether the broker accepts new replicas."""
+        """True if the broker accepts new replicas."""
         return self.alive and not self.cordoned
 
 

@@ -47,7 +47,7 @@ class InputFormat(StrEnum):
 
 
 SCHEMA_FORMAT = "schema"
-"""Beside InputFormat: JSON that is encoded with a schema of the registry (`controlplane.services.record_encoding`)."""
+"""A format in addition to InputFormat: JSON that is encoded with a schema of the registry (`controlplane.services.record_encoding`)."""
 
 
 class CopyTimestamp(StrEnum):

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 
 class StallCause(StrEnum):
-    """Why a partition does not complete. Client quotas are not a cause: they do not apply to requests between brokers."""
+    """The reason why a partition does not complete. Client quotas are not a cause: they do not apply to requests between brokers."""
 
     NO_SPACE = "no_space"
     TARGET_DOWN = "target_down"

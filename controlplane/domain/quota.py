@@ -64,7 +64,7 @@ def entity_text(entity: Entity) -> str:
 
 
 def applies_to(quota: Entity, bucket: Entity) -> bool:
-    """Whether this quota may limit the bucket: equal entity types, and equal names where the quota has one."""
+    """Return whether this quota may limit the bucket: equal entity types, and equal names where the quota has one."""
     return set(quota) == set(bucket) and all(name in (None, bucket[t]) for t, name in quota.items())
 
 

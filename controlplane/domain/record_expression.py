@@ -62,8 +62,8 @@ class EvaluationError:
 
 class ExpressionFilter(Protocol):
     def evaluate(self, partition: int, records: Sequence[Record]) -> list[bool | str]:
-        """For the first of the records, at least one: whether it matches, or why it could not be evaluated. Fewer than given: a limit of time was
-        reached. Raises Rejected for an expression that needs too much time or memory."""
+        """Return the results of the first records, at least one: whether the record matches, or why it could not be evaluated. If a time limit was reached,
+        there are fewer results than records. Raises Rejected for an expression that needs too much time or memory."""
         ...
 
 
@@ -144,7 +144,7 @@ def _hint(expression: str, line: int, column: int) -> str:
 
 
 def reason_of(text: str) -> str:
-    """Why a record could not be evaluated, from the error value of the library: a status code and a text."""
+    """Return the reason why a record could not be evaluated, from the error value of the library: a status code and a text."""
     status = _STATUS.match(text)
     if status is None:
         return _short(text)

@@ -78,7 +78,7 @@ class RecordQuery:
             raise Rejected("The end of the time range is before its start.", "until_ms")
 
     def matcher(self) -> Matcher | None:
-        """None: every record matches. Raises Rejected for a filter that is not understood."""
+        """Return None if every record matches. Raises Rejected for a filter that is not understood."""
         matcher, until_ms = self.filters.matcher(), self.until_ms
         if until_ms is None:
             return matcher
@@ -91,7 +91,7 @@ class RecordQuery:
         return self.timestamp_ms or 0 if self.start is StartPosition.TIMESTAMP else 0
 
     def digest(self) -> str:
-        """Of everything but the limit, which may differ between the pages of a read."""
+        """Return a digest of the query without the limit, which may differ between the pages of a read."""
         text = json.dumps({**asdict(self), "limit": 0}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

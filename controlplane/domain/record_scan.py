@@ -43,7 +43,7 @@ class PartitionProblem(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a scan ended. `end`: all records of the range were compared."""
+    """The reason why a scan ended. `end`: all records of the range were compared."""
 
     END = "end"
     LIMIT = "limit"
@@ -138,7 +138,7 @@ class Scan:
         self.bytes_fetched = 0
         self.stopped: StopReason | None = None
         self.evaluation_errors = EvaluationErrors()
-        """Of the compared records: a record that is not evaluated does not match."""
+        """Errors in the evaluation of compared records. A record that cannot be evaluated does not match."""
         self._matcher = matcher
         self._expression = expression
         self._slow = False
@@ -214,7 +214,7 @@ class Scan:
     # -- details -----------------------------------------------------------------------------------------------------------------
 
     def _compare(self, progress: _Progress, record: Record) -> bool:
-        """Whether the scan must stop after this record."""
+        """Return whether the scan must stop after this record."""
         self.scanned += 1
         progress.position = record.offset if self.backward else record.offset + 1
         self._moved = True

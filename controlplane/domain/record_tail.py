@@ -27,7 +27,7 @@ OFFSET_MAX = 2**62
 
 
 class TailEnd(StrEnum):
-    """Why a tail ended. `hidden`: its page was not visible. `closed`: its connection was. `denied`: the permission was taken away."""
+    """The reason why a tail ended. `hidden`: its page was not visible. `closed`: its connection was. `denied`: the permission was taken away."""
 
     STOPPED = "stopped"
     HIDDEN = "hidden"

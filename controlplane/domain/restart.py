@@ -251,7 +251,7 @@ def _says_something(at: StepView, change: RestartChange) -> bool:
 
 
 def blocker(broker_id: int, topic: str, index: int, isr: Sequence[int], min_insync: int) -> str:
-    """Why a partition cannot lose this broker."""
+    """Return the reason why a partition cannot lose this broker."""
     rest = len([b for b in isr if b != broker_id])
     if not rest:
         return f"{topic}-{index}: no other replica is in sync (in sync: {list(isr)})."
@@ -259,7 +259,7 @@ def blocker(broker_id: int, topic: str, index: int, isr: Sequence[int], min_insy
 
 
 def problem(broker_ids: Sequence[int], brokers: Sequence[BrokerSeen]) -> str | None:
-    """Why a restart of these brokers cannot start, or None. A broker that is not ready yet is no problem: the job waits for it."""
+    """Return the reason why a restart of these brokers cannot start, or None. A broker that is not ready yet is no problem: the job waits for it."""
     known = {b.broker_id for b in brokers}
     if not broker_ids:
         return "The request lists no broker."

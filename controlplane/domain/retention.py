@@ -46,7 +46,7 @@ def forecast(
     consumed_per_s: float,
     produced_per_s: float,
 ) -> Forecast | None:
-    """When the record at `committed` is deleted if both rates stay. None if it is read before, or if a figure is unknown."""
+    """Return the time until the record at `committed` is deleted, if both rates stay. None if the record is read before, or if a figure is unknown."""
     lag = log.end - committed
     if not config.deletes or lag <= 0 or committed < log.start:
         return None

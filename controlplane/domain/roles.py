@@ -29,12 +29,12 @@ class RoleResource(StrEnum):
     USER = "user"
     """A SCRAM user, by its name."""
     BROKER = "broker"
-    """By its id. A setting of all brokers has the name ALL_BROKERS."""
+    """A broker, named by its id. A setting of all brokers has the name ALL_BROKERS."""
     ROUTE = "route"
     QUOTA = "quota"
-    """By the text of its entity that lists show: `user alice`, `user alice, client-id c`."""
+    """A quota, named by the text of its entity that lists show: `user alice`, `user alice, client-id c`."""
     ACL = "acl"
-    """By what it is about (`acl_name`)."""
+    """An ACL, named by its resource (`acl_name`)."""
     PLAN = "plan"
     """A saved plan, by its name."""
     CLUSTER = "cluster"
@@ -112,8 +112,8 @@ class Grant:
 
 
 def acl_name(resource_type: str, resource_name: str, pattern_type: str) -> str:
-    """Name of an ACL for role bindings: `topic:orders`, and `topic:orders*` for the prefix `orders`, so that a role for the ACLs of one topic permits no ACL of a
-    prefix."""
+    """Name of an ACL for role bindings: `topic:orders`, and `topic:orders*` for the prefix `orders`, so that a role for the ACLs of one topic permits no ACL
+    of a prefix."""
     return f"{resource_type}:{resource_name}{WILDCARD if pattern_type == AclPattern.PREFIXED else ''}"
 
 

@@ -18,7 +18,7 @@ DEPTH_MAX = 5
 """Levels of a sample: deeper optional parts are left out."""
 
 STRING_CHARS_MAX = 1_000
-"""Of a text that minLength demands."""
+"""Characters of a sample text with a minLength."""
 
 DAY, TIME, INSTANT = "2024-01-31", "12:30:00", "2024-01-31T12:30:00Z"
 UUID_TEXT = "00000000-0000-0000-0000-000000000000"
@@ -109,7 +109,7 @@ WELL_KNOWN_SAMPLES: dict[str, Any] = {
 
 
 def _protobuf(descriptor: Any, depth: int) -> dict[str, Any]:
-    """Of a group of alternatives only the first. Messages below the depth are left out."""
+    """Return a sample of the message. A oneof has only its first field. Messages below the depth are left out."""
     shown: dict[str, Any] = {}
     for field in descriptor.fields:
         group = field.containing_oneof

@@ -10,7 +10,7 @@ GB = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoragePrices:
-    """Per GB (10^9 bytes) and month; None: unknown. `currency` is a label."""
+    """Prices per GB (10^9 bytes) and month; None: unknown. `currency` is a label."""
 
     disk: float | None = None
     remote: float | None = None
@@ -19,7 +19,7 @@ class StoragePrices:
 
 @dataclass(frozen=True, slots=True)
 class StorageCost:
-    """Per month, for the present sizes. `disk`: all replicas. A part without a price is None, and `total` is the sum of the known parts."""
+    """Cost per month, for the present sizes. `disk`: all replicas. A part without a price is None, and `total` is the sum of the known parts."""
 
     disk: float | None
     remote: float | None

@@ -38,7 +38,7 @@ requires and checks more."""
 
 
 def is_tiered(configs: Mapping[str, str]) -> bool:
-    """Whether the topic has tiered storage."""
+    """Return whether the topic has tiered storage."""
     return configs.get("remote.storage.enable", "false").lower() == "true"
 
 
@@ -49,7 +49,8 @@ UPLOAD_BYTES_PER_S = 20_000_000
 
 
 def uploads_end_in_s(bytes_by_leader: Mapping[int, int], quotas: Mapping[int, int]) -> float:
-    """Seconds until the leaders have copied so many bytes to the remote store, each with its own speed. `quotas`: bytes per second, of leaders that have one."""
+    """Seconds until the leaders have copied so many bytes to the remote store, each with its own speed. `quotas`: bytes per second, of leaders that have
+    one."""
     seconds = (
         b / min(UPLOAD_BYTES_PER_S, quotas.get(leader, UPLOAD_BYTES_PER_S)) for leader, b in bytes_by_leader.items()
     )
@@ -57,8 +58,8 @@ def uploads_end_in_s(bytes_by_leader: Mapping[int, int], quotas: Mapping[int, in
 
 
 def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: bool = False) -> str:
-    """Why a topic cannot move in mode `tail`, or "". Either its old records are never deleted (unless the move has a `deadline`, after which a
-    deletion is requested), or they are still needed (internal and compacted topics)."""
+    """Return the reason why a topic cannot move in mode `tail`, or "". Either its old records are never deleted (unless the move has a `deadline`, after
+    which a deletion is requested), or they are still needed (internal and compacted topics)."""
     policy = configs.get("cleanup.policy", "delete")
     if internal:
         return f"{topic} is internal: its old records are its state. Use mode copy."
@@ -160,7 +161,8 @@ def _followed(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartSte
 
 
 class Wait(NamedTuple):
-    """The cause for which a part waits. `state`: CATCHING_UP or READY. `cause`: of progress.StallCause if an operator must act, else "". `note`: for people only."""
+    """The cause for which a part waits. `state`: CATCHING_UP or READY. `cause`: of progress.StallCause if an operator must act, else "". `note`: for people
+    only."""
 
     state: PartState
     cause: str
@@ -224,7 +226,7 @@ def _waits_for(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> Wait:
 
 
 def deletion_problem(parts: Sequence[PartView]) -> str | None:
-    """Why nothing can be deleted now, or None."""
+    """Return the reason why nothing can be deleted now, or None."""
     if deletable(parts):
         return None
     if any(p.state in (PartState.BOOTSTRAPPING, PartState.CATCHING_UP) for p in parts):
@@ -248,7 +250,7 @@ def deletable(parts: Sequence[PartView]) -> list[PartView]:
 
 
 def _is_deleted(seen: ObservedPart) -> bool:
-    """Whether no records below the start of the new replicas are left, whatever the leader reported last. Another deletion would be
+    """Return whether no records below the start of the new replicas are left, whatever the leader reported last. Another deletion would be
     a unnecessary step."""
     return seen.tail_start is not None and (seen.log_start_floor or 0) >= seen.tail_start
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TokenScope(StrEnum):
-    """In the order of what they permit: to read, to operate the cluster, everything that its user may do."""
+    """Scopes in increasing order of their rights: to read, to operate the cluster, everything that the user may do."""
 
     READ = "read"
     OPERATE = "operate"

@@ -93,11 +93,10 @@ class PartitionTransaction:
 
 
 class TransactionVerdict(StrEnum):
-    """Whether a transaction that is open in a partition hangs there.
-
-    active: its coordinator knows it and ends it. undetermined: not every coordinator answered, or a coordinator moves to another broker. The others hang: unknown_producer: no coordinator has a
-    transactional id with this producer id. not_in_transaction: the transaction of its transactional id does not contain the partition. too_old: open
-    for longer than transaction.max.timeout.ms, so its coordinator should have aborted it."""
+    """Verdict about a transaction that is open in a partition: whether it hangs there. active: its coordinator knows it and ends it. undetermined: not every
+    coordinator answered, or a coordinator moves to another broker. The others hang: unknown_producer: no coordinator has a transactional id with this
+    producer id. not_in_transaction: the transaction of its transactional id does not contain the partition. too_old: open for longer than
+    transaction.max.timeout.ms, so its coordinator should have aborted it."""
 
     ACTIVE = "active"
     UNDETERMINED = "undetermined"

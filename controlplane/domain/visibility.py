@@ -1,4 +1,4 @@
-"""Which resources a user may see. Pure.
+"""Visibility of resources: the resources that a user may see. Pure.
 
 Invariants: a user who may see everything has no names. Every role lets its holder see the resources of its binding. Does not contain: the condition of a
 query (`controlplane.selectors.visibility`), who may see what (`controlplane.services.authorization`).
@@ -55,7 +55,7 @@ _GROUPS = ("group", "share-group", "share_group", "lag")
 
 
 def subject_visible(seen: Visibility, subject: str) -> bool:
-    """Whether a live update or a history about this subject is visible: `topic:T`, `messages:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `broker:1`,
+    """Return whether a live update or a history about this subject is visible: `topic:T`, `messages:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `broker:1`,
     `broker_api:1:Produce`. Figures of moves and of the cluster are sums over all topics. The name of a panel (`topics`) causes only that the page reloads
     it."""
     if not seen.limited:

@@ -16,7 +16,7 @@ class ServerMode(StrEnum):
 
 
 class ServerProblem(StrEnum):
-    """Why the state of a ZooKeeper server is unknown."""
+    """The reason why the state of a ZooKeeper server is unknown."""
 
     UNREACHABLE = "unreachable"
     NOT_SERVING = "not_serving"

@@ -9,7 +9,8 @@ from controlplane.models.choices import choices
 
 
 class Anomaly(models.Model):
-    """A figure that is unusual now, confirmed or not (`anomaly.CONFIRMED_S`). `subject` and `figure`: as in `HistorySeries`. `usual`: the median of `values` earlier values."""
+    """A figure that is unusual now, confirmed or not (`anomaly.CONFIRMED_S`). `subject` and `figure`: as in `HistorySeries`. `usual`: the median of `values`
+    earlier values."""
 
     subject = models.CharField(max_length=300)
     figure = models.CharField(max_length=40)
@@ -31,7 +32,7 @@ class Anomaly(models.Model):
 
 
 class AnomalySwitch(models.Model):
-    """Whether anomalies of a figure (`anomaly.WatchedFigure.name`) have alerts, where an operator has changed the default."""
+    """Choice of an operator: anomalies of a figure (`anomaly.WatchedFigure.name`) have alerts or not. A figure without a row has the default."""
 
     name = models.CharField(max_length=60, primary_key=True)
     alerts = models.BooleanField()

@@ -9,8 +9,8 @@ from django.db import models
 
 
 class TopicMessages(models.Model):
-    """Of one topic. Null: the topic does not have the feature. `half_expired` and `dead_letters` are numbers by offsets: markers of transactions count.
-    `dead_letters_grown`: new ones in the last ten minutes."""
+    """Figures of the messages of one topic. Null: the topic does not have the feature. `half_expired` and `dead_letters` are numbers by offsets: markers of
+    transactions count. `dead_letters_grown`: new ones in the last ten minutes."""
 
     topic = models.CharField(max_length=249, primary_key=True)
     half_undecided = models.BigIntegerField(null=True)

@@ -127,7 +127,7 @@ class Move(models.Model):
 
     @property
     def deadline(self) -> datetime | None:
-        """When the deletion of old records is due; None: never, or the move has not started."""
+        """Time at which the deletion of old records is due; None: never, or the move has not started."""
         if self.started_at is None or self.deadline_hours is None:
             return None
         return self.started_at + timedelta(hours=self.deadline_hours)

@@ -32,7 +32,7 @@ class ResetState(models.TextChoices):
 
 
 class ResetCause(models.TextChoices):
-    """Why the last attempt to apply a reset did not succeed, or not completely."""
+    """The reason why the last attempt to apply a reset did not succeed, or not completely."""
 
     NONE = "", ""
     ACTIVE = "active", "group active"

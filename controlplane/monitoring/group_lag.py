@@ -346,7 +346,7 @@ def _owner(owners: Mapping[Key, DescribedMember], key: Key) -> str:
 
 
 def _progress(tracks: Mapping[Key, lag.Track], owners: Mapping[Key, DescribedMember]) -> dict[str, int]:
-    """When each member last committed a new offset; "" is any member, for partitions with an unknown reader."""
+    """Time at which each member last committed a new offset. The key "" is any member, for partitions with an unknown reader."""
     out: dict[str, int] = {}
     for key, track in tracks.items():
         if track.moved_ms is not None:

@@ -169,7 +169,7 @@ def _stored_ids() -> dict[SeriesKey, int]:
 
 
 def _trimmed(codes: array[int]) -> bytes:
-    """Without the missing values at the end. A small cluster has a small frame."""
+    """Return the values without the missing values at the end. A small cluster has a small frame."""
     last = next((i for i in range(len(codes) - 1, -1, -1) if codes[i] != MISSING), -1)
     return codes[: last + 1].tobytes()
 

@@ -60,7 +60,7 @@ class Special:
 class MessageFigureCollector:
     def __init__(self) -> None:
         self.latest: Mapping[str, MessageFigures] = {}
-        """By topic. Replaced as a whole, so that other threads may read it."""
+        """Figures by topic. The dictionary is replaced as a whole, so that other threads may read it."""
         self._answers: dict[Spot, tuple[datetime, Answer]] = {}
         self._position: Spot | None = None
         """The last partition of the previous round, if there are more."""

@@ -31,7 +31,7 @@ KEPT_BYTES_MAX = 512 * 1024 * 1024
 """All images and entries together. The oldest ones are deleted first."""
 
 IMAGE_EVERY_MS = 24 * 3_600_000
-"""Between two images of a cluster that changes, so that retention can delete a day."""
+"""Time between two images of a cluster that changes, so that retention can delete a day."""
 
 IMAGE_EVERY_BYTES = 1024 * 1024
 """Bytes of entries after which an image follows, if they are more than the last image: bounds the replay of a read."""
@@ -71,7 +71,7 @@ class MetadataHistoryRecorder:
         """Number of the last stored entry, 0 for none. None: not read yet."""
         self._stored_ms = 0
         self._compared = False
-        """Whether the rows are known to be from this log."""
+        """True if the rows are known to be from this log."""
         self._image_ms = 0
         self._image_bytes = 0
         self._bytes_since_image = 0

@@ -55,7 +55,7 @@ SAMPLE_MS = 1_000
 """Minimum milliseconds between sampling rounds. Sampling takes at most one part in ROUND_SHARE of the time."""
 
 ROUND_SHARE = 6
-"""With ten thousand partitions a round takes some tenths of a second of a broker's event loop."""
+"""Pause between two rounds. With ten thousand partitions a round takes some tenths of a second of a broker's event loop."""
 
 SAMPLE_MS_MAX = 10_000
 """Maximum milliseconds between rounds: a broker that was stopped for a minute must not delay the figures of others."""
@@ -70,27 +70,27 @@ SAMPLERS = 8
 """Sampling threads: one slow broker occupies one of them."""
 
 DRIFT_MS = 5_000
-"""Between counts of drifted topics: 30 ms with ten thousand topics."""
+"""Time between counts of drifted topics: 30 ms with ten thousand topics."""
 
 ALERTS_MS = 2_000
-"""Between alert evaluations: some sums, 10 ms with ten thousand topics."""
+"""Time between alert evaluations: some sums, 10 ms with ten thousand topics."""
 
 ALERTS_FIRST_MS = 5_000
-"""Before the first alert evaluation: the controller and the responding brokers are known by then."""
+"""Time before the first alert evaluation: the controller and the responding brokers are known by then."""
 
 SETTLED_MS = 15_000
 
 HEALTH_MS = 30_000
-"""Between health checks: they read a row of each topic and group."""
+"""Time between health checks: they read a row of each topic and group."""
 
 ANOMALIES_MS = 60_000
-"""Between searches for anomalies. They compare averages of ten minutes."""
+"""Time between searches for anomalies. They compare averages of ten minutes."""
 
 DOCUMENTS_MS = 60_000
-"""Between comparisons of the applied documents with the cluster: each reads all topics and access entries."""
+"""Time between comparisons of the applied documents with the cluster: each reads all topics and access entries."""
 
 DAMAGE_MS = 2_000
-"""Between reads of damage reports: two small lists, and one node per broker with a report."""
+"""Time between reads of damage reports: two small lists, and one node per broker with a report."""
 
 
 def clock() -> Now:

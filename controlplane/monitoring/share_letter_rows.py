@@ -1,6 +1,7 @@
 """Numbers of dead letters of share groups, from the samples of the brokers to rows.
 
-Invariant: a row is deleted only after its broker has answered without it, and one with archived records without dead letters after KEPT. Does not contain: the counting (`brokerd.apis.share_dead_letters`).
+Invariant: a row is deleted only after its broker has answered without it, and one with archived records without dead letters after KEPT. Does not contain:
+the counting (`brokerd.apis.share_dead_letters`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from controlplane.clients.broker_samples import BrokerSample
 from controlplane.models import ShareGroupLetters
 
 KEPT = timedelta(days=7)
-"""As an ended alert."""
+"""Time for which a row is kept, as for an ended alert."""
 
 
 def write(samples: Iterable[BrokerSample], now: datetime) -> None:

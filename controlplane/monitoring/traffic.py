@@ -40,7 +40,7 @@ class Traffic:
         )
 
     def rounded(self) -> Traffic:
-        """With DIGITS significant digits."""
+        """Round to DIGITS significant digits."""
         return Traffic(*(float(f"{v:.{DIGITS}g}") for v in self.values))
 
     @property

@@ -62,7 +62,7 @@ ORDER = tuple(r.kind for r in RULES)
 GRAVITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(ORDER))) + Case(
     *(When(kind=name, then=Value(place)) for place, name in enumerate(ORDER)), default=Value(0)
 )
-"""By severity, then in the order of the table: a partition without a leader is above a disk that fills up, whichever started first."""
+"""Sort key: by severity, then in the order of the table: a partition without a leader is above a disk that fills up, whichever started first."""
 
 
 OPEN, RESOLVED = "open", "resolved"

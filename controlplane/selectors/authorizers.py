@@ -22,7 +22,7 @@ AUTHORIZER, SUPER_USERS, ALLOW_IF_NO_ACL = (
 
 
 class AuthorizerState(StrEnum):
-    """Whether brokers enforce ACLs: all that answered, none of them, some of them, or no broker answered."""
+    """Enforcement of ACLs by the brokers: all that answered, none of them, some of them, or no broker answered."""
 
     ENFORCED = "enforced"
     NONE = "none"

@@ -16,7 +16,7 @@ from controlplane.selectors.visibility import visible
 
 
 class BrokerConfigChoice(StrEnum):
-    """Which settings are listed: all, those that are not the default, those that differ between two brokers."""
+    """Filter of the list of settings: all settings, settings that are not the default, settings that differ between two brokers."""
 
     ALL = ""
     CHANGED = "changed"
@@ -40,7 +40,7 @@ class BrokerConfigs:
 def broker_configs(
     broker_id: int, *, other_id: int | None = None, query: str = "", only: str = ""
 ) -> BrokerConfigs | None:
-    """None: unknown broker."""
+    """Return None for an unknown broker."""
     found = visible(Broker.objects.all()).in_bulk([i for i in (broker_id, other_id) if i is not None])
     if broker_id not in found:
         return None

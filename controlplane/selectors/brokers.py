@@ -302,7 +302,7 @@ def replica_page(
 
 
 def safe_to_restart(broker_id: int) -> RestartVerdict:
-    """Whether acks=all traffic continues and every partition keeps a leader without this broker. The verdict lists the first reasons and counts the
+    """Return whether acks=all traffic continues and every partition keeps a leader without this broker. The verdict lists the first reasons and counts the
     others."""
     row = Broker.objects.filter(broker_id=broker_id).first()
     found = [b for b in row.restart_blockers if sees(TOPIC, b[0])] if row is not None else []
@@ -373,7 +373,7 @@ def broker_requests(broker_id: int) -> list[ApiRow]:
 
 
 def api_row(stored: dict[str, Any]) -> ApiRow:
-    """From the stored figures (`ApiFigures.stored`)."""
+    """Return the row of an API from the stored figures (`ApiFigures.stored`)."""
     errors = sorted(stored["errors"].items(), key=lambda e: -e[1])
     return ApiRow(
         name=stored["name"],

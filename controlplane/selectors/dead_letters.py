@@ -69,7 +69,7 @@ class DeadLetterList:
 
 
 def dead_letter_topic(topic: str) -> DeadLetterTopic | None:
-    """None: the topic has no dead letter topic, and is none of share groups."""
+    """Return None if the topic has no dead letter topic and is not a dead letter topic of share groups."""
     own = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
     if own is not None and str(own.configs.get(GROUP_DEAD_LETTERS, "")).lower() == "true":
         return DeadLetterTopic(topic, topic, own.id, None, DeadLetterKind.SHARE_GROUP)

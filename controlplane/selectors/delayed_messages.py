@@ -83,7 +83,7 @@ class PendingRow:
 
 @dataclass(frozen=True, slots=True)
 class PendingList:
-    """In the order of delivery. `token`: continues the look-up. `complete`: there are no more rows in the partitions that answered."""
+    """Pending records in the order of delivery. `token`: continues the look-up. `complete`: there are no more rows in the partitions that answered."""
 
     topic: str
     front_topic: str
@@ -99,7 +99,7 @@ def front_topic(topic: str) -> str | None:
 
 
 def delayed_messages(topic: str) -> DelayedMessages | None:
-    """None: the topic has no front topic of delayed messages."""
+    """Return None if the topic has no front topic of delayed messages."""
     front = front_topic(topic)
     if front is None:
         return None

@@ -13,13 +13,13 @@ from controlplane.models.spark import SparkRunState
 KIND = "forecast"
 
 DISK_FIGURE = "disk_used_bytes"
-"""Of a broker. Its level is the size of the disk."""
+"""Figure of a broker. The level of its forecast is the size of the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastRow:
-    """When a figure of a subject (`broker:ID`, `group:ID`) reaches `level`: used bytes the size of the disk, lag 10 s of the consumption. `median`, and the
-    limits of the interval `low` and `high`; null = after `until`."""
+    """Forecast of the time at which a figure of a subject (`broker:ID`, `group:ID`) reaches `level`: used bytes the size of the disk, lag 10 s of the
+    consumption. `median`, and the limits of the interval `low` and `high`; null = after `until`."""
 
     subject: str
     figure: str

@@ -162,7 +162,7 @@ def verdicts(found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddr
 
 
 def _still_open(judged: list[Judged], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
-    """Without those that ended before the coordinators answered, because they do not hang. Active ones are not asked about again."""
+    """Drop transactions that ended before the coordinators answered, because they do not hang. Active transactions are not requested again."""
     suspects = [j for j in judged if j[1] is not TransactionVerdict.ACTIVE]
     leaders: dict[int, dict[str, list[int]]] = {}
     for t, _, _ in suspects:

@@ -43,7 +43,7 @@ _free = threading.BoundedSemaphore(LAKE_READS_MAX)
 
 
 class LakePart(StrEnum):
-    """Where the points come from that are older than the rows of the database."""
+    """Source of the points that are older than the rows of the database."""
 
     NOT_NEEDED = "not_needed"
     READ = "read"

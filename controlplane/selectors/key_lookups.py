@@ -40,7 +40,7 @@ NOTES = {
     StopReason.BYTES: "The limit of bytes that one look-up reads is reached.",
     StopReason.TIME: "The time limit of one look-up is reached.",
 }
-"""Why a look-up is not complete."""
+"""The reason why a look-up is not complete."""
 
 
 class PartitionLookupState(StrEnum):
@@ -114,7 +114,7 @@ class KeyLookup:
 
 
 def has_key_index(topic: str) -> bool:
-    """Whether the brokers build an index of the keys of this topic."""
+    """Return whether the brokers build an index of the keys of this topic."""
     configs = ObservedTopic.objects.filter(name=topic).values_list("configs", flat=True).first()
     return str((configs or {}).get("weir.index.keys", "")).lower() == "true"
 

@@ -76,7 +76,7 @@ class ElectionPreview:
 
 
 def election_preview(topic: str = "", partition: int | None = None) -> ElectionPreview | None:
-    """None: unknown topic or partition."""
+    """Return None for an unknown topic or partition."""
     rows: QuerySet[ObservedPartition] = ObservedPartition.objects.all()
     if topic:
         if not ObservedTopic.objects.filter(name=topic).exists():

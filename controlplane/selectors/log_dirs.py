@@ -18,8 +18,8 @@ LARGEST_FIRST = "-size_bytes"
 
 @dataclass(frozen=True, slots=True)
 class LogDirRow:
-    """`state`: healthy, slow, hung or failed; the last two are offline. `probe_ms`: time of the last probe, a small write; null = unknown. `total_bytes`, `free_bytes`: of its file system, which other directories may share; null = unknown. `size_bytes`: of
-    its replicas."""
+    """`state`: healthy, slow, hung or failed; the last two are offline. `probe_ms`: time of the last probe, a small write; null = unknown. `total_bytes`,
+    `free_bytes`: of its file system, which other directories may share; null = unknown. `size_bytes`: of its replicas."""
 
     path: str
     state: str
@@ -84,7 +84,7 @@ def broker_log_dirs(
     page: PageStart = 1,
     per_page: int = 50,
 ) -> BrokerLogDirs | None:
-    """None: unknown broker. `query`: part of a topic's name. `directory`: only the replicas in it."""
+    """Return None for an unknown broker. `query`: part of a topic's name. `directory`: only the replicas in it."""
     reported = reported_log_dirs(broker_id)
     if reported is None:
         return None

@@ -1,6 +1,7 @@
 """Records of a topic, read on demand from the partition leaders, merged by timestamp.
 
-Invariants: a read is limited in records, bytes and time. It says whether it is complete, and if not, why, and has a token to continue. Does not contain: the scan (`domain.record_scan`), permissions and audit (`services.records`).
+Invariants: a read is limited in records, bytes and time. It says whether it is complete, and if not, why, and has a token to continue. Does not contain: the
+scan (`domain.record_scan`), permissions and audit (`services.records`).
 """
 
 from __future__ import annotations
@@ -304,7 +305,7 @@ def _partition_reads(
 
 
 def _percent(ranges: Sequence[ScanRange], backward: bool) -> float:
-    """Per cent of the range of offsets that was read. Not 100 before the end, and 0 while no range is known."""
+    """Return the percentage of the range of offsets that was read. It is below 100 before the end, and 0 while no range is known."""
     if not ranges:
         return 0.0
     total = sum(r.end - r.start for r in ranges)

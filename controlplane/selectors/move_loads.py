@@ -38,7 +38,7 @@ def move_kinds(move_id: int) -> list[TotalsKind]:
 
 
 def move_brokers(kinds: Sequence[TotalsKind]) -> list[MoveBrokerRow]:
-    """By broker id; only brokers that receive or give away replicas."""
+    """Return the loads by broker id, only for brokers that receive or give away replicas."""
     came: dict[int, dict[str, float]] = {}
     blind: set[tuple[int, str]] = set()
 

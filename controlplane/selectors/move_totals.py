@@ -35,7 +35,8 @@ class TotalsKind:
 
 
 def kinds_of(move_id: int) -> list[TotalsKind]:
-    """In the order of their states. Their number depends on the placements, states and causes of a move, not on the number of its partitions."""
+    """Return the groups of partitions in the order of their states. Their number depends on the placements, states and causes of a move, not on the number
+    of its partitions."""
     rows = MovePartition.objects.filter(move_id=move_id).order_by()
     named = rows.values_list("state", "cause", "replicas_from", "replicas_to", "desired_replicas")
     return sorted(
@@ -44,7 +45,7 @@ def kinds_of(move_id: int) -> list[TotalsKind]:
 
 
 def sums_of(moves: Iterable[Move]) -> dict[int, MoveTotals]:
-    """By the number of the move."""
+    """Return the totals by the id of the move."""
     out: dict[int, MoveTotals] = {}
     missing = []
     for m in moves:

@@ -1,4 +1,4 @@
-"""Whether the maintenance window of a move is open now."""
+"""State of the maintenance window of a move: open now or not."""
 
 from __future__ import annotations
 

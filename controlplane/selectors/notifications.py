@@ -112,7 +112,7 @@ def channel_row(channel_id: int) -> NotificationChannelRow | None:
 
 
 def channel_destination(row: NotificationChannel) -> str:
-    """Where a channel sends to. The rest of an address is not shown: Slack and others put a credential into the path."""
+    """Return the address of the receiver without its path. The path is not shown, because Slack and others put a credential into it."""
     if row.kind == ChannelKind.EMAIL:
         return ", ".join(row.recipients)
     url = row.url or (PAGERDUTY_URL if row.kind == ChannelKind.PAGERDUTY else "")
@@ -190,7 +190,7 @@ def delivery_row(delivery_id: int) -> NotificationDeliveryRow | None:
 
 
 def deliveries_of_alert(alert_id: int) -> list[NotificationDeliveryRow]:
-    """To whom an alert was sent, newest first."""
+    """Return the channels to which an alert was sent, newest delivery first."""
     return delivery_shapes(list(delivery_rows().filter(alert_id=alert_id)[:ALERT_DELIVERIES_MAX])) if alert_id else []
 
 

@@ -42,7 +42,7 @@ class ClusterLink:
 
 
 def cluster_links() -> list[ClusterLink]:
-    """From the settings alone."""
+    """Return the other clusters from the settings only, without their figures."""
     return [ClusterLink(c.name, c.url, c.colour) for c in settings.OTHER_CONSOLES]
 
 

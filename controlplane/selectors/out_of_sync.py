@@ -1,4 +1,4 @@
-"""Why a replica is not in the ISR. The checks run in the order of a diagnosis: its broker, its log directory, its leader, and the leader's offsets.
+"""Reasons why replicas are not in the ISR. The checks run in the order of a diagnosis: its broker, its log directory, its leader, and the leader's offsets.
 
 Invariant: an unknown cause is reported as unknown. The leader's record of a replica's progress takes precedence over the replica's own report, which
 may be older.
@@ -13,7 +13,7 @@ from controlplane.domain.text import some
 from controlplane.models import Broker, ObservedPartition, ReplicaDamageReport
 
 UNREPORTED = -1
-"""In place of an offset (`ObservedPartition.lagging`)."""
+"""Value in place of an offset (`ObservedPartition.lagging`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ReportedReplicas:
 
 
 def known(found: Sequence[ObservedPartition]) -> ReportedReplicas:
-    """At most three queries; one where everything is in sync and all records are with their replicas."""
+    """Return the data that explain the out-of-sync replicas of these partitions. Needs at most three queries, and only one if all replicas are in sync."""
     down = frozenset(Broker.objects.filter(alive=False).values_list("broker_id", flat=True)) if found else frozenset()
     if all(len(p.isr) >= len(p.replicas) and not p.holders for p in found):
         return ReportedReplicas({}, {}, down)

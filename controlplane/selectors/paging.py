@@ -31,14 +31,14 @@ class After:
 
 
 PageStart = int | After
-"""Where a page begins: its number, from 1, or a place."""
+"""Start of a page: the number of the page, from 1, or a place in the list."""
 Order = Sequence[tuple[str, bool]]
 """(column, descending) of each column of an order. The last column is unique."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """Which rows of a list a page has. `page`: its number from 1; 0 for a page after a row, whose number is unknown. `after`: where the next page
+    """Rows of one page of a list. `page`: its number from 1; 0 for a page after a row, whose number is unknown. `after`: the row after which the next page
     begins; None for the last page."""
 
     page: int
@@ -79,7 +79,7 @@ class Page(Generic[T]):
 
 
 class PageOptions(TypedDict):
-    """Which page of a list, in which order; the keywords of `paged` that the caller of a list chooses."""
+    """Request for a page of a list: its place and its order. These are the keywords of `paged` that the caller of a list chooses."""
 
     sort: str
     page: PageStart

@@ -31,6 +31,6 @@ def parts_of(plan_id: int, first: int = 0, count: int | None = None) -> Iterator
 
 
 def placements_now() -> dict[tuple[str, int], tuple[list[int], int]]:
-    """By (topic id, partition): replicas and assignment generation."""
+    """Return replicas and assignment generation by (topic id, partition)."""
     columns = ("topic_id", "index", "replicas", "assignment_generation")
     return {(str(t), i): (list(r), g) for t, i, r, g in read_many(ObservedPartition.objects.order_by(), columns)}

@@ -119,7 +119,7 @@ def plan_row(plan_id: int) -> PlanRow | None:
 
 
 def plan_parts(plan_id: int, *, page: PageStart = 1, per_page: int = 100) -> Page[PlanPartRow]:
-    """In order of topic and partition, as the parts are stored."""
+    """Return the parts in order of topic and partition, as they are stored."""
     total = Plan.objects.filter(pk=plan_id).values_list("parts", flat=True).first() or 0
     start, window = numbered(total, page, per_page)
     found = parts_of(plan_id, start, window.per_page)
@@ -128,8 +128,8 @@ def plan_parts(plan_id: int, *, page: PageStart = 1, per_page: int = 100) -> Pag
 
 
 def difference(plan_id: int, other_id: int | None) -> PlanDifference:
-    """Between two plans, or a plan and the current state (`other_id` None). Costs one read of both: for 100,000 partitions each some seconds at
-    most."""
+    """Return the difference between two plans, or between a plan and the current state (`other_id` None). Costs one read of both: for 100,000 partitions
+    each some seconds at most."""
     other = _placements(other_id)
     seen: set[tuple[str, int]] = set()
     rows: list[DifferenceRow] = []

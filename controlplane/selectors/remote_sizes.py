@@ -57,7 +57,7 @@ def prices() -> StoragePrices:
 
 
 def topic_storage(name: str) -> TopicStorage | None:
-    """None: unknown topic."""
+    """Return None for an unknown topic."""
     if not ObservedTopic.objects.filter(name=name).exists():
         return None
     rows = ObservedPartition.objects.filter(topic__name=name).order_by()
@@ -91,7 +91,7 @@ def topic_storage(name: str) -> TopicStorage | None:
 
 
 def partition_storage(topic: str, index: int) -> PartitionStorage | None:
-    """None: unknown partition."""
+    """Return None for an unknown partition."""
     row = ObservedPartition.objects.filter(topic__name=topic, index=index).select_related("remote_size").first()
     if row is None:
         return None

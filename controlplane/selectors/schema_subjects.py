@@ -26,7 +26,7 @@ PER_PAGE_MAX = 50
 """Subjects of one page: each costs three requests of the registry."""
 
 DETAIL_SECONDS = 3.0
-"""Until the details of a page must have arrived. One request has at most two seconds."""
+"""Time limit for the details of a page. One request has at most two seconds."""
 
 PARALLEL = 8
 """Requests at a time: a registry is shared with producers and consumers."""
@@ -36,7 +36,7 @@ DIFFERENCE_LINES_MAX = 2_000
 
 CONTEXT_LINES = 3
 NAME_SUFFIXES = ("-key", "-value")
-"""Of the subjects of a topic by TopicNameStrategy."""
+"""Suffixes of the subjects of a topic by TopicNameStrategy."""
 
 SCHEMA_TYPES = {
     SchemaType.AVRO.value: "Avro",
@@ -188,7 +188,8 @@ def _referenced_by(client: SchemaRegistryClient, found: SubjectVersion) -> list[
 
 
 def difference(name: str, number: int, other: int) -> SchemaDifference | None:
-    """What `number` changed since `other`. None if the registry does not have one of them. Raises Rejected if the registry does not answer."""
+    """Return the difference between the versions `other` and `number` of a subject, or None if the registry does not have one of them. Raises Rejected if
+    the registry does not answer."""
     client = required_registry()
     try:
         new, old = subjects.version(client, name, number), subjects.version(client, name, other)

@@ -1,4 +1,4 @@
-"""Whether a signed-in session is still valid. Connections that outlive a request (the live socket) check this repeatedly."""
+"""Check that a signed-in session is still valid. Connections that outlive a request (the live socket) check this repeatedly."""
 
 from __future__ import annotations
 

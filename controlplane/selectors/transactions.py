@@ -43,7 +43,7 @@ class SilentBroker:
 
 
 class BrokerCoverage:
-    """How many brokers answered a question that needs several."""
+    """Number of brokers that answered a request that needs several brokers."""
 
     __slots__ = ()
     brokers_asked: int
@@ -71,8 +71,8 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPage(Page[TransactionRow], BrokerCoverage):
-    """A page of transactional ids. `brokers_asked` and `brokers_silent`: the page lacks the transactional ids of silent brokers. `offline_partitions`: partitions of
-    __transaction_state without a leader; their transactional ids are missing, too."""
+    """A page of transactional ids. `brokers_asked` and `brokers_silent`: the page lacks the transactional ids of silent brokers. `offline_partitions`:
+    partitions of __transaction_state without a leader; their transactional ids are missing, too."""
 
     rows: list[TransactionRow]
     brokers_asked: int

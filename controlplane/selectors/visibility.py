@@ -98,7 +98,7 @@ def seen_by(visibility: Visibility) -> Iterator[None]:
 
 
 def limited() -> bool:
-    """Whether the user sees only some resources."""
+    """Return whether the user sees only some resources."""
     return current().limited
 
 
@@ -163,7 +163,7 @@ def _brokers() -> Q:
 
 
 def _acls() -> Q:
-    """By the name that role bindings give an ACL (`roles.acl_name`)."""
+    """Filter ACLs by the name that role bindings give them (`roles.acl_name`)."""
     if current().sees_all(RoleResource.ACL):
         return Q()
     suffix = Case(When(pattern_type=AclPattern.PREFIXED, then=Value(WILDCARD)), default=Value(""))

@@ -27,7 +27,7 @@ WAITING_MAX = 500
 ALL_BROKERS = str(configs.ALL_BROKERS)
 RATES = (LEADER_RATE, FOLLOWER_RATE)
 Entries = Mapping[str, tuple[int, Mapping[str, Any] | None]]
-"""By key: generation and value."""
+"""(generation, value) by key"""
 
 
 def put(
@@ -108,7 +108,7 @@ def everything() -> list[AccessEntry]:
 
 
 def _logged(image: Image) -> dict[str, Entries]:
-    """By kind: the entries of the metadata log."""
+    """Return the entries of the metadata log by kind."""
     settings: Entries = {str(broker_id): configs for broker_id, configs in image.broker_configs.items()}
     return {**image.access, BROKER: settings}
 
@@ -193,6 +193,6 @@ def set_password(
 
 
 def password_fits(row: AccessEntry, password: str) -> bool:
-    """Whether the stored keys of this row were derived from this password."""
+    """Return whether the stored keys of this row were derived from this password."""
     mechanism, _, _ = row.key.partition(":")
     return row.value is not None and scram.password_fits(mechanism, password, scram.Credential.from_json(row.value))

@@ -29,7 +29,7 @@ FLOOR_BYTES_PER_S = 1_000_000
 """Default floor: copying at this rate does not affect producers, and the move still finishes."""
 
 WATCH_SECONDS = 3.0
-"""Between two measurements of producers without an adaptive throttle: the spacing of a chart."""
+"""Time between two measurements of producers without an adaptive throttle: the spacing of a chart."""
 
 
 class Bounds(NamedTuple):

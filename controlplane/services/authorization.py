@@ -1,9 +1,9 @@
-"""Who may do what with a resource: the only place that decides by roles. Pages, REST and sockets ask here.
+"""Authorization by roles: the only place that decides what a user may do with a resource. Pages, REST and sockets call these functions.
 
-Invariants: the flag `is_staff` is the role of an operator for the whole cluster, and the permissions read_records and produce_records hold for all
-topics; bindings add rights for topics, groups and SCRAM users that match a pattern. The scope of an API token limits bindings like it limits the flag. An operation
-on several resources is refused as a whole, with the names for which the role is missing, before anything is done.
-Does not contain: which resource a route is about (`controlplane.api.access_rules`, `console.access_rules`).
+Invariants: the flag `is_staff` is the role of an operator for the whole cluster, and the permissions read_records and produce_records hold for all topics;
+bindings add rights for topics, groups and SCRAM users that match a pattern. The scope of an API token limits bindings like it limits the flag. An operation
+on several resources is refused as a whole, with the names for which the role is missing, before anything is done. Does not contain: which resource a route
+is about (`controlplane.api.access_rules`, `console.access_rules`).
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class AccessRule:
 
     @property
     def filtered(self) -> bool:
-        """Whether a user who sees only some resources may open it: its selectors leave out the others."""
+        """True if a user who sees only some resources may open it: its selectors leave out the others."""
         return self.resource in FILTERED and not self.whole_cluster
 
 
 class AccessReason(StrEnum):
-    """Why a user has an access. `CLUSTER_OPERATOR`: the flag `is_staff`. `PERMISSION`: read_records or produce_records, for all topics. `EVERY_USER`: to
-    view a resource while WEIR_VIEW_BY_ROLE is off."""
+    """The reason why a user has an access. `CLUSTER_OPERATOR`: the flag `is_staff`. `PERMISSION`: read_records or produce_records, for all topics.
+    `EVERY_USER`: to view a resource while WEIR_VIEW_BY_ROLE is off."""
 
     SUPERUSER = "superuser"
     CLUSTER_OPERATOR = "cluster_operator"
@@ -155,8 +155,8 @@ def _views_everything(user: User) -> bool:
 
 
 def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], Given]) -> str:
-    """Why a user who sees `seen` may not open this; "" = allowed. `rule` None: it shows the whole cluster. Without names it shows a list, whose rows are
-    filtered. The refusal does not say whether a resource exists."""
+    """Return the reason why a user who sees `seen` may not open this; "" = allowed. `rule` None: it shows the whole cluster. Without names it shows a list,
+    whose rows are filtered. The refusal does not say whether a resource exists."""
     if not seen.limited:
         return ""
     if rule is None or not rule.filtered:
@@ -170,17 +170,17 @@ def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], 
 
 
 def permits(user: User, access: Access, resource: RoleResource, name: str) -> bool:
-    """Whether a binding of the user permits the access."""
+    """Return whether a binding of the user permits the access."""
     return not missing(grants_of(user), access, resource, [name])
 
 
 def has_role(user: User, access: Access, resource: RoleResource) -> bool:
-    """Whether the user has the access to any resource of this type."""
+    """Return whether the user has the access to any resource of this type."""
     return any(g.permits(access, resource, g.resource_name) for g in grants_of(user))
 
 
 def may_change_something(user: User) -> bool:
-    """Whether the user is an operator of the cluster, or may change any resource or produce to it."""
+    """Return whether the user is an operator of the cluster, or may change any resource or produce to it."""
     changes = (Access.OPERATE, Access.PRODUCE_RECORDS)
     return bool(getattr(user, "is_staff", False)) or any(
         g.permits(access, g.resource_type, g.resource_name) for g in grants_of(user) for access in changes
@@ -188,8 +188,8 @@ def may_change_something(user: User) -> bool:
 
 
 def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given], *, empty_form: bool = False) -> str:
-    """Why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it. `empty_form`: a request that names no resource
-    yet opens a form, and needs any role for the type."""
+    """Return the reason why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it. `empty_form`: a request
+    that names no resource yet opens a form, and needs any role for the type."""
     if getattr(user, "is_staff", False) and user.is_active:
         return ""
     if rule is None or not has_role(user, rule.access, rule.resource):
@@ -223,7 +223,7 @@ def _named(resource: RoleResource, names: list[str]) -> str:
 
 
 def check_access(*, user: str, access: str, resource_type: str, resource_name: str) -> AccessCheck:
-    """Whether the user may do this in the console, and why. Raises Rejected for an unknown user."""
+    """Return whether the user may do this in the console, and why. Raises Rejected for an unknown user."""
     person = get_user_model().objects.filter(username=user).first()
     if person is None:
         raise Rejected(f"There is no user {user!r} of the console.", "user")

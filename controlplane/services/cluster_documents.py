@@ -54,7 +54,7 @@ from controlplane.services import (
 from controlplane.services.common import Rejected, needs_reason, record, recorded_refusals
 
 KEPT = timedelta(days=30)
-"""How long plans are stored. The last applied plan of each owner stays, because its drift is shown. The audit log keeps all applied changes."""
+"""Time for which plans are stored. The last applied plan of each owner stays, because its drift is shown. The audit log keeps all applied changes."""
 DOCUMENTS_KEPT = 10
 """Plans of one owner, the newest, that keep their document of up to 2 MB. The last applied plan keeps it, too."""
 CHANGES_NAMED_MAX = 10
@@ -204,7 +204,7 @@ def _check_unchanged(row: DocumentPlan) -> None:
 
 
 def _stale(row: DocumentPlan, step: DocumentStep, now: Present) -> str:
-    """How the resource is different from the plan; "" if it is not."""
+    """Return the difference between the resource and the plan as text; "" if there is none."""
     found = (step.kind, step.key)
     owner = now.owners.get(found, row.owner)
     if owner != row.owner and not row.take_over:

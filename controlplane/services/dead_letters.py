@@ -61,7 +61,7 @@ MARKER_DAYS_MAX = 6
 PLACES_AUDITED_MAX = 50
 """Places that the audit row names."""
 REQUEST_SECONDS = 60.0
-"""After this time a request begins no further partition: each can wait 40 s for brokers that do not answer."""
+"""Time after which a request begins no further partition: each can wait 40 s for brokers that do not answer."""
 TARGETS_NAMED_MAX = 5
 """Topics that a result names."""
 TIME_OVER = "The time limit of a request is reached. Send the rest again: what was sent is not sent twice."
@@ -71,8 +71,9 @@ OPEN = "It is unknown whether the dead letters of partition {partition} were sen
 
 @dataclass(frozen=True, slots=True)
 class ResendResult:
-    """Numbers of dead letters. `target`: the topic, or the topics. `already`: the same dead letters, or others of the same record, were sent to the target before. `missing`: not in the log any more. `unknown`: the outcome is determined by the
-    next sending. `refused`: nothing was written; `problems` has each reason one time. `resume`: continues a sending by filter, "" at its end."""
+    """Numbers of dead letters. `target`: the topic, or the topics. `already`: the same dead letters, or others of the same record, were sent to the target
+    before. `missing`: not in the log any more. `unknown`: the outcome is determined by the next sending. `refused`: nothing was written; `problems` has each
+    reason one time. `resume`: continues a sending by filter, "" at its end."""
 
     target: str
     sent: int = 0
@@ -134,8 +135,8 @@ def send(
     edited: NewRecord | None = None,
     comment: str = "",
 ) -> ResendResult | None:
-    """Send these dead letters, given as (partition, offset), again. `edited`: the record that is written instead, for a single dead letter; its partition None is that of
-    its key. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
+    """Send these dead letters, given as (partition, offset), again. `edited`: the record that is written instead, for a single dead letter; its partition
+    None is that of its key. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     requested = {"places": [f"{p}@{o}" for p, o in places[:PLACES_AUDITED_MAX]], "target": target.value}
     with permitted(user, VERB, topic, requested, comment):
@@ -277,7 +278,7 @@ def _send_audited(
     requested: Mapping[str, Any],
     comment: str,
 ) -> ResendResult:
-    """Between the audit row and its outcome."""
+    """Send the records. Called between the audit row and its outcome."""
     object_id = f"dead-letters-{uuid.uuid4().hex}"
     actor = user.get_username()
     record(actor, VERB, "records", of.dead_topic, comment=comment, after=dict(requested), object_id=object_id)

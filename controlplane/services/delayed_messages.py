@@ -32,7 +32,7 @@ LOOK_UP_VERB = "delayed.look_up"
 COUNTED_MAX = selectors.ROWS_MAX
 """Records with one key that a preview counts."""
 CONFIRM_SECONDS = 3.0
-"""Until the leader must have read the tombstone. It reads every 100 ms."""
+"""Time limit for the leader to read the tombstone. It reads every 100 ms."""
 POLL_SECONDS = 0.2
 
 
@@ -102,7 +102,7 @@ def _key_denied(user: User, topic: str, front: str) -> str:
 
 
 def preview_cancel(user: User, topic: str, partition: int, offset: int) -> CancelPreview | None:
-    """None: the topic has no delayed messages. Raises Rejected if there is nothing to cancel, or if it is unknown."""
+    """Return None if the topic has no delayed messages. Raises Rejected if there is nothing to cancel, or if this is unknown."""
     found = _find(user, topic, partition, offset)
     return None if found is None else found.preview
 

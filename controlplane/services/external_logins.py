@@ -33,7 +33,7 @@ from controlplane.services.common import record
 
 
 def group_rules() -> GroupRules:
-    """From the settings of logins through a directory."""
+    """Return the rules of external logins from the settings."""
     weir = settings.WEIR
     return GroupRules(
         dict(weir.login_groups), weir.login_viewer_groups, weir.login_operator_groups, weir.login_admin_groups
@@ -144,7 +144,7 @@ def is_external(user: Any) -> bool:
 
 
 def token_refusal(user: Any) -> str:
-    """Why the API tokens of this user are not accepted; empty if they are. `user` has its `external_identity` from the same query."""
+    """Return the reason why the API tokens of this user are not accepted; empty if they are. `user` has its `external_identity` from the same query."""
     identity = getattr(user, "external_identity", None)
     if identity is None:
         return ""
@@ -175,7 +175,7 @@ def record_logout(user: str, *, reason: str = "") -> None:
 
 
 def record_failure(user: str, source: LoginSource, address: str, reason: str) -> None:
-    """Of a user whom the directory has confirmed, or of an existing local user: invented names would fill the audit log."""
+    """Record a failed login. The user must be confirmed by the directory or exist locally: invented names would fill the audit log."""
     record(
         user,
         "session.login",

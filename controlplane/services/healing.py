@@ -38,7 +38,7 @@ KEPT = timedelta(days=30)
 """Retention of runs, as of the history."""
 
 FAILED_FOR = timedelta(minutes=5)
-"""How long the check must have failed: leaders return automatically after a restart."""
+"""Time for which the check must have failed: leaders return automatically after a restart."""
 
 FRESH = timedelta(minutes=2)
 """Age of a check from which it says nothing about now."""

@@ -17,7 +17,7 @@ from django.utils.crypto import salted_hmac
 from controlplane.models import IdempotencyKey
 
 LIFETIME = timedelta(hours=24)
-"""How long a response is stored. A client that repeats a request later sends a new one."""
+"""Time for which a response is stored. A client that repeats a request later sends a new one."""
 
 
 class ClaimState(Enum):

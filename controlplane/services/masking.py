@@ -25,7 +25,7 @@ Reader = AbstractBaseUser | AnonymousUser
 
 
 def sees_raw(user: Reader) -> bool:
-    """Whether masking rules do not apply to this user."""
+    """Return whether masking rules do not apply to this user."""
     return bool(user.is_authenticated and (getattr(user, "is_staff", False) or _is_administrator(user)))
 
 
@@ -43,12 +43,12 @@ def renderer_for(
 
 
 def key_is_masked(topic: str) -> bool:
-    """Whether a rule applies to keys of this topic, for some user."""
+    """Return whether a rule applies to keys of this topic, for some user."""
     return any(rule.target is MaskTarget.KEY and rule.applies_to(topic) for rule in _rules())
 
 
 def has_rules(topic: str) -> bool:
-    """Whether a rule applies to any part of this topic's records, for some user."""
+    """Return whether a rule applies to any part of this topic's records, for some user."""
     return any(rule.applies_to(topic) for rule in _rules())
 
 

@@ -90,7 +90,7 @@ def parse_scope(value: Any) -> Scope:
 
 
 def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Preview:
-    """What `plan_move` would plan, without writing."""
+    """Return the plan that `plan_move` would write, without writing."""
     plan = planned(scope)
     came, went = plan.incoming(), plan.outgoing()
     free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}

@@ -175,7 +175,7 @@ def _cluster_key() -> str:
 
 
 def _id(channel_id: int, key: str, event: DeliveryEvent) -> str:
-    """Of one delivery. The same for each attempt, so that a receiver can drop a repeated one."""
+    """Return the id of one delivery. Each attempt has the same id, so a receiver can drop a repeated message."""
     return f"{_cluster_key()}-{channel_id}-{key}-{event}"
 
 
@@ -250,7 +250,7 @@ def _claim(delivery_id: int) -> NotificationDelivery | None:
 
 
 def _is_pointless(row: NotificationDelivery) -> bool:
-    """Whether an operator acknowledged the alert before the receiver accepted its notification. PagerDuty needs the incident to acknowledge it."""
+    """Return whether an operator acknowledged the alert before the receiver accepted its notification. PagerDuty needs the incident to acknowledge it."""
     calls = (
         row.event in (DeliveryEvent.TRIGGERED, DeliveryEvent.ESCALATED) and row.channel.kind != ChannelKind.PAGERDUTY
     )
@@ -287,7 +287,7 @@ def record_result(row: NotificationDelivery, result: SendResult) -> DeliveryStat
 
 
 def failure_text(result: SendResult) -> str:
-    """For the list of channels: the status and the first line of the answer."""
+    """Return the status and the first line of the answer, for the list of channels."""
     line = next(iter(result.answer.strip().splitlines()), "")
     return f"{result.status} {line}"[:200].strip() if result.status else line[:200]
 

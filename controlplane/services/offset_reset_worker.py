@@ -33,7 +33,7 @@ from controlplane.services.offset_resets import (
 )
 
 SETTLE_SECONDS = DEADLINE_SECONDS + 10
-"""After this time the process that claimed a reset sends nothing more."""
+"""Time after which the process that claimed a reset sends nothing more."""
 
 PREVIEW_DAYS = 1
 """Days that previews, and resets that ended without a write, are kept."""

@@ -85,7 +85,7 @@ class CopyPreview:
 
 
 def denied(user: User, topic: str) -> str:
-    """Why this user may not produce to this topic; "" = producing is allowed."""
+    """Return the reason why this user may not produce to this topic; "" = producing is allowed."""
     if isinstance(user, PermissionsMixin) and user.has_perm(PERMISSION):
         return ""
     return "" if permits(user, Access.PRODUCE_RECORDS, RoleResource.TOPIC, topic) else NEEDS_PERMISSION
@@ -102,7 +102,7 @@ def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, co
 def preview_copy(
     user: User, source: str, partition: int, first_offset: int, last_offset: int, *, topic: str
 ) -> CopyPreview:
-    """What `copy_records` would copy. Raises PermissionDenied and Rejected."""
+    """Return the records that `copy_records` would copy, without copying. Raises PermissionDenied and Rejected."""
     requested = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
     with permitted(user, "records.copy", topic, requested):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, None)
@@ -207,7 +207,7 @@ def send_audited(
 
 
 def _detail(summary: ProduceSummary, written: Sequence[ProducedRecord]) -> str:
-    """Where the records are: the offsets of each partition. And why some are not there."""
+    """Return a text with the offsets of the written records of each partition, and with the reason for records that were not written."""
     offsets: dict[int, list[int]] = {}
     for r in written:
         if not r.problem and r.partition is not None and r.offset is not None:

@@ -180,7 +180,7 @@ def sweep() -> int:
 
 
 def may_decide(row: Proposal, actor: str) -> str:
-    """Why this person may not approve the proposal; "" = approval is allowed."""
+    """Return the reason why this person may not approve the proposal; "" = approval is allowed."""
     try:
         _open(row)
         _another(row, actor)

@@ -32,7 +32,7 @@ class ReassignmentRefusal(NamedTuple):
 
 
 Refusals = dict[str, ReassignmentRefusal]
-"""By "topic-partition"."""
+"""Refusals by "topic-partition"."""
 
 
 def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> tuple[list[MovePartition], Refusals]:

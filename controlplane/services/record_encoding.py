@@ -29,8 +29,8 @@ class RecordPart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaChoice:
-    """Which schema of the registry. `subject` "": that of the topic (TopicNameStrategy). `version` None: the latest. `message`: of a Protobuf schema, ""
-    for the first message of its file."""
+    """Reference to a schema of the registry. `subject` "": the subject of the topic (TopicNameStrategy). `version` None: the latest version. `message`: name
+    of the message in a Protobuf schema, "" for the first message of its file."""
 
     subject: str = ""
     version: int | None = None
@@ -39,7 +39,8 @@ class SchemaChoice:
 
 @dataclass(frozen=True, slots=True)
 class SchemaHelp:
-    """Help for a person who writes a value. `definition`: "" for Protobuf, which the registry returns without its text here. `sample`: a value to start with."""
+    """Help for a person who writes a value. `definition`: "" for Protobuf, which the registry returns without its text here. `sample`: a value to start
+    with."""
 
     subject: str
     id: int

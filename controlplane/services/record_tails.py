@@ -36,7 +36,7 @@ from controlplane.services.records import (
 )
 
 RECHECK_SECONDS = 5.0
-"""Between readings of the user, the permission and the masking rules of a tail."""
+"""Time between two reads of the user, the permission and the masking rules of a tail."""
 
 RATE_UPDATES = 6
 
@@ -162,7 +162,7 @@ class LiveTail:
 
 
 def _as_stored(user: User) -> User:
-    """With the present permissions. Raises PermissionDenied."""
+    """Return the user of the tail with the present permissions. Raises PermissionDenied."""
     found = get_user_model().objects.filter(username=user.get_username(), is_active=True).first()
     if found is None:
         raise PermissionDenied("The account is not active.")

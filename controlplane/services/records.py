@@ -38,7 +38,7 @@ NEEDS_ADMINISTRATOR = "Records of internal topics are for administrators (superu
 
 User = AbstractBaseUser | AnonymousUser
 Formats = tuple[Format, Format]
-"""Of the key and of the value."""
+"""(format of the key, format of the value)"""
 
 AUTOMATIC: Formats = (Format.AUTO, Format.AUTO)
 
@@ -115,7 +115,8 @@ def asked_of(query: RecordQuery) -> dict[str, Any]:
 
 
 def key_scan_cause(user: User, query: RecordQuery) -> ScanCause | None:
-    """Why a search for a key scans the records, None: it uses the key index. A masked key is compared after the masking rules have changed it."""
+    """Return the reason why a search for a key scans the records. None: the search uses the key index. A masked key is compared after the masking rules have
+    changed it."""
     masked = masking.renderer_for(user, query.topic).hides()
     return scan_cause(query, indexed=key_lookups.has_key_index(query.topic), masked=masked)
 
@@ -171,7 +172,7 @@ def look_up_records(
 
 
 def look_up_records_as(actor: str, topic: str, key: bytes, **requested: Any) -> KeyLookup:
-    """For the command line, whose user has the rights of an administrator. Raises Rejected. The key is not in the audit log of a topic with
+    """Read records for the command line, whose user has the rights of an administrator. Raises Rejected. The key is not in the audit log of a topic with
     masking rules, because viewers read that log."""
     found = key_lookups.look_up_key(topic, key, **requested)
     shown: dict[str, Any] = {"topic": topic, "records": len(found.rows)}

@@ -75,7 +75,7 @@ def parse_window(value: Mapping[str, Any] | None) -> Window | None:
 
 
 def check(window: Window | None) -> datetime | None:
-    """When the window opens next (now, if it is open). Raises Rejected for a window that is over."""
+    """Return the time at which the window opens next (now, if it is open). Raises Rejected for a window that is over."""
     if window is None:
         return None
     now = timezone.now()

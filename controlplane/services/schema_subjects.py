@@ -29,7 +29,7 @@ DEFINITION_CHARS_MAX = 1_000_000
 """Characters of a definition. Registries have a limit of the same order."""
 
 VERSION_DIGITS_MAX = 9
-"""Of a number of a version, which has 32 bits."""
+"""Digits of a version number, which has 32 bits."""
 
 T = TypeVar("T")
 UNKNOWN_OUTCOME = "The registry may have carried it out. Look at the subject before you try again."
@@ -63,7 +63,7 @@ def new_schema(kind: str, definition: str, references: str) -> NewSchema:
 
 
 def check_schema(subject: str, schema: NewSchema) -> CompatibilityCheck:
-    """Whether the subject would accept the schema, by its compatibility level and its latest version. Changes nothing. Raises Rejected."""
+    """Return whether the subject would accept the schema, by its compatibility level and its latest version. Changes nothing. Raises Rejected."""
     _check_input(subject, schema)
     client = required_registry()
     try:

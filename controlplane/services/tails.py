@@ -102,7 +102,7 @@ class DeletionPreview:
 
 
 def unfit(plan: planning.ComputedPlan, *, deadline: bool = False) -> list[str]:
-    """Why topics of this plan cannot move without their old data (in a move that has a `deadline`)."""
+    """Return the reason why topics of this plan cannot move without their old data (in a move that has a `deadline`)."""
     names = {p.view.topic for p in plan.parts}
     topics = ObservedTopic.objects.filter(name__in=names).order_by("name")
     return [

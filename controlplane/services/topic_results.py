@@ -45,7 +45,7 @@ def mark_refused(name: str, reason: str, controller_epoch: int) -> bool:
 
 
 def has_topic(name: str) -> bool:
-    """Whether a topic of this name is desired."""
+    """Return whether a topic of this name is desired."""
     return Topic.objects.filter(name=name, deleted_at__isnull=True).exists()
 
 

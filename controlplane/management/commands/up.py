@@ -248,7 +248,7 @@ def _admin(layout: layouts.Layout, facts: dict[str, Any]) -> AdminClient:
 
 
 def has_records(layout: layouts.Layout, facts: dict[str, Any]) -> bool:
-    """Whether the topic of the demo has a record, so that the first command of a user shows data."""
+    """Return whether the topic of the demo has a record, so that the first command of a user shows data."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
