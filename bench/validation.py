@@ -157,7 +157,7 @@ def measured(system: Brokers, load: Load, rounds: int) -> Figures:
 
 
 def base_of(figures: Figures, kind: str) -> list[float]:
-    """What `kind` is compared with, by round: the mean of both brokers without validation. The control is compared with the other one."""
+    """Return the reference of `kind`, by round: the mean of both brokers without validation. The control is compared with the other one."""
     if kind == CONTROL:
         return figures[UNVALIDATED]
     return [(a + b) / 2 for a, b in zip(figures[UNVALIDATED], figures[CONTROL], strict=True)]

@@ -1,5 +1,5 @@
-"""Forms of SCRAM users, API tokens and ACL templates. No page contains a password, except the page that creates a user or a password: it shows a generated password
-one time."""
+"""Forms of SCRAM users, API tokens and ACL templates. No page contains a password, except the page that creates a user or a password: it shows a generated
+password one time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PasswordForm(WeirForm):
     comment = comment_field(required=True)
 
     def clean_password(self) -> str | None:
-        """None: generate one."""
+        """Return the password. None: the console generates one."""
         password: str = self.cleaned_data["password"]
         if not password:
             return None

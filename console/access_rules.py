@@ -1,4 +1,4 @@
-"""Which resource each page is about. Invariants: every page that only operators may open is in RULES, with a rule or with CLUSTER
+"""Table of the pages: the resource that a page needs a role for. Invariants: every page that only operators may open is in RULES, with a rule or with CLUSTER
 (tests/unit/console/test_access_rules.py). The other pages in RULES decide with their rule whether they show buttons. A page that is neither in VIEWS nor
 in RULES with a rule shows the whole cluster: users who see only some resources may not open it.
 Does not contain: the decision (`controlplane.services.authorization`)."""
@@ -226,6 +226,6 @@ VIEWS: dict[str, AccessRule] = {
 
 
 def may_be_seen(seen: Visibility, page: str) -> bool:
-    """Whether a user who sees `seen` may open this page, or some page of this name."""
+    """Return whether a user who sees `seen` may open this page, or some page of this name."""
     rule = VIEWS.get(page) or RULES.get(page)
     return not seen.limited or (rule is not None and rule.filtered)

@@ -31,7 +31,7 @@ class NoteForm(WeirForm):
 
 
 class SilenceForm(WeirForm):
-    """How long, for which alerts, and why."""
+    """Form of a silence: its duration, its alerts and the comment."""
 
     minutes = forms.TypedChoiceField(label=gettext_lazy("Duration"), choices=DURATIONS, coerce=int, initial=60)
     scope = forms.ChoiceField(

@@ -127,8 +127,8 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
 
 
 def health_reason(data: dict[str, Any]) -> str:
-    """Why the cluster has its health. The sentence is English; other languages have the title of the alert that is the reason, or one with the first
-    figure that is not as it should be."""
+    """Return the reason for the health of the cluster, as text. In English it is the sentence of the health. In other languages it is the title of the alert
+    that is the cause, or a text with the first figure that is out of its range."""
     reason = str(data["health"]["reason"])
     if data["health"]["alert_kind"]:
         return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason)

@@ -77,7 +77,7 @@ def target_field(topic: str, kind: DeadLetterKind) -> forms.ChoiceField:
 
 
 class SendForm(WeirForm):
-    """Where dead letters go, and why."""
+    """Form for the target of dead letters and the comment of the operator."""
 
     def __init__(self, topic: str, kind: DeadLetterKind, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

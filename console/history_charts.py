@@ -151,7 +151,7 @@ def time_of(request: HttpRequest, name: str) -> datetime | None:
 
 
 def _points(line: history.Line) -> str:
-    """From the first recorded value on: the chart has the whole range on its axis."""
+    """Return the points from the first recorded value on. The axis of the chart has the whole range."""
     first = next((i for i, s in enumerate(line.steps) if s.value is not None), len(line.steps))
     steps = line.steps[first:]
     columns: list[list[float | None]] = [[s.at_s for s in steps], [s.value for s in steps]]

@@ -96,7 +96,7 @@ class MessagesForm(WeirForm):
 
     @classmethod
     def of_address(cls, given: QueryDict) -> Self:
-        """With the defaults of parameters that are left out."""
+        """Return the data with the defaults of parameters that are left out."""
         data = given.copy()
         for name, value in DEFAULTS.items():
             data.setdefault(name, value)
@@ -121,7 +121,7 @@ class MessagesForm(WeirForm):
         super().refuse(Rejected(error.reason, FIELDS.get(error.field, error.field)))
 
     def formats(self) -> tuple[Format, Format]:
-        """Of the key and of the value."""
+        """Return the format of the key and the format of the value."""
         v = self.cleaned_data
         return Format(v["key_format"] or Format.AUTO), Format(v["value_format"] or Format.AUTO)
 

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UPDATE_SECONDS = 0.5
-"""Between the updates of a tail, at least."""
+"""Minimum time between the updates of a tail."""
 
 QUERY_CHARS_MAX = 10_000
 
@@ -157,7 +157,7 @@ class _TailRun:
             return function(*arguments)
 
     async def _pause_between(self, seconds: float) -> None:
-        """As long as the update took or longer: a busy tail uses at most half of a CPU core."""
+        """Wait between two updates. The wait is at least as long as the update took, so a busy tail uses at most half of a CPU core."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()

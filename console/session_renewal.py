@@ -19,7 +19,7 @@ EXEMPT = ("/api/", "/login/", "/logout/", "/static/", "/texts/", "/theme/", "/pa
 
 
 class SessionRenewal:
-    """Only in the settings of a console with a directory."""
+    """Middleware that renews sessions of a directory. Only settings with a directory contain it."""
 
     def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
         self._answer = answer

@@ -92,7 +92,7 @@ class HistoryRows:
         return None if begins is None else datetime.fromtimestamp(begins, UTC).date()
 
     def is_settled(self, day: date, now: datetime) -> bool:
-        """Whether all values of the day are averages of a minute, which do not change any more."""
+        """Return whether all values of the day are averages of a minute, which do not change any more."""
         end = day_s(day) + DAY_S
         if now.timestamp() < end + FINE_S:
             return False

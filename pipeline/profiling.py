@@ -1,4 +1,5 @@
-"""Profile of a topic from a sample of its records: skew of partitions and keys, sizes, gain of compression, and proposals. Pure, but for the compression itself.
+"""Profile of a topic from a sample of its records: skew of partitions and keys, sizes, gain of compression, and proposals. Pure, but for the compression
+itself.
 
 A proposal is a value with the figure that leads to it. Thresholds are constants here.
 """
@@ -36,7 +37,7 @@ class ProfileProposalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Of one topic. `records_by_partition`, `compressed_bytes` by codec (of `sampled_bytes`), `top_keys`: (key, records)."""
+    """Profile of one topic. `records_by_partition`, `compressed_bytes` by codec (of `sampled_bytes`), `top_keys`: (key, records)."""
 
     topic: str
     records_by_partition: Mapping[int, int]

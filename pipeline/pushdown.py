@@ -1,4 +1,4 @@
-"""Which offsets of which partitions the filters of a query can match. Pure.
+"""Pushdown of filters: the offsets of each partition that the filters of a query can match. Pure.
 
 Spark evaluates every filter again, so a bound may be too wide and never too narrow. A time is a lower bound only: the first record at or after a
 time is known to the broker, but a later record may have an earlier time of its producer.

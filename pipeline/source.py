@@ -46,7 +46,7 @@ OPTIONS = frozenset(
         "includeheaders",
     )
 )
-"""In addition to `kafka.*`. The names are in lower case, because Spark's options are case-insensitive."""
+"""Supported options in addition to `kafka.*`. The names are in lower case, because Spark's options are case-insensitive."""
 
 ROWS_PER_ARROW_BATCH = 10_000
 BYTES_PER_ARROW_BATCH = 8 * 1024 * 1024
@@ -56,19 +56,19 @@ RECORD_BYTES_FIRST = 8 * 1024
 """The assumed size of a record before the first one is read. It limits the records that one call takes from librdkafka's queue."""
 
 CONSUME_SECONDS = 0.2
-"""How long a call waits for the number of records that it asks for. Shorter than this, a range that ends in a gap costs a wait."""
+"""Time for which a call waits for the number of records that it requests. A range that ends in a gap costs this wait."""
 
 FETCH_QUEUE_KBYTES = 16 * 1024
 """KiB that librdkafka reads ahead in one task."""
 
 FETCH_QUEUE_BACKOFF_MS = 10
-"""How long librdkafka does not fetch after its queue was full. Its default, a second, is longer than a task needs to empty the queue."""
+"""Time for which librdkafka does not fetch after its queue was full. Its default, a second, is longer than a task needs to empty the queue."""
 
 RETRY_SECONDS_MAX = 90.0
-"""How long an offset request is retried during broker failures before the run fails."""
+"""Time for which an offset request is retried during broker failures before the run fails."""
 
 STALL_SECONDS_MAX = 120.0
-"""How long a read may return no records before the run fails."""
+"""Time for which a read may return no records before the run fails."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class JobFolder:
         return self.folder / f"topic={topic}" / f"batch={batch}"
 
     def staged(self, batch: int) -> Path:
-        """Where Spark writes a batch, partitioned by topic."""
+        """Directory into which Spark writes a batch, partitioned by topic."""
         return self.staging / f"batch={batch}"
 
     def already_published(self, batch: int, planned: Sequence[Range]) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROCESS_WORKERS = 2
 """Workers for files that start clusters, browsers or Spark."""
 NICENESS = 10
-"""Of the further workers."""
+"""Niceness of the further workers."""
 PROCESSES = ("tests/pipeline/", "tests/upgrade/", "tests/cluster/", "tests/faults/", "tests/browser/")
 """Directories of files that start processes, those with the longest files first."""
 LONG = ("tests/project/", "tests/contract/", "tests/simulation/")

@@ -1,4 +1,4 @@
-"""Which ways to log in the settings permit: Django's list of authentication backends. Does not contain: the backends (`services.login_backends`)."""
+"""Django's list of authentication backends, by the settings. Does not contain: the backends (`services.login_backends`)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class WebReadiness(StrEnum):
 
 
 def check_database() -> WebReadiness:
-    """Whether the database answers and has the tables of this program. Blocks; for one thread at a time."""
+    """Return whether the database answers and has the tables of this program. Blocks; for one thread at a time."""
     try:
         executor = MigrationExecutor(connection)
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())

@@ -23,7 +23,7 @@ DETAILS = {
     HTTPStatus.NOT_FOUND: "There is no such path; the schema at /api/v1/schema lists all.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "The server failed, and the log has the cause. It is unknown whether the request took effect.",
 }
-"""Of errors that no view of the API answered."""
+"""Details of errors that no view of the API answered, by status."""
 
 
 class Guard:

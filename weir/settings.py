@@ -103,7 +103,8 @@ DATABASE_WAITS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Of libpq, in seconds and (the last) milliseconds. A machine that leaves the network closes no connection, and the kernel would wait for many minutes."""
+"""Options of libpq in seconds; `tcp_user_timeout` in milliseconds. A machine that leaves the network closes no connection, and without these limits the
+kernel would wait for many minutes."""
 
 
 def database(url: str) -> dict[str, Any]:

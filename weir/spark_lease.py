@@ -52,7 +52,7 @@ class SparkLease:
         self._lock, self._end_drivers, self._exit = lock, end_drivers, exit_process
         self._monotonic, self._sleep = monotonic, sleep
         self._valid_s: float | None = None
-        """When the last question with a good answer was sent."""
+        """Time at which the last successful request was sent."""
         self.acquired = threading.Event()
 
     def wait(self, waiting: Callable[[], object]) -> None:
@@ -82,7 +82,7 @@ class SparkLease:
             self.ask()
 
     def ask(self) -> bool:
-        """Whether the database has the lock for this process now. A lock that was lost with its connection is acquired again if nobody else has it."""
+        """Return whether the database has the lock for this process now. A lock that was lost with its connection is acquired again if nobody else has it."""
         sent_s = self._monotonic()
         if not (self._lock.is_held() or self._lock.acquire()):
             return False

@@ -17,7 +17,7 @@ ON, OFF = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 NICE_MAX = 19
 PRICE_MAX = 1_000_000
-"""Per GB and month: a greater number has the wrong unit."""
+"""Maximum price per GB and month: a greater number has the wrong unit."""
 BROKERS_MAX = 1_000
 """A larger number of brokers is a typing error."""
 TAILS_MAX = 200

@@ -32,11 +32,11 @@ DEAD_LETTERS_PUBLISHED = "weir.dead-letters-published"
 """Property of the table of dead letters: the `id` of the files that were added last."""
 
 JOB, OFFSETS, ROWS = "weir.job", "weir.offsets", "weir.rows"
-"""In the summary of a snapshot: the job, the offset ranges {"partition": [first, next]} as JSON, and the rows of the commit."""
+"""Properties in the summary of a snapshot: the job, the offset ranges {"partition": [first, next]} as JSON, and the rows of the commit."""
 
 
 class ValueFormat(StrEnum):
-    """How the values of a topic become typed columns."""
+    """The format from which the values of a topic become typed columns."""
 
     RAW = "raw"
     """No typed columns."""
@@ -47,7 +47,7 @@ class ValueFormat(StrEnum):
 
 
 class DeadLetterReason(StrEnum):
-    """Why a record is in the table of dead letters."""
+    """The reason why a record is in the table of dead letters."""
 
     NOT_JSON = "not_json"
     NO_SCHEMA_ID = "no_schema_id"

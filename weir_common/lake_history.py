@@ -11,7 +11,7 @@ HISTORY_SECONDS_MAX = 15.0
 """The process is killed after this time: a page waits for it."""
 
 HISTORY_MEMORY_MB = 256
-"""Of DuckDB. Nothing is spilled to a disk."""
+"""Memory limit of DuckDB. Nothing is spilled to a disk."""
 
 HISTORY_FILES_MAX = 5_000
 """Data files of one read: a year of 366 days and 13 files per day with the requested subjects."""

@@ -16,11 +16,11 @@ SECONDS_MAX = 30.0
 """The process is killed after this time."""
 
 MEMORY_MB = 512
-"""Of DuckDB. Nothing is spilled to a disk. The control plane limits the memory of the whole process."""
+"""Memory limit of DuckDB. Nothing is spilled to a disk. The control plane limits the memory of the whole process."""
 
 
 class QueryError(StrEnum):
-    """Why there is no result."""
+    """The reason why there is no result."""
 
     NOT_A_QUERY = "not_a_query"
     FAILED = "failed"

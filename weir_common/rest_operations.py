@@ -26,7 +26,7 @@ BODY_OPTION = "--body"
 
 
 class RestParameterType(StrEnum):
-    """How a text of the command line becomes a value. LISTS: an option that is repeated. MAP: a repeated option with KEY=VALUE."""
+    """Conversion of a text of the command line to a value. LISTS: an option that is repeated. MAP: a repeated option with KEY=VALUE."""
 
     STRING = "string"
     INTEGER = "integer"

@@ -20,7 +20,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from weir_common.schema_formats import RegistryUnreachable, Schema, SchemaType, SchemaUnavailable
 
 TIMEOUT_SECONDS = 2.0
-"""Of one request. A reader of records waits for it."""
+"""Time limit of one request. A reader of records waits for it."""
 
 RESPONSE_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of one response: it is in memory as a whole. Large schemas have some 100 KiB."""
@@ -35,7 +35,7 @@ UNKNOWN_SECONDS = 60.0
 """An unknown ID is requested again after this time: the schema may be registered later."""
 
 UNREACHABLE_SECONDS = 10.0
-"""After a failed request no other is sent for this time."""
+"""Time after a failed request for which no other request is sent."""
 
 NOT_FOUND = 404
 REFUSALS = (400, 409, 422)
@@ -43,7 +43,7 @@ REFUSALS = (400, 409, 422)
 
 REFUSAL_BYTES_MAX = 64 * 1024
 REFUSAL_CHARS_MAX = 2_000
-"""Of the registry's reason, which names each incompatible field."""
+"""Characters of the registry's reason, which names each incompatible field."""
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 

@@ -41,7 +41,8 @@ def share_group_link(group_id: str | None) -> SafeString:
 
 @register.simple_tag
 def letters_address(topic: str, group_id: str) -> str:
-    """Where the dead letters of a share group are shown: on the page of the topic, or in Messages if the topic does not take dead letters (any more)."""
+    """Return the URL of the page with the dead letters of a share group: the page of the topic, or Messages if the topic does not take dead letters (any
+    more)."""
     if dead_letter_topic(topic) is not None:
         return f"{reverse('dead-letters', args=[topic])}?{urlencode({'group': group_id})}"
     return f"{reverse('messages')}?{urlencode({'topic': topic, 'header': f'__dlq.errors.group={group_id}'})}"

@@ -43,7 +43,7 @@ TAIL_HIDDEN_SECONDS = 60.0
 """A live tail ends so long after the last sign of a visible page."""
 
 TAIL_VISIBLE_SECONDS = 15
-"""Between the signs that the page sends while it is visible."""
+"""Time between the messages that the page sends while it is visible."""
 
 PREVIEW_CHARS = 160
 """Characters of a value in a row. A click shows the whole value."""
@@ -168,7 +168,7 @@ def tail_context(given: QueryDict, query: RecordQuery) -> dict[str, Any]:
 
 
 def is_one_record(query: RecordQuery) -> bool:
-    """Whether a query asks for the record at an offset: the address of a single record, not a page of a longer read."""
+    """Return whether a query asks for the record at an offset: the address of a single record, not a page of a longer read."""
     by_offset = query.start is StartPosition.OFFSET and len(query.partitions) == 1 and query.limit == 1
     return by_offset and query.filters == RecordFilters()
 

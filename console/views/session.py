@@ -22,7 +22,7 @@ LDAP_BACKEND = "controlplane.services.login_backends.LdapUsers"
 
 
 def _accepts_passwords() -> bool:
-    """Whether the login page has a form: for passwords of local users, or for those of an LDAP directory."""
+    """Return whether the login page has a form: for passwords of local users, or for those of an LDAP directory."""
     return settings.WEIR.password_login or bool(settings.WEIR.ldap_url)
 
 
@@ -34,7 +34,7 @@ class SignIn(LoginView):
         return shell.add_security_headers(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """After several failed logins the next attempt must wait; until then the password is not checked."""
+        """Check the password. After several failed logins the next attempt must wait. Until then the password is not checked."""
         if not _accepts_passwords():
             return render(request, self.template_name, self._choices(request.POST.get("next", "")), status=403)
         name, address = request.POST.get("username", ""), request.META.get("REMOTE_ADDR", "")

@@ -148,7 +148,7 @@ def operator_required(view: View[P]) -> View[P]:
 
 
 def hidden(request: HttpRequest) -> str:
-    """Why the user may not see this page; empty if the user may."""
+    """Return the reason why the user may not see this page; empty if the user may."""
     match = request.resolver_match
     page = match.url_name or "" if match else ""
     rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
@@ -158,7 +158,7 @@ def hidden(request: HttpRequest) -> str:
 
 
 def refusal(request: HttpRequest) -> str:
-    """Why the user may not change the resource of this page, or the cluster; empty if the user may."""
+    """Return the reason why the user may not change the resource of this page, or the cluster; empty if the user may."""
     return lacking_role(request) or (READ_ONLY if settings.WEIR.read_only else "")
 
 

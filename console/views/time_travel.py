@@ -101,7 +101,8 @@ def time_travel(request: HttpRequest) -> HttpResponse:
 
 
 def _choice(request: HttpRequest, kept: selectors.KeptTime, latest: datetime) -> Choice:
-    """Without a time: the latest known one, compared with 15 minutes before, or with the begin of the kept time. Raises Rejected."""
+    """Return the two times of the page. Without a time in the request: the latest known time, and 15 minutes before or the start of the kept time. Raises
+    Rejected."""
     at = time_of(request, "at") or latest
     since = time_of(request, "since")
     if since is None:

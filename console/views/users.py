@@ -117,7 +117,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 
 @sensitive_variables("generated")
 def _done(request: HttpRequest, name: str, generated: str | None, act: str) -> HttpResponse:
-    """After a password was set: the page with the generated one, else the page of the user."""
+    """Return the response after a password was set: the page with the generated password, or else a redirect to the page of the user."""
     if generated is None:
         flash(
             request,

@@ -41,7 +41,7 @@ CHECKED_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Of the decided forecasts of one figure. `error_pct`: median of |time - median forecast| as a part of the time that was left."""
+    """Accuracy of the decided forecasts of one figure. `error_pct`: median of |time - median forecast| as a part of the time that was left."""
 
     figure: str
     decided: int
@@ -86,7 +86,7 @@ class ForecastJob(Job):
 
 
 def disks(rows: HistoryRows, now: datetime, horizon: timedelta) -> list[StoredForecast]:
-    """When the disk of each broker is full."""
+    """Return the forecasts of full disks, one per broker."""
     capacities = rows.disk_bytes()
     needed = [s for s in rows.series() if s.figure == DISK_FIGURE and s.subject in capacities]
     return list(
@@ -95,7 +95,7 @@ def disks(rows: HistoryRows, now: datetime, horizon: timedelta) -> list[StoredFo
 
 
 def groups(rows: HistoryRows, now: datetime) -> list[StoredForecast]:
-    """When each group that is behind has caught up."""
+    """Return the forecasts of groups that are behind: the time at which each has caught up."""
     series = rows.series()
     consumed = {s.subject: s for s in series if s.figure == CONSUMED_FIGURE}
     behind = [s for s in series if s.figure == LAG_FIGURE and s.subject in consumed]
@@ -142,7 +142,7 @@ def _forecasts(
 
 
 def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime) -> list[Accuracy]:
-    """How right earlier forecasts were, by figure."""
+    """Return the accuracy of earlier forecasts, by figure."""
     series = {(s.subject, s.figure): s for s in rows.series()}
     of_series: dict[tuple[str, str], list[StoredForecast]] = {}
     for f in earlier:

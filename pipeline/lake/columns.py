@@ -140,7 +140,7 @@ def of_protobuf(descriptor: Any, depth: int = 0) -> IcebergType:
 
 
 _PROTOBUF_CPP = {1: IntegerType(), 2: LongType(), 3: LongType(), 4: DecimalType(20, 0), 5: DoubleType(), 6: FloatType()}
-"""By `FieldDescriptor.cpp_type`: int32, int64, uint32, uint64, double, float."""
+"""Column types by `FieldDescriptor.cpp_type`: int32, int64, uint32, uint64, double, float."""
 _PROTOBUF_BOOL, _PROTOBUF_MESSAGE, _PROTOBUF_BYTES = 7, 10, 12
 
 
@@ -163,7 +163,7 @@ def _protobuf_single(field: Any, depth: int) -> IcebergType:
 
 
 def is_wider_or_equal(present: IcebergType, needed: IcebergType) -> bool:
-    """Whether a column of type `present` takes values of type `needed`."""
+    """Return whether a column of type `present` takes values of type `needed`."""
     return type(present) is type(needed) or (type(needed), type(present)) in PROMOTIONS
 
 

@@ -33,7 +33,7 @@ SMALL = 0.75
 """A file below this part of the target size is merged."""
 
 COMPACTION = "weir.compaction"
-"""In the summary of a snapshot that only merges files."""
+"""Property in the summary of a snapshot that only merges files."""
 
 
 @dataclass(frozen=True, slots=True)

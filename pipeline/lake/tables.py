@@ -42,7 +42,7 @@ COMMITS_MAX = 20
 """Attempts of a commit while other processes (compaction, new columns) commit to the same table."""
 
 RETRY_SECONDS = 0.1
-"""Before a commit is repeated."""
+"""Pause before a commit is repeated."""
 
 DATA = "data"
 """The column of typed values. It is a struct, so that a field of a value never has the name of a raw column."""

@@ -60,7 +60,7 @@ WRITTEN_DDL = "topic string, is_dead_letters boolean, file binary, path string, 
 
 @dataclass(frozen=True, slots=True)
 class TopicTarget:
-    """How a task writes the records of one topic. `positions`: records below them are in the table."""
+    """Parameters with which a task writes the records of one topic. `positions`: records below them are in the table."""
 
     topic: str
     value_format: ValueFormat = ValueFormat.RAW

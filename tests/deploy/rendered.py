@@ -70,7 +70,7 @@ def _images(value: Any) -> Iterator[str]:
 
 
 def problems(text: str) -> list[str]:
-    """What is wrong with rendered manifests."""
+    """Return the faults of rendered manifests."""
     kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
     objects = [o for o in yaml.safe_load_all(text) if o]
     named = {(o["kind"], o["metadata"]["name"]) for o in objects}
@@ -103,7 +103,7 @@ def problems(text: str) -> list[str]:
 
 
 def refused_by_server(text: str) -> str:
-    """What the API server of the current context says against the manifests; empty: it accepts all of them."""
+    """Return the faults that the API server of the current context finds in the manifests; empty: it accepts all of them."""
     namespaces = [o for o in yaml.safe_load_all(text) if o and o["kind"] == "Namespace"]
     apply = ["kubectl", "apply", "--server-side", "-f", "-"]
     subprocess.run(apply, input=yaml.safe_dump_all(namespaces), check=True, text=True, stdout=subprocess.DEVNULL)

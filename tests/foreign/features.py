@@ -20,7 +20,7 @@ class Feature:
     shown: str
     """The meaning of a yes."""
     partitions: int = 1
-    """Of its topic; 0 creates no topic."""
+    """Partitions of its topic; 0 creates no topic."""
     filled: int = 0
     value_bytes: int = 0
     """Values are padded with dots to this size."""

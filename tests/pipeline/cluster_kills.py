@@ -65,7 +65,7 @@ def value_of(number: int) -> bytes:
 
 
 def numbers(values: Iterable[bytes]) -> list[int]:
-    """Of the records with these values."""
+    """Return the ids of the records with these values."""
     return [json.loads(value)["id"] for value in values]
 
 

@@ -28,7 +28,7 @@ FOLDER = ROOT / "deploy"
 UNIT_FILES = sorted((FOLDER / "systemd").glob("*.service"))
 BIN = "/opt/weir/current/bin/"
 EXPOSURE_MAX = 3.0
-"""Of `systemd-analyze security`, in its points from 0 (closed) to 10 (open). A unit without hardening has 9.2."""
+"""Limit of the exposure by `systemd-analyze security`, in its points from 0 (closed) to 10 (open). A unit without hardening has 9.2."""
 
 
 def entries(path: Path) -> list[tuple[str, str]]:

@@ -88,6 +88,25 @@ def test_a_broad_except_has_a_reason_beside_it() -> None:
     assert bare == []
 
 
+VAGUE_START = re.compile(r"(?:Of|What|Whether|How|When|Where|Who|Whose|Why|Which|That) ")
+"""Words with which a fragment begins whose subject the reader has to guess."""
+
+
+def docstrings(path: Path) -> list[tuple[int, str]]:
+    """(line, text) of each docstring in the file: of modules, classes, functions and attributes."""
+    return [
+        (node.lineno, node.value.value)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_docstring_begins_with_a_noun_or_a_verb(path: Path) -> None:
+    """`Return whether the log is empty`, not `Whether the log is empty`; `Time limit of each request`, not `Of each request`."""
+    assert [f"{name(path)}:{line}: {text[:60]}" for line, text in docstrings(path) if VAGUE_START.match(text)] == []
+
+
 MODULE_REFERENCE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
 
 
@@ -106,9 +125,8 @@ def test_modules_and_names_in_docstrings_exist() -> None:
     missing = [
         f"{name(path)}: {reference}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for reference in MODULE_REFERENCE.findall(node.value.value)
+        for _, text in docstrings(path)
+        for reference in MODULE_REFERENCE.findall(text)
         if not reference.startswith("weir.") and not is_defined(reference)  # weir.* are mostly names of configs
     ]
     assert missing == []

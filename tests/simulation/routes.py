@@ -40,7 +40,7 @@ BINDINGS: list[dict[str, Any]] = [
 
 
 def wanted_targets(key: bytes) -> set[str]:
-    """What `BINDINGS` say, written again."""
+    """Return the targets by the rules of `BINDINGS`, written again."""
     matching = key.endswith(b".a-2") or key == b"p1.b-1"
     return {COPIES} | ({MATCHING} if matching else set()) | ({LATE} if key.startswith(b"p0.") else set())
 

@@ -70,7 +70,7 @@ class Real(Ground):
         self.port, self.protection, self.chroot = port, protection, chroot
         self.stores: list[ZooKeeperStore] = []
         self.keys: list[SessionKey] = []
-        """Of each connection."""
+        """Session key of each connection."""
 
     @property
     def hosts(self) -> str:

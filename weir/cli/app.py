@@ -123,7 +123,7 @@ def command_for(operation: RestOperation) -> click.Command:
 
 
 def _can_wait(operation: RestOperation) -> bool:
-    """Whether the operation returns an object that has a `show` and comes to an end."""
+    """Return whether the operation returns an object that has a `show` and comes to an end."""
     return operation.method == "POST" and operation.noun in (
         "moves",
         "restarts",

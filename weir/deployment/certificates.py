@@ -20,7 +20,7 @@ from weir_common.files import replace_text
 AUTHORITY_FOLDER = "ca"
 VALID_DAYS_MIN = 30
 KEY_MODE = 0o640
-"""Of a file with a private key: the guide gives /etc/weir to the group of the processes."""
+"""Mode of a file with a private key. The guide gives /etc/weir to the group of the processes."""
 
 
 def write_certificates(folder: Path, inventory: Inventory) -> list[str]:

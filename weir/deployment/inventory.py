@@ -16,7 +16,7 @@ from typing import Any
 ID_MAX = 255
 """ZooKeeper's server numbers, which are the ids of the machines."""
 PLACEHOLDER = "CHANGE-ME"
-"""In the example, in place of each secret."""
+"""Text in place of each secret in the example."""
 
 
 class MachineRole(StrEnum):

@@ -13,7 +13,7 @@ from weir.deployment.inventory import CONTROL_PLANE, InvalidInventory, Inventory
 
 ZOOKEEPER_PORT, INTERNAL_PORT, CLIENT_PORT = 2182, 9093, 9094
 INTERNAL_LISTENER = "BROKERS"
-"""Of brokers and the control plane, with certificates of both sides."""
+"""Listener for brokers and the control plane, with certificates of both sides."""
 MACHINE_PEM, CA_PEM = "/etc/weir/tls/machine.pem", "/etc/weir/tls/ca.pem"
 KAFKA_CONFIG, ZOOKEEPER_CONFIG = "/etc/weir/client.properties", "/etc/weir/zookeeper.properties"
 JAAS_PATH = "etc/weir/jaas.conf"
