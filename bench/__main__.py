@@ -126,9 +126,9 @@ def local_cluster(
 
 
 def one_pass(
-    bootstrap: str, brokers: dict[int, int], topic: str, case: Case, count: int, folder: Path
+    bootstrap: str, brokers: dict[int, int], topic: str, case: Case, count: int, folder: Path, reads: int = 1
 ) -> dict[str, Pass]:
-    """Produce `count` records to a new topic, consume them, and run the control loop beside each."""
+    """Produce `count` records to a new topic, consume them `reads` times, and run the control loop beside each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, case.replicas, config={"min.insync.replicas": "1"})])[topic].result(30)
     value = os.urandom(case.record_bytes)
@@ -143,11 +143,11 @@ def one_pass(
         if act == "produce":
             seconds = produce(bootstrap, [topic], value, count, case.batch_bytes, "1" if case.replicas == 1 else "all")
         else:
-            seconds = consume(bootstrap, [topic], count)
+            seconds = sum(consume(bootstrap, [topic], count) for _ in range(reads))
         cpu = cpu_clock(pids) - cpu
         user_after, system_after = cpu_seconds(pids)
         machine = (machine + control.factor(act, case.batch_bytes, folder)) / 2
-        gb = count * case.record_bytes / 1e9
+        gb = count * case.record_bytes / 1e9 * (reads if act == "consume" else 1)
         out[act] = Pass(seconds, (user_after - user) / gb, (system_after - system) / gb, cpu / gb, machine)
     admin.delete_topics([topic])[topic].result(30)
     return out

@@ -29,6 +29,8 @@ CASES = [
     for replicas, (size, megabytes), batch in itertools.product((1, 3), ((100, 100), (1024, 300)), (16_384, 1_000_000))
 ]
 """The rows of `make bench`, with the megabytes of values of one pass."""
+READS = 6
+"""Times that a pass consumes its records: once needs 40 to 100 ms of CPU, of which the start of the consumer is a large part."""
 NOW, EARLIER, CONTROL = "now", "earlier", "control"
 
 
@@ -67,7 +69,7 @@ def compared(versions: dict[str, Version], rounds: int, only: str) -> Iterator[t
                 for key in order[shift:] + order[:shift]:
                     v = versions[key]
                     topic = f"against-{case.replicas}-{case.record_bytes}-{case.batch_bytes}-{round_ + 1}"
-                    done = one_pass(v.bootstrap, v.brokers, topic, case, count, Path(folder))
+                    done = one_pass(v.bootstrap, v.brokers, topic, case, count, Path(folder), READS)
                     if round_ >= 0:
                         for act, one in done.items():
                             figures[act][key].append(one.cpu)

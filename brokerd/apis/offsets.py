@@ -13,6 +13,7 @@ from brokerd.apis.fetch_conditions import epoch_error
 from brokerd.apis.fetch_reader import READ_COMMITTED
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
+from brokerd.cluster.model import TopicState
 from brokerd.net.loop import Loop
 from brokerd.net.request import Request
 from brokerd.replication import partition_events as core
@@ -67,6 +68,8 @@ class CombinedResponse:
 
 class Lookup:
     """The request for one partition, and its response."""
+
+    __slots__ = ("_committed", "answer", "replica", "requested", "version")
 
     def __init__(
         self,
@@ -152,8 +155,7 @@ class OffsetsApi:
         self._request_remote_start = request_remote_start
         self._history_reads, self._background_work = history_reads, background_work
 
-    def _replica(self, topic: str, index: int, epoch: int) -> tuple[Replica | None, ErrorCode]:
-        state = self._partitions.image.topic_named(topic)
+    def _replica(self, state: TopicState | None, index: int, epoch: int) -> tuple[Replica | None, ErrorCode]:
         if state is None or not state.ready or index not in state.partitions:
             return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         replica = self._partitions.find(state, index)
@@ -162,9 +164,10 @@ class OffsetsApi:
     def list_offsets(self, request: Request) -> None:
         body: ListOffsetsRequest = request.body
         version = request.header.api_version
+        committed = body.isolation_level == READ_COMMITTED
         topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = []
         lookups: list[Lookup] = []
-        seen: set[tuple[str, int]] = set()
+        seen: dict[str, set[int]] = {}
 
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.TOPIC, body.topics, lambda t: t.name
@@ -172,30 +175,33 @@ class OffsetsApi:
         combined = CombinedResponse(lambda: request.reply(ListOffsetsResponse(topics=topics)))
         for topic in authorized:
             parts = []
+            state = self._partitions.image.topic_named(topic.name)
+            indexes = seen.setdefault(topic.name, set())
             for requested in topic.partitions:
+                index, timestamp = requested.partition_index, requested.timestamp
                 answer = ListOffsetsResponse.ListOffsetsPartitionResponse(
-                    partition_index=requested.partition_index, timestamp=-1, offset=-1, leader_epoch=-1
+                    partition_index=index, timestamp=-1, offset=-1, leader_epoch=-1
                 )
                 parts.append(answer)
-                if (topic.name, requested.partition_index) in seen:
+                if index in indexes:
                     answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; every one costs a search
                     continue
-                seen.add((topic.name, requested.partition_index))
-                if requested.timestamp < 0 and version < SINCE.get(requested.timestamp, version + 1):
+                indexes.add(index)
+                if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
                     answer.error_code = ErrorCode.UNSUPPORTED_VERSION
                     continue
-                replica, error = self._replica(topic.name, requested.partition_index, requested.current_leader_epoch)
+                replica, error = self._replica(state, index, requested.current_leader_epoch)
                 if replica is None or error:
                     answer.error_code = error
                     continue
-                committed = body.isolation_level == READ_COMMITTED
                 lookup = Lookup(replica, requested, version, committed, answer)
-                if replica.local_log_start_offset and (
-                    requested.timestamp >= 0 or requested.timestamp in (EARLIEST, MAX_TIMESTAMP)
-                ):
-                    self._look_up_below(request, lookup, combined)
-                elif requested.timestamp >= 0 or requested.timestamp == MAX_TIMESTAMP:
-                    lookups.append(lookup)
+                if timestamp >= 0 or timestamp in (EARLIEST, MAX_TIMESTAMP):
+                    if replica.local_log_start_offset:
+                        self._look_up_below(request, lookup, combined)
+                    elif timestamp == EARLIEST:
+                        lookup.answer_edge()
+                    else:
+                        lookups.append(lookup)
                 else:
                     lookup.answer_edge()
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
@@ -270,12 +276,13 @@ class OffsetsApi:
         combined = CombinedResponse(lambda: request.reply(OffsetForLeaderEpochResponse(topics=topics)))
         for topic in authorized:
             parts = []
+            state = self._partitions.image.topic_named(topic.topic)
             for requested in topic.partitions:
                 answer = OffsetForLeaderEpochResponse.EpochEndOffset(
                     partition=requested.partition, leader_epoch=-1, end_offset=-1
                 )
                 parts.append(answer)
-                replica, error = self._replica(topic.topic, requested.partition, requested.current_leader_epoch)
+                replica, error = self._replica(state, requested.partition, requested.current_leader_epoch)
                 if replica is None or error:
                     answer.error_code = error
                     continue
@@ -323,12 +330,13 @@ class OffsetsApi:
         waiting: list[tuple[Replica, int, DeleteRecordsResponse.DeleteRecordsPartitionResult]] = []
         for topic in authorized:
             parts = []
+            state = self._partitions.image.topic_named(topic.name)
             for requested in topic.partitions:
                 answer = DeleteRecordsResponse.DeleteRecordsPartitionResult(
                     partition_index=requested.partition_index, low_watermark=-1
                 )
                 parts.append(answer)
-                replica, error = self._replica(topic.name, requested.partition_index, -1)
+                replica, error = self._replica(state, requested.partition_index, -1)
                 if replica is None or error:
                     answer.error_code = error
                     continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import select
 import socket
 import ssl
 import time
@@ -92,14 +93,21 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
                 return found
 
     def _select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
-        """kazoo's thread terminates for any exception that is not about the connection, and kazoo raises TypeError for a socket that another thread
-        has just closed."""
-        try:
-            return super().select(read, write, error, timeout)
-        except (TypeError, ValueError) as e:
-            if all(s.fileno() >= 0 for s in (*read, *write)):
-                raise
-            raise ke.ConnectionDropped("the connection was closed by another thread") from e
+        """Like `select.select`, for any file descriptor. kazoo's own creates and closes an epoll for each call, several times per second. Its thread
+        terminates for any exception that is not about the connection, for example of a socket that another thread has just closed."""
+        poll, by_fd = select.poll(), {}
+        for sockets, events in ((read, select.POLLIN), (write, select.POLLOUT)):
+            for s in sockets:
+                fd = s.fileno()
+                if fd < 0:
+                    raise ke.ConnectionDropped("the connection was closed by another thread")
+                by_fd[fd] = s
+                poll.register(fd, events)
+        ready = poll.poll(max(0.0, timeout) * 1000)
+        if any(events & select.POLLNVAL for _, events in ready):
+            raise ke.ConnectionDropped("the connection was closed by another thread")
+        found = {fd for fd, _ in ready}
+        return [s for s in read if s.fileno() in found], [s for s in write if s.fileno() in found], []
 
 
 class TlsHandler(OrderedHandler):

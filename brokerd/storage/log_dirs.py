@@ -8,6 +8,7 @@ directory. Does not contain replica roles.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Sequence, Set
@@ -99,6 +100,7 @@ class LogDirListener(Protocol):
 class LogDirs:
     def __init__(self, paths: Sequence[Path], disk: Disk) -> None:
         self.all = [LogDir(path) for path in paths]
+        self._by_name = {str(d.path): d for d in self.all}
         self.disk = disk
         self._listeners: list[LogDirListener] = []
         self.gone: set[str] = set()
@@ -133,7 +135,8 @@ class LogDirs:
 
     def of(self, folder: Path) -> LogDir:
         """The log directory of a partition directory."""
-        found = self.at(folder.parent)
+        name = str(folder)  # called for each replica of a response: `folder.parent` would create a path
+        found = self._by_name.get(name[: name.rfind(os.sep)])
         assert found is not None, f"{folder} is in none of {[str(d.path) for d in self.all]}"
         return found
 
