@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -204,6 +204,9 @@ bench-cold-cache: setup  ## newest records that stay in memory while a consumer 
 bench-hostile: setup  ## produce latency beside a hostile client with 1,000 connections, here and on Apache Kafka; some four minutes (options: make bench-hostile ARGS='--connections 200')
 	$(BIN)/python -m bench.hostile $(ARGS)
 
+bench-shares: setup  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20')
+	$(BIN)/python -m bench.shares $(ARGS)
+
 bench-readers: setup  ## rate at which one and ten consumers read a backlog, beside Apache Kafka; some three minutes (options: make bench-readers ARGS='--rounds 3')
 	$(BIN)/python -m bench.readers $(ARGS)
 
@@ -225,7 +228,7 @@ bench-delays: setup  ## pending delayed messages on one broker: rate, memory, re
 bench-spark: setup  ## read throughput of the Spark source beside Spark's own, and of the archive with one and two executor cores (options: make bench-spark ARGS='--rounds 5')
 	$(BIN)/python -m bench.spark $(ARGS)
 
-tiered: setup  ## tiered storage: five readers of a topic whose records are mostly remote, during kills and store failures; cold reads beside the store (options: make tiered ARGS='--mib 20480 --local-mib 200')
+tiered: setup  ## tiered storage: five readers of a topic whose records are mostly remote, during kills and store failures; cold reads beside the store (options: make tiered ARGS='--mib 20480 --local-mib 200 --record-bytes 16384')
 	$(BIN)/python -m tests.faults.tiered $(ARGS)
 
 bench-tiered: setup  ## latency of producers and consumers of new records beside a remote store that is slow, fails, or does not answer (options: make bench-tiered ARGS='--rounds 3 --seconds 15')

@@ -8,6 +8,7 @@ the store's files in both measurements.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import signal
@@ -17,27 +18,55 @@ import threading
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from brokerd.remote.chunk_cache import CHUNK_BYTES
 from brokerd.remote.stores import FolderStore
 from tests.cluster.local import LocalCluster, wait_for
-from tests.cluster.test_tiered_storage import VALUE_BYTES, helpers, leader_of, local_starts, produce, value
+from tests.cluster.test_tiered_storage import helpers, leader_of, local_starts
 from tests.cluster.tiered_settings import tiered_settings
 
 MIB = 1024 * 1024
 TOPIC = "tiered"
 FAULT_SECONDS = 8.0
 """Time between two faults."""
+STALLED_SECONDS = 600.0
+"""A reader without a record for this time ends, and the run fails."""
+PIECE_MIB = 1024
+"""After so much of the topic the producer waits for local retention: three replicas of a large topic may not fit on the disk."""
+
+
+def value(number: int, size: int) -> bytes:
+    """The value of a record: `size` bytes that depend on its offset in every part."""
+    return (b"%08d" % number) + hashlib.sha256(b"%d" % number).digest() * ((size - 8) // 32)
+
+
+def produce(bootstrap: str, first: int, count: int, size: int) -> None:
+    """Raises AssertionError when a record was not acknowledged."""
+    failures: list[object] = []
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "batch.size": 262_144}
+    )
+    for number in range(first, first + count):
+        while True:
+            try:
+                producer.produce(
+                    TOPIC, value(number, size), partition=0, on_delivery=lambda e, m: failures.append(e) if e else None
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    assert producer.flush(300) == 0 and not failures, failures[:3]
 
 
 class Reader(threading.Thread):
     """Reads all records from the first one and compares them."""
 
-    def __init__(self, bootstrap: str, count: int) -> None:
+    def __init__(self, bootstrap: str, count: int, size: int) -> None:
         super().__init__()
-        self.bootstrap, self.count = bootstrap, count
+        self.bootstrap, self.count, self.size = bootstrap, count, size
         self.read = self.wrong = 0
         self.first_wrong = ""
 
@@ -46,11 +75,12 @@ class Reader(threading.Thread):
             {"bootstrap.servers": self.bootstrap, "group.id": f"r-{os.urandom(4).hex()}", "log_level": 0}
         )
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
-        deadline = time.monotonic() + 1_800
+        deadline = time.monotonic() + STALLED_SECONDS
         while self.read < self.count and time.monotonic() < deadline:
             for message in consumer.consume(1_000, 1.0):
                 if message.error() is None:
-                    if message.offset() != self.read or message.value() != value(self.read):
+                    deadline = time.monotonic() + STALLED_SECONDS
+                    if message.offset() != self.read or message.value() != value(self.read, self.size):
                         self.wrong += 1
                         self.first_wrong = self.first_wrong or f"offset {message.offset()}, expected {self.read}"
                     self.read += 1
@@ -119,8 +149,10 @@ def main() -> int:
     parser.add_argument("--mib", type=int, default=200, help="size of the topic")
     parser.add_argument("--local-mib", type=int, default=20, help="local retention")
     parser.add_argument("--readers", type=int, default=5)
+    parser.add_argument("--record-bytes", type=int, default=1_000, help="about the size of a record's value")
     arguments = parser.parse_args()
-    records = arguments.mib * MIB // VALUE_BYTES
+    size = len(value(0, arguments.record_bytes))
+    records, local_records = arguments.mib * MIB // size, arguments.local_mib * MIB // size
     folder = Path(tempfile.mkdtemp(prefix="tiered-"))
     settings = tiered_settings(folder, copy_ms=500, retention_ms=1000)
     configs = {
@@ -134,24 +166,33 @@ def main() -> int:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
             admin.create_topics([NewTopic(TOPIC, 1, 3, config=configs)])[TOPIC].result(60)
             begin = time.monotonic()
-            produce(cluster, TOPIC, 0, records)
-            print(f"produced {arguments.mib} MiB in {time.monotonic() - begin:.0f} s", flush=True)
-            least = records - 2 * arguments.local_mib * MIB // VALUE_BYTES
-            wait_for(lambda: min(local_starts(cluster, TOPIC).values()) > least, "copies and local retention", 1_800)
+            piece = PIECE_MIB * MIB // size
+            for first in range(0, records, piece):
+                count = min(piece, records - first)
+                produce(cluster.bootstrap, first, count, size)
+                least = first + count - 2 * local_records
+                wait_for(
+                    lambda least=least: min(local_starts(cluster, TOPIC).values()) > least,  # type: ignore[misc]
+                    "copies and local retention",
+                    1_800,
+                )
+                print(f"{first + count} of {records} records after {time.monotonic() - begin:.0f} s", flush=True)
             remote = min(local_starts(cluster, TOPIC).values())
             print(f"local from offset {remote} of {records}", flush=True)
             cold = read_seconds(cluster.bootstrap, remote)
-            size, own = store_seconds(folder / "store", remote)
+            stored, own = store_seconds(folder / "store", remote)
             print(
-                f"cold read of {size / MIB:.0f} MiB: {size / MIB / cold:.0f} MiB/s through a broker, "
-                f"{size / MIB / own:.0f} MiB/s from the store",
+                f"cold read of {stored / MIB:.0f} MiB: {stored / MIB / cold:.0f} MiB/s through a broker, "
+                f"{stored / MIB / own:.0f} MiB/s from the store",
                 flush=True,
             )
-            readers = [Reader(cluster.bootstrap, records) for _ in range(arguments.readers)]
+            readers = [Reader(cluster.bootstrap, records, size) for _ in range(arguments.readers)]
+            begin = time.monotonic()
             for reader in readers:
                 reader.start()
             done = faults(cluster, readers)
-            print(f"faults: {', '.join(done)}")
+            counts = ", ".join(f"{done.count(fault)} x {fault}" for fault in dict.fromkeys(done))
+            print(f"faults in {time.monotonic() - begin:.0f} s: {counts}")
             wrong = [r for r in readers if r.wrong or r.read != records]
             for reader in wrong:
                 print(f"read {reader.read} of {records}, wrong {reader.wrong}: {reader.first_wrong}")

@@ -1,0 +1,143 @@
+"""`python -m bench.shares`: the rate at which the members of a share group read a topic, on Weir and on Apache Kafka 4.3.1 in one run.
+
+Three brokers of each system run at the same time. Each round creates a topic with three replicas on each system, fills it, and lets the members of one
+share group (Kafka's own Java client, its default settings, acknowledged by the next poll) read it until every record was delivered. The
+systems take turns, and a ratio belongs to one round. The time includes the start of the members: joining the group and the first assignment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.client import produce
+from bench.kernel import cpu_clock
+from bench.peer.fetch import copy_dependencies
+from bench.peer.systems import PEERS, System, Weir, wait_for
+from weir_common.java import find_java
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "bench" / "java" / "ShareRate.java"
+BUILT = ROOT / "build" / "peers" / "share-rate"
+CLIENT = "org.apache.kafka:kafka-clients:4.3.1"
+RECORD_BYTES, BATCH_BYTES = 1_000, 16_384
+CLIENT_SECONDS_MAX = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One pass. `cpu_us`: CPU of all brokers per record in microseconds. `redelivered`: deliveries after the first one of a record."""
+
+    records_per_s: float
+    cpu_us: float
+    client_cpu_us: float
+    redelivered: int
+
+
+def client_command() -> list[str]:
+    """Compiles the client. Raises Absent without Maven or without the jars."""
+    lib = copy_dependencies(BUILT, [CLIENT])
+    classes = BUILT / "classes"
+    subprocess.run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(classes), str(SOURCE)], check=True)
+    return [str(find_java()), "-Xmx512m", "-cp", f"{classes}:{lib}/*", "ShareRate"]
+
+
+def filled_topic(system: System, name: str, partitions: int, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    topic = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
+    admin.create_topics([topic])[name].result(60)
+
+    def ready() -> bool:
+        found = admin.list_topics(timeout=20).topics.get(name)
+        return (
+            found is not None
+            and len(found.partitions) == partitions
+            and all(len(p.isrs) == 3 for p in found.partitions.values())
+        )
+
+    wait_for(ready, f"the replicas of {name}")
+    produce(system.bootstrap, [name], os.urandom(RECORD_BYTES), count, BATCH_BYTES, "all")
+
+
+def one_pass(system: System, command: list[str], name: str, partitions: int, count: int, members: int) -> Figures:
+    """Raises SystemExit when a record was not delivered."""
+    filled_topic(system, name, partitions, count)
+    pids = system.broker_pids().values()
+    before = cpu_clock(pids)
+    done = subprocess.run(
+        [*command, system.bootstrap, name, str(count), str(members)],
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_SECONDS_MAX,
+        check=False,
+    )
+    spent = cpu_clock(pids) - before
+    if done.returncode or not done.stdout:
+        raise SystemExit(f"{system.name}: the client ended with {done.returncode}: {done.stderr[-2000:]}")
+    seconds, unique, deliveries, client_cpu = done.stdout.split()
+    if int(unique) != count:
+        raise SystemExit(f"{system.name}: {unique} of {count} records were delivered")
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    admin.delete_topics([name])[name].result(60)
+    return Figures(
+        count / float(seconds), spent / count * 1e6, float(client_cpu) / count * 1e6, int(deliveries) - count
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.shares", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--members", type=int, default=20)
+    parser.add_argument("--partitions", type=int, default=3)
+    given = parser.parse_args()
+    command = client_command()
+    running: list[System] = []
+    try:
+        for kind in (Weir, PEERS["kraft"]):
+            running.append(kind(Path(tempfile.mkdtemp(prefix="shares-")), 3))
+            running[-1].start()
+        print(f"load of the machine {os.getloadavg()[0]:.1f} after the start; {given.rounds} rounds")
+        passes: dict[str, list[Figures]] = {s.name: [] for s in running}
+        for round_ in range(-1, given.rounds):  # the first one is a warm-up
+            for system in running if round_ % 2 else running[::-1]:
+                found = one_pass(
+                    system, command, f"shares-{round_ + 1}", given.partitions, given.records, given.members
+                )
+                print(
+                    f"round {round_ + 1}, {system.name:<12} {found.records_per_s:>8.0f} records/s, {found.cpu_us:>6.1f} us of broker CPU and "
+                    f"{found.client_cpu_us:>6.1f} us of client CPU per record, {found.redelivered} redelivered",
+                    flush=True,
+                )
+                if round_ >= 0:
+                    passes[system.name].append(found)
+    finally:
+        for system in running:
+            system.close()
+    return report(passes)
+
+
+def report(passes: dict[str, list[Figures]]) -> int:
+    """Prints the medians of the ratios. Returns 1 if Weir is behind in one of them."""
+    ours, theirs = passes[Weir.name], next(found for name, found in passes.items() if name != Weir.name)
+    behind = False
+    for title, ratios, ahead in (
+        ("records/s", [a.records_per_s / b.records_per_s for a, b in zip(ours, theirs, strict=True)], 1),
+        ("broker CPU per record", [a.cpu_us / b.cpu_us for a, b in zip(ours, theirs, strict=True)], -1),
+    ):
+        middle = median(ratios)
+        print(f"weir / kafka, {title}: {middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        behind = behind or (middle - 1) * ahead < 0
+    return int(behind)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
