@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from brokerd.apis.combined_response import CombinedResponse
 from brokerd.apis.fetch import WAIT_MS_MAX
 from brokerd.apis.fetch_conditions import epoch_error
 from brokerd.apis.fetch_reader import READ_COMMITTED
@@ -39,31 +40,6 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 """The request version that introduced each. An older version, or another negative timestamp, is an error."""
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-
-class CombinedResponse:
-    """A response of several parts, some of them later. `done` is called when all are complete."""
-
-    def __init__(self, done: Callable[[], None]) -> None:
-        self._left, self._done = 1, done
-
-    def expect(self) -> None:
-        """Increase the number of parts that the response waits for. The part calls `part_done` when it is complete."""
-        self._left += 1
-
-    def deferred(self, put: Callable[[HistoryReadResult], None]) -> Callable[[HistoryReadResult], None]:
-        self.expect()
-
-        def answered(result: HistoryReadResult) -> None:
-            put(result)
-            self.part_done()
-
-        return answered
-
-    def part_done(self) -> None:
-        self._left -= 1
-        if not self._left:
-            self._done()
 
 
 class Lookup:
