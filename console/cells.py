@@ -24,6 +24,7 @@ from console.texts import counted, gettext_lazy
 from console.vocabulary import alert_title, translated
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_events
+from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
 from controlplane.monitoring.live_points import figures
 from controlplane.selectors.partitions import (  # type: ignore[attr-defined]
@@ -191,7 +192,7 @@ def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
     return format_html("{} {}", f.megabytes(free), share)
 
 
-def _brokers(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _brokers(data: shapes.BrokersUpdate, subjects: Set[str], out: PageUpdate) -> None:
     out.marks["brokers", ""] = tuple(
         (
             b["broker_id"],
@@ -222,7 +223,7 @@ def _brokers(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
             )
 
 
-def _partitions(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _partitions(data: shapes.PartitionsUpdate, subjects: Set[str], out: PageUpdate) -> None:
     topic = data["topic"]
     for p in data["partitions"]:
         subject = f"partition:{topic}:{p['index']}"
@@ -230,7 +231,7 @@ def _partitions(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> No
             out.put(subject, **partition(p))
 
 
-def partition(p: dict[str, Any]) -> dict[str, str]:
+def partition(p: shapes.PartitionShape) -> dict[str, str]:
     """The live cells of a partition row, from the data of `live_events.PARTITIONS`."""
     start, end = p["start_offset"], p["end_offset"]
     records = None if start is None or end is None else end - start
@@ -262,7 +263,7 @@ def isr(members: list[int], replicas: list[int], adding: Sequence[int] = (), rem
     )
 
 
-def _topics(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _topics(data: shapes.TopicsUpdate, subjects: Set[str], out: PageUpdate) -> None:
     for t in data["topics"]:
         subject = f"topic:{t['name']}"
         if subject in subjects:
@@ -289,7 +290,7 @@ def _topics(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
             out.gone.add(f"topic:{name}")
 
 
-def _groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _groups(data: shapes.GroupsUpdate, subjects: Set[str], out: PageUpdate) -> None:
     for g in data["groups"]:
         out.marks["statuses", g["group_id"]] = g["status"]
         out.marks[f"members:{g['group_id']}", ""] = (g["member_count"], g["state"])
@@ -320,7 +321,7 @@ def _groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
             out.gone.add(f"group:{name}")
 
 
-def _lag(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _lag(data: shapes.LagUpdate, subjects: Set[str], out: PageUpdate) -> None:
     group = data["group_id"]
     for p in data["partitions"]:
         subject = f"lag:{group}:{p['topic']}:{p['index']}"
@@ -336,7 +337,7 @@ def _lag(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
             )
 
 
-def _share_groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _share_groups(data: shapes.ShareGroupsUpdate, subjects: Set[str], out: PageUpdate) -> None:
     out.marks["share-groups", ""] = data["total"]
     for g in data["groups"]:
         out.marks[f"share-members:{g['group_id']}", ""] = (g["member_count"], g["state"], len(g["partitions"]))
@@ -355,7 +356,7 @@ def _share_groups(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> 
     out.gone |= {f"share-group:{name}" for name in data["gone"]} & subjects
 
 
-def _messages(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _messages(data: shapes.MessagesUpdate, subjects: Set[str], out: PageUpdate) -> None:
     for t in data["topics"]:
         out.marks |= message_cells.marks(t)
         if f"messages:{t['name']}" in subjects:
@@ -365,7 +366,7 @@ def _messages(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None
 NO_PRODUCE_LATENCY = gettext_lazy("No produce requests on the brokers of this move, or no sample yet.")
 
 
-def _moves(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _moves(data: shapes.MovesUpdate, subjects: Set[str], out: PageUpdate) -> None:
     for m in data["moves"]:
         subject = f"move:{m['id']}"
         if subject in subjects:
@@ -378,7 +379,7 @@ def _moves(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     out.refresh.add("moves")
 
 
-def move(m: dict[str, Any]) -> dict[str, str]:
+def move(m: shapes.MoveShape) -> dict[str, str]:
     done, total = m["bytes_done"], m["bytes_total"]
     return {
         "state": f.state(m["state"]),
@@ -397,14 +398,14 @@ def move(m: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _changes(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _changes(data: shapes.ChangesUpdate, subjects: Set[str], out: PageUpdate) -> None:
     out.refresh.add("changes")
 
 
 NO_HEARTBEAT = gettext_lazy("The Spark driver has not reported yet.")
 
 
-def _archives(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _archives(data: shapes.ArchivesUpdate, subjects: Set[str], out: PageUpdate) -> None:
     for j in data["jobs"]:
         subject = f"archive:{j['id']}"
         if subject in subjects:
@@ -412,7 +413,7 @@ def _archives(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None
             out.refresh.add(subject)
 
 
-def archive(j: dict[str, Any]) -> dict[str, str]:
+def archive(j: shapes.ArchiveShape) -> dict[str, str]:
     heartbeat = None if j["heartbeat_at"] is None else datetime.fromisoformat(j["heartbeat_at"])
     return {
         "state": f.state(j["state"]),
@@ -424,11 +425,11 @@ def archive(j: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _other_clusters(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _other_clusters(data: shapes.OtherClustersUpdate, subjects: Set[str], out: PageUpdate) -> None:
     out.refresh.add("clusters")
 
 
-_KINDS: dict[str, Callable[[dict[str, Any], Set[str], PageUpdate], None]] = {
+_KINDS: dict[str, Callable[[Any, Set[str], PageUpdate], None]] = {
     live_events.CLUSTER: _cluster,
     live_events.BROKERS: _brokers,
     live_events.PARTITIONS: _partitions,

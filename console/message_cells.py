@@ -5,15 +5,14 @@ Does not contain: the update of a page (`cells`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.utils.html import format_html
 
 from console import fragments as f
 from controlplane.domain.text import duration_text
+from controlplane.monitoring.live_shapes import TopicMessagesShape
 
 
-def cells(t: dict[str, Any]) -> dict[str, str]:
+def cells(t: TopicMessagesShape) -> dict[str, str]:
     """`t`: a topic of `live_events.MESSAGES`."""
     return {
         "undecided": f.number(t.get("half_undecided")),
@@ -25,7 +24,7 @@ def cells(t: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def marks(t: dict[str, Any]) -> dict[tuple[str, str], object]:
+def marks(t: TopicMessagesShape) -> dict[tuple[str, str], object]:
     """(panel, key) -> value."""
     name = t["name"]
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from controlplane.clients.group_samples import DescribedMember, GroupSample, Key
@@ -50,7 +51,7 @@ class GroupFigures:
         return None if self.first_lost is None else self.lags[self.first_lost].forecast
 
 
-def group_row(g: GroupFigures, now: Any) -> ConsumerGroup:
+def group_row(g: GroupFigures, now: datetime) -> ConsumerGroup:
     return ConsumerGroup(
         group_id=g.sample.group_id,
         state=g.sample.state,
@@ -83,7 +84,7 @@ def pace(g: GroupFigures) -> dict[str, Any]:
     }
 
 
-def partition_rows(g: GroupFigures, now: Any) -> list[GroupPartition]:
+def partition_rows(g: GroupFigures, now: datetime) -> list[GroupPartition]:
     owners = owners_of(g.sample)
     rows = []
     for key, p in g.lags.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from brokerd.cluster.configs import TopicConfig
@@ -262,7 +263,7 @@ class GroupLags:
         for track in self._all_tracks():
             track.limits = self._limits
 
-    def write(self, changed: set[str], gone: set[str], now: Any, *, settled: bool) -> None:
+    def write(self, changed: set[str], gone: set[str], now: datetime, *, settled: bool) -> None:
         if self._in_rows is None:
             self._in_rows = set(ConsumerGroup.objects.values_list("group_id", flat=True))
             # Groups of an earlier process: existing ones are observed within a round or two.
@@ -278,7 +279,7 @@ class GroupLags:
         if names:
             self._write_groups(names, now)
 
-    def _write_groups(self, names: list[str], now: Any) -> None:
+    def _write_groups(self, names: list[str], now: datetime) -> None:
         assert self._in_rows is not None
         rows = [group_row(self.groups[n], now) for n in names]
         columns = [f.attname for f in ConsumerGroup._meta.concrete_fields if not f.primary_key and f.name != "track"]

@@ -14,31 +14,21 @@ LIVE_TYPE = "live.update"
 CLUSTER = "cluster"
 """The overview's figures: what `selectors.overview.overview().as_dict()` returns."""
 BROKERS = "brokers"
-"""{"brokers": [{"broker_id", "alive", "leaders", "replicas", "replicas_out_of_sync", "size_bytes", "total_bytes", "free_bytes",
-"disk_alert", "answered", "cordoned", "leads", "replicas_on_disk"}]}: all brokers. Also the four rates of bytes
-(`samples.BROKER_RATES`), where they are known."""
+"""`live_shapes.BrokersUpdate`: all brokers."""
 PARTITIONS = "partitions"
-"""{"topic": name, "topic_id": id, "partitions": [{"index", "leader", "leader_epoch", "replicas", "isr", "adding", "removing",
-"down", "min_isr", "start_offset", "end_offset", "size_bytes", "bytes_in_per_s", "bytes_out_per_s"}]}: only those that changed. `down`: replicas whose broker is down."""
+"""`live_shapes.PartitionsUpdate`: partitions of one topic that changed."""
 TOPICS = "topics"
-"""{"topics": [{"name", "partitions", "under_replicated", "under_min_isr", "offline", "reassigning", "not_preferred", "internal", "size_bytes",
-"size_as_of_ms", "records", "records_per_s", "bytes_in_per_s", "bytes_out_per_s", "replication_bytes_in_per_s"}], "gone": [name]}."""
+"""`live_shapes.TopicsUpdate`: topics that changed."""
 GROUPS = "groups"
-"""{"groups": [{"group_id", "state", "member_count", "lag_records", "lag_ms_max", "lag_at_least", "status", "consumed_per_s",
-"produced_per_s", "lost_records", "retention_partition", "retention_in_s", "retention_limit", "retention_at_most"}], "gone": [group_id]}: those
-that changed."""
+"""`live_shapes.GroupsUpdate`: consumer groups that changed."""
 LAG = "lag"
-"""{"group_id", "partitions": [{"topic", "index", "committed", "end_offset", "lag_records", "lag_ms", "lag_at_least", "status", "block",
-"retention_in_s", "client_id"}]}."""
+"""`live_shapes.LagUpdate`: all partitions of one consumer group."""
 SHARE_GROUPS = "share_groups"
-"""{"groups": [{"group_id", "state", "member_count", "lag_records", "partitions_unknown", "partitions": [{"topic", "index", "start_offset",
-"lag_records"}]}], "gone": [group_id], "total": n}: those that changed, and the number of all."""
+"""`live_shapes.ShareGroupsUpdate`: share groups that changed, and the number of all."""
 MESSAGES = "messages"
-"""{"topics": [{"name", "half_undecided", "half_oldest_s", "half_expired", "half_checks", "delayed_pending", "delayed_overdue_s", "delayed_next_at",
-"dead_letters"}]}: those that changed. A figure is null or
-absent if the topic does not have it, and if it is unknown."""
+"""`live_shapes.MessagesUpdate`: topics whose figures of half messages, delayed messages or dead letters changed."""
 MOVES = "moves"
-"""{"moves": [{MOVE_KEYS}]}: those that changed."""
+"""`live_shapes.MovesUpdate`: moves that changed."""
 MOVE_KEYS = (
     "id",
     "state",
@@ -59,12 +49,11 @@ MOVE_KEYS = (
 )
 """Fields of a move's row (`selectors.moves.MoveRow`) in an update."""
 CHANGES = "changes"
-"""{"id": newest change id, "pending": n}."""
+"""`live_shapes.ChangesUpdate`: the newest change, and the number of pending changes."""
 ARCHIVES = "archives"
-"""{"jobs": [{"id", "state", "rows", "batches", "restarts", "pid", "heartbeat_at", "note"}]}: those that changed."""
-
+"""`live_shapes.ArchivesUpdate`: archive jobs that changed."""
 OTHER_CLUSTERS = "other_clusters"
-"""{"clusters": n}: the consoles of the other clusters were asked, after each round."""
+"""`live_shapes.OtherClustersUpdate`: the consoles of the other clusters were asked, after each round."""
 
 KINDS = (
     CLUSTER,

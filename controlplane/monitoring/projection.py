@@ -10,7 +10,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -141,7 +141,7 @@ class MetadataProjection:
             Cluster.objects.create(pk=1, **values)
         self._write_elections((controller_id, values["controller_epoch"]), connected, now)
 
-    def _write_elections(self, controller: tuple[int | None, int | None], connected: bool, now: Any) -> None:
+    def _write_elections(self, controller: tuple[int | None, int | None], connected: bool, now: datetime) -> None:
         """The states before the first connection and the first controller are unknown."""
         _write_events(
             [
@@ -169,7 +169,7 @@ class MetadataProjection:
         self._write_brokers(image, difference, now)
         return difference
 
-    def _write_topics(self, image: Image, difference: Difference, now: Any) -> None:
+    def _write_topics(self, image: Image, difference: Difference, now: datetime) -> None:
         alive = {b.broker_id for b in image.live_brokers()}
         defaults = controller_defaults(image.broker_configs)
         sums = {t.topic_id: topic_sums(t, alive, defaults) for t in image.topics.values()}
@@ -194,7 +194,7 @@ class MetadataProjection:
             difference.topics.update(changed)
             self._topics.update({i: sums[i] for i in changed})
 
-    def _write_partitions(self, desired: dict[Spot, PartitionState], difference: Difference, now: Any) -> None:
+    def _write_partitions(self, desired: dict[Spot, PartitionState], difference: Difference, now: datetime) -> None:
         changed = [s for s, state in desired.items() if self._partitions.get(s) != state]
         if not changed:
             return
@@ -228,7 +228,7 @@ class MetadataProjection:
             difference.partitions.setdefault(spot[0], []).append(spot[1])
 
     def _write_replicas(
-        self, changed: Iterable[Spot], desired: dict[Spot, PartitionState], names: Mapping[UUID, str], now: Any
+        self, changed: Iterable[Spot], desired: dict[Spot, PartitionState], names: Mapping[UUID, str], now: datetime
     ) -> None:
         rows: list[ObservedReplica] = []
         for spot in changed:
@@ -255,7 +255,7 @@ class MetadataProjection:
             update_fields=["topic_name", "index", "in_isr", "observed_at"],
         )
 
-    def _write_brokers(self, image: Image, difference: Difference, now: Any) -> None:
+    def _write_brokers(self, image: Image, difference: Difference, now: datetime) -> None:
         sums = broker_sums(image)
         changed = [i for i, s in sums.items() if self._brokers.get(i) != s]
         if not changed:
@@ -320,7 +320,7 @@ def _leader(state: PartitionState) -> int | None:
     return None if state.leader == NO_LEADER else state.leader
 
 
-def _write_events(events: list[ObservedEvent], now: Any) -> None:
+def _write_events(events: list[ObservedEvent], now: datetime) -> None:
     if not events:
         return
     ClusterEvent.objects.bulk_create(

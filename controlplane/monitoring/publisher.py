@@ -17,7 +17,7 @@ from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.message_figures import MessageFigures, values
-from controlplane.monitoring import live_events
+from controlplane.monitoring import live_events, live_shapes
 from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.projection import Difference, broker_sums
@@ -140,9 +140,9 @@ class LivePublisher:
         newest = list(ArchiveJob.objects.order_by("-id").values_list("id", flat=True)[:JOBS_FOLLOWED])
         followed = ~Q(state__in=ended) | Q(pk__in=[*newest, *self._running_jobs])
         jobs = list(ArchiveJob.objects.filter(followed).order_by("-id"))
-        shapes = []
+        shapes: list[live_shapes.ArchiveShape] = []
         for job in jobs:
-            shape = {
+            shape: live_shapes.ArchiveShape = {
                 "id": job.pk,
                 "state": job.state,
                 "rows": job.rows,
@@ -173,7 +173,7 @@ class LivePublisher:
             return
         alive = {b.broker_id for b in self._image.live_brokers()}
         configured = min_insync(topic.configs, controller_defaults(self._image.broker_configs))
-        shapes = []
+        shapes: list[live_shapes.PartitionShape] = []
         for index in indexes:
             state = topic.partitions.get(index)
             if state is None:
@@ -210,7 +210,7 @@ class LivePublisher:
 
         alive = {b.broker_id for b in self._image.live_brokers()}
         defaults = controller_defaults(self._image.broker_configs)
-        shapes = []
+        shapes: list[live_shapes.TopicShape] = []
         for name in sorted(names):
             topic = self._image.topic_named(name)
             if topic is None:
@@ -284,7 +284,7 @@ class LivePublisher:
             )
             owners = owners_of(g.sample)
 
-            def shape(key: Key, p: PartitionLag) -> dict[str, Any]:
+            def shape(key: Key, p: PartitionLag) -> live_shapes.PartitionLagShape:
                 member = owners.get(key)  # noqa: B023  called within this turn of the loop
                 return {
                     "topic": key[0],
@@ -310,7 +310,7 @@ class LivePublisher:
         if not changed.share_groups and not changed.share_groups_gone:
             return
         latest = metrics.share_groups.latest
-        shapes = [
+        shapes: list[live_shapes.ShareGroupShape] = [
             {
                 "group_id": g.group_id,
                 "state": g.state,

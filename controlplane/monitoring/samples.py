@@ -327,7 +327,7 @@ class MetricsCache:
         self.replica_counts_in_rows = dict(self.replica_counts)
 
     def _write_sizes(
-        self, changed: SampleChanges, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: Any
+        self, changed: SampleChanges, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: datetime
     ) -> None:
         whole: list[tuple[Any, ...]] = []
         copies: list[tuple[Any, ...]] = []
@@ -366,7 +366,7 @@ class MetricsCache:
                     else datetime.fromtimestamp(figures.size_as_of_ms / 1000, UTC),
                 )
 
-    def _write_brokers(self, now: Any) -> None:
+    def _write_brokers(self, now: datetime) -> None:
         totals: dict[int, int] = {}
         for by_broker in self.sizes.values():
             for broker_id, (size, _) in by_broker.items():
