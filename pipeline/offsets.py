@@ -55,7 +55,7 @@ def parse(text: str) -> Offsets:
         ) from e
 
 
-def ahead(start: Offsets, latest: Offsets, *, fail_on_loss: bool) -> Offsets:
+def read_end(start: Offsets, latest: Offsets, *, fail_on_loss: bool) -> Offsets:
     """The end of a read from `start`: `latest`, never below `start`. Raises Lost if a partition was deleted or is shorter."""
     out: Offsets = {}
     for topic, partition, offset in each(latest):
@@ -75,7 +75,7 @@ def ahead(start: Offsets, latest: Offsets, *, fail_on_loss: bool) -> Offsets:
     return out
 
 
-def limited(start: Offsets, end: Offsets, earliest: Offsets, records_max: int) -> Offsets:
+def limit_end(start: Offsets, end: Offsets, earliest: Offsets, records_max: int) -> Offsets:
     """`end` reduced to about `records_max` offsets after the start, each partition in proportion to its backlog (at least one)."""
     waiting = {(t, p): o - _first_offset(start, earliest, t, p) for t, p, o in each(end)}
     total = sum(waiting.values())

@@ -26,7 +26,21 @@ from pyspark.sql.types import StructType
 from brokerd.config.kafka_client import librdkafka
 from pipeline import schemas
 from pipeline.arrow_records import RecordColumns
-from pipeline.offsets import EARLIEST, LATEST, Lost, Offsets, Range, ahead, each, limited, of, parse, put, ranges, split
+from pipeline.offsets import (
+    EARLIEST,
+    LATEST,
+    Lost,
+    Offsets,
+    Range,
+    each,
+    limit_end,
+    of,
+    parse,
+    put,
+    ranges,
+    read_end,
+    split,
+)
 from pipeline.pushdown import OffsetBounds, bounds
 
 NAME = "weir"
@@ -323,9 +337,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
         self._latest = self._cluster.latest()
         latest = self._target if self._target is not None else self._latest
-        end = ahead(start, latest, fail_on_loss=self._settings.fail_on_loss)
+        end = read_end(start, latest, fail_on_loss=self._settings.fail_on_loss)
         if isinstance(limit, ReadMaxRows):
-            end = limited(start, end, self._earliest_of_new(start, end), limit.max_rows)
+            end = limit_end(start, end, self._earliest_of_new(start, end), limit.max_rows)
         return end
 
     def reportLatestOffset(self) -> Offsets | None:

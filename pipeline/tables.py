@@ -152,7 +152,7 @@ class JobFolder:
             if written is None:
                 source = self.staged(batch) / f"topic={topic}"
                 source.mkdir(parents=True, exist_ok=True)  # a range that contains only markers has no rows
-                written = counted(source, batch, [r for r in planned if r.topic == topic])
+                written = count_rows(source, batch, [r for r in planned if r.topic == topic])
                 (source / WRITTEN).write_text(json.dumps([asdict(line) for line in written]))
                 _sync(source)
                 target.parent.mkdir(exist_ok=True)
@@ -168,7 +168,7 @@ class JobFolder:
         replace_text(self.folder / "status.json", json.dumps(status))
 
 
-def counted(folder: Path, batch: int, planned: Sequence[Range]) -> list[ManifestLine]:
+def count_rows(folder: Path, batch: int, planned: Sequence[Range]) -> list[ManifestLine]:
     """Rows per partition in the written files. Raises Contradiction if an offset is outside its range or duplicated."""
     rows = {r.partition: 0 for r in planned}
     firsts: dict[int, int] = {}

@@ -70,13 +70,13 @@ class StaticFile:
     encodings: dict[str, bytes]
 
 
-def bundled(sources: Iterable[bytes]) -> bytes:
+def bundle_sources(sources: Iterable[bytes]) -> bytes:
     """The lines of all sources, without indentation, empty lines and comments that are whole lines. Needs text literals that end on their line."""
     lines = (line.strip() for source in sources for line in source.splitlines())
     return b"\n".join(line for line in lines if line and not COMMENT_LINE.match(line)) + b"\n"
 
 
-def squeezed(css: bytes) -> bytes:
+def minify_css(css: bytes) -> bytes:
     """Style sheets without comments and without spaces that mean nothing. Needs text literals in double quotes."""
     parts = CSS_TEXT.split(CSS_COMMENT.sub(b"", css))
     for n in range(0, len(parts), 2):
@@ -98,9 +98,9 @@ def _found(name: str) -> Path | None:
 def _read(paths: tuple[Path, ...], changed_ns: tuple[int, ...], *, bundle: bool) -> StaticFile:
     """`changed_ns`: the times of the last changes, so that changed files are read again."""
     path, sources = paths[0], [p.read_bytes() for p in paths]
-    content = bundled(sources) if bundle else sources[0]
+    content = bundle_sources(sources) if bundle else sources[0]
     if bundle and path.suffix == ".css":
-        content = squeezed(content)
+        content = minify_css(content)
     encodings: dict[str, bytes] = {}
     if len(content) >= COMPRESSED_BYTES_MIN and path.suffix in (".css", ".js", ".svg", ".txt"):
         encodings["br"] = bytes(cramjam.brotli.compress(content, level=BROTLI_LEVEL))

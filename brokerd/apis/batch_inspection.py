@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.storage.batch_validation import Refusal, rules_of, validated
+from brokerd.storage.batch_validation import Refusal, rules_of, validate_batch
 from brokerd.wire import records
 from brokerd.wire.record_walk import LONG_MAX, LONG_MIN
 from brokerd.wire.record_walks import COMPILED, batch_is_valid, plain_records
@@ -51,7 +51,7 @@ def inspect(data: Data, headers: Headers, config: TopicConfig, budget: UnpackBud
     found = Inspected(config, data, headers)
     rules = rules_of(config, wall_ms)
     for i, (pos, header) in enumerate(headers):
-        verdict = yield from validated(data, pos, header, rules, budget)
+        verdict = yield from validate_batch(data, pos, header, rules, budget)
         if isinstance(verdict, Refusal):
             found.refused = verdict
             return found
@@ -60,7 +60,7 @@ def inspect(data: Data, headers: Headers, config: TopicConfig, budget: UnpackBud
     codec = config.compression
     if codec is not None and _differs(headers, codec):
         # The recompression has a separate budget. It decompresses only data that the request's budget has already covered.
-        found.data = yield from records.recompressed(data, headers, codec, UnpackBudget(), config.compression_level)
+        found.data = yield from records.recompress(data, headers, codec, UnpackBudget(), config.compression_level)
         found.headers = list(records.batches(found.data))
     return found
 

@@ -188,7 +188,7 @@ class ConfigsApi:
                 f"broker {self._config.broker_id} can alter its own configs and the cluster-wide ones, not those of {name!r}"
             )
         before = self._image().access_to(BROKER, str(broker_id))[1] or {}
-        after, problem = dynamic.altered(BY_NAME, before, operations, broker_id)
+        after, problem = dynamic.apply_operations(BY_NAME, before, operations, broker_id)
         if problem is not None:
             return _no(problem)
         # Lists are computed here. The rest is merged where the row is written, with concurrent requests.
@@ -245,7 +245,10 @@ class ConfigsApi:
             return self._of_broker(broker_id), None
         if kind == RESOURCE_BROKER_LOGGER and name == str(self._config.broker_id):
             return [
-                _entry([(logger, level, SOURCE_LOGGER if loggers.own(logger) else SOURCE_DEFAULT)], configs.STRING)
+                _entry(
+                    [(logger, level, SOURCE_LOGGER if loggers.has_own_level(logger) else SOURCE_DEFAULT)],
+                    configs.STRING,
+                )
                 for logger, level in loggers.loggers().items()
             ], None
         if kind == RESOURCE_GROUP:

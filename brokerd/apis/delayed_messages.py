@@ -69,7 +69,7 @@ class DelayedMessagesServer:
         if front is None or self._fronts.find(partition_request.replica.tp) is not front:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
-        data.delayed_messages = versioned.encode(described(front, question, page), VERSION)
+        data.delayed_messages = versioned.encode(build_answer(front, question, page), VERSION)
         return data
 
     def _deadline(self, question: DelayedMessagesQuestion) -> Callable[[], bool]:
@@ -87,7 +87,7 @@ def _query(question: DelayedMessagesQuestion) -> PendingQuery:
     )
 
 
-def described(front: DelayedFront, question: DelayedMessagesQuestion, page: PendingPage) -> DelayedMessagesAnswer:
+def build_answer(front: DelayedFront, question: DelayedMessagesQuestion, page: PendingPage) -> DelayedMessagesAnswer:
     earliest, following, sent = front.earliest_ms, page.following or (-1, -1), front.last_sent or (-1, -1)
     return DelayedMessagesAnswer(
         pending=front.pending,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 
 from brokerd.apis.delayed_messages import DelayedMessagesServer
-from brokerd.apis.fetch_conditions import diverging
+from brokerd.apis.fetch_conditions import find_divergence
 from brokerd.apis.fetch_lookup import FIRST_BY_ID, Topics, follower_of, look_up, looked_up
 from brokerd.apis.fetch_reader import FetchReader
 from brokerd.apis.fetch_response import (
@@ -92,7 +92,7 @@ class FetchApi:
             by_rack=by_rack,
             warming=warming,
         )
-        self._holder = HistoryReadServer(partitions, lambda: loop.now.wall_ms, diverging)
+        self._holder = HistoryReadServer(partitions, lambda: loop.now.wall_ms, find_divergence)
         self._key_lookups = KeyLookupServer(partitions, lambda: loop.now.mono_ms)
         self._half_messages = HalfMessagesServer(half_fronts or LedFronts())
         self._delayed_messages = DelayedMessagesServer(delayed_fronts or LedFronts(), lambda: loop.now.mono_ms)
@@ -398,7 +398,7 @@ class FetchApi:
             if (
                 partition_request.replica is None
                 or partition_request.requested.unseeded
-                or diverging(partition_request.replica, partition_request.requested) is not None
+                or find_divergence(partition_request.replica, partition_request.requested) is not None
             ):
                 continue
             if partition_request.requested.fetch_offset > partition_request.replica.log.end_offset:

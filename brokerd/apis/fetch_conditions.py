@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from brokerd.apis.fetch_sessions import PartitionRequest
-from brokerd.apis.replica_selector import closest, serves
+from brokerd.apis.replica_selector import can_serve_fetch, select_replica
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import ReplicaIncarnation
 from brokerd.replication.replica import Replica
@@ -76,24 +76,24 @@ def classify(
     near = rack if partition_request.may_follow and follower is None and replica.leads else None
     if offset < replica.local_log_start_offset:
         if near is not None and replica.reads_remote and offset >= replica.start_offset:
-            closer = closest(replica, near, offset, image)
+            closer = select_replica(replica, near, offset, image)
             if closer is not None:
                 return Classified(FetchCondition.PREFERRED_REPLICA, preferred=closer)
         if follower is None or replica.remote is None:
             return HISTORY
         return MOVED_TO_TIER if replica.remote.loaded else TIER_NOT_LOADED
-    if knows_divergence and (parted := diverging(replica, requested)) is not None:
+    if knows_divergence and (parted := find_divergence(replica, requested)) is not None:
         return Classified(FetchCondition.DIVERGING, diverging=parted)
     if offset < log.start_offset or offset > log.end_offset:
         return OUT_OF_RANGE
     if near is not None:
-        closer = closest(replica, near, offset, image)
+        closer = select_replica(replica, near, offset, image)
         if closer is not None:
             return Classified(FetchCondition.PREFERRED_REPLICA, preferred=closer)
     return READABLE if offset < limit else AT_END
 
 
-def diverging(replica: Replica, requested: FetchRequest.FetchPartition) -> tuple[int, int] | None:
+def find_divergence(replica: Replica, requested: FetchRequest.FetchPartition) -> tuple[int, int] | None:
     """(epoch, end offset) when the fetcher's last epoch ends in this log at another offset than its fetch offset."""
     last = requested.last_fetched_epoch
     if last < 0 or (last == replica.log.last_epoch and requested.fetch_offset <= replica.log.end_offset):
@@ -120,7 +120,7 @@ def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = Fa
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > replica.core.leader_epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NONE if serves(replica, from_follower) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE if can_serve_fetch(replica, from_follower) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def is_unknown_follower(replica: Replica, follower: ReplicaIncarnation | None) -> bool:

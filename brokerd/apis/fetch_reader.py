@@ -20,7 +20,7 @@ from brokerd.net.loop import Loop
 from brokerd.replication.replica import TO_CONSUMERS, TO_FOLLOWERS, Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Bucket, Throttles
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.warming import LOOKUPS_MAX, Warming
 from brokerd.wire.errors import ErrorCode
@@ -158,7 +158,7 @@ class FetchReader:
 
     def reading(self, lookups: int) -> AbstractContextManager[None]:
         warming = self._warming
-        return waiting() if warming is None or warming.blind or lookups >= LOOKUPS_MAX else not_waiting()
+        return blocking_reads() if warming is None or warming.blind or lookups >= LOOKUPS_MAX else nonblocking_reads()
 
     def read(
         self,
@@ -246,7 +246,7 @@ class FetchReader:
                 data.error_code = found.error
                 continue
             if condition is FetchCondition.BOOTSTRAP:
-                with waiting():  # this may roll a segment
+                with blocking_reads():  # this may roll a segment
                     self._seed(replica, data, follower)
                 nothing_yet = nothing_yet and not data.seed
                 continue
@@ -311,7 +311,7 @@ class FetchReader:
 
     def _read_history(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
         """Records below the local log, for a consumer. Returns their bytes."""
-        with waiting():
+        with blocking_reads():
             return self._history.read(replica, read, limit, left, nothing_yet)
 
     def _remote_seed(self, replica: Replica, data: FetchResponse.PartitionData) -> None:

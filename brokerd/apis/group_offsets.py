@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from brokerd.apis.offset_commits import all_failed, answered, no_partition_exists, offsets_of
+from brokerd.apis.offset_commits import all_failed, build_topic_responses, no_partition_exists, offsets_of
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.model import Now
@@ -62,7 +62,7 @@ class GroupOffsetsApi:
         offsets, refused = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(answer: Any) -> None:
-            request.reply(r(topics=answered(authorized, answer, refused, *shapes) + denied))
+            request.reply(r(topics=build_topic_responses(authorized, answer, refused, *shapes) + denied))
 
         if no_partition_exists(offsets, refused):
             reply(events.Answered(ErrorCode.NONE))
@@ -201,7 +201,7 @@ class GroupOffsetsApi:
         if error or group is None:
             request.reply(r(error_code=error, topics=denied))
             return
-        read = offset_expiration.subscribed(group)
+        read = offset_expiration.subscribed_topics(group)
         names = {t.name for t in authorized}
         if read is None and isinstance(group, Group) and group.protocol_type != PROTOCOL_TYPE:
             request.reply(r(error_code=ErrorCode.NON_EMPTY_GROUP, topics=denied))

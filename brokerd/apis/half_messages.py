@@ -56,11 +56,11 @@ class HalfMessagesServer:
         if front is None:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return data
-        data.half_messages = versioned.encode(described(front, question), VERSION)
+        data.half_messages = versioned.encode(build_answer(front, question), VERSION)
         return data
 
 
-def described(front: HalfFront, question: HalfMessagesQuestion) -> HalfMessagesAnswer:
+def build_answer(front: HalfFront, question: HalfMessagesQuestion) -> HalfMessagesAnswer:
     found = (u for u in front.oldest() if u.offset >= question.from_offset)
     most = min(max(0, question.messages_max), MESSAGES_MAX)
     return HalfMessagesAnswer(

@@ -174,7 +174,7 @@ class HistoryReadServer:
         if isinstance(question, ErrorCode):
             data.error_code = question
             return data
-        if replica is None or not holds(replica, question.handover_offset):
+        if replica is None or not has_history(replica, question.handover_offset):
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
             return data
         data.log_start_offset = replica.log.start_offset
@@ -228,7 +228,7 @@ class HistoryReadServer:
         return None if first is None else HistoryPosition(*first)
 
 
-def holds(replica: Replica, handover_offset: int) -> bool:
+def has_history(replica: Replica, handover_offset: int) -> bool:
     """Return whether this replica has all records below `handover_offset` that are retained."""
     state = replica.core.state
     return (

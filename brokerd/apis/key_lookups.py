@@ -17,7 +17,7 @@ from brokerd.apis.fetch_sessions import PartitionRequest
 from brokerd.apis.key_lookup_messages import answer_bytes, question_of
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.cold import NotInPageCache, not_waiting
+from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.key_index import header_seed
 from brokerd.storage.key_search import KeyCriteria, SegmentSearch, SegmentView
@@ -199,7 +199,7 @@ def _newest_timestamp(segment: Segment) -> Steps[int]:
     """The maximum timestamp of a closed segment, without waiting for the disk on the event loop."""
     while True:
         try:
-            with not_waiting():
+            with nonblocking_reads():
                 return segment.sure_newest()
         except NotInPageCache as cold:
             yield cold.load

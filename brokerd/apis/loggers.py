@@ -21,7 +21,7 @@ def loggers() -> dict[str, str]:
     return {ROOT: _word(logging.root)} | {n: _word(logging.getLogger(n)) for n in sorted(known)}
 
 
-def own(name: str) -> bool:
+def has_own_level(name: str) -> bool:
     """Return whether the logger has its own level, not an inherited one."""
     return name == ROOT or logging.getLogger(name).level != logging.NOTSET
 

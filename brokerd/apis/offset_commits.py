@@ -34,7 +34,7 @@ def no_partition_exists(offsets: Mapping[TopicIndex, Offset], refused: Mapping[T
     return not offsets and bool(refused) and set(refused.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def answered(
+def build_topic_responses(
     topics: Iterable[Any], answer: Answered, refused: Mapping[TopicIndex, int], topic_class: type, partition_class: type
 ) -> list[Any]:
     """Every partition of the request with its error, as `topic_class` and `partition_class` of the response."""
@@ -55,4 +55,4 @@ def answered(
 
 def all_failed(topics: Iterable[Any], error: ErrorCode, topic_class: type, partition_class: type) -> list[Any]:
     """Every partition of these topics with the same error."""
-    return answered(topics, Answered(error), {}, topic_class, partition_class)
+    return build_topic_responses(topics, Answered(error), {}, topic_class, partition_class)

@@ -13,7 +13,7 @@ from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 
 
-def closest(replica: Replica, rack: str, offset: int, image: Image) -> int | None:
+def select_replica(replica: Replica, rack: str, offset: int, image: Image) -> int | None:
     """The broker from which a consumer in `rack` should read `offset`. None: this broker, the leader."""
     core = replica.core
     own = image.brokers.get(core.broker_id)
@@ -35,7 +35,7 @@ def closest(replica: Replica, rack: str, offset: int, image: Image) -> int | Non
     return -best[1] if best is not None else None
 
 
-def serves(replica: Replica, from_follower: bool) -> bool:
+def can_serve_fetch(replica: Replica, from_follower: bool) -> bool:
     """Return whether this replica serves fetches. `from_follower`: the consumer sends a rack, so the leader may have redirected it to this replica."""
     if replica.leads:
         return True

@@ -25,10 +25,10 @@ from brokerd.sharing.dead_letters import (
     Sending,
     Unwritable,
     dead_letters,
-    shortened,
+    shorten_run,
 )
 from brokerd.sharing.delivery import FailedRun
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.warming import Warming
 from brokerd.wire.errors import ErrorCode
@@ -121,7 +121,7 @@ class ShareDeadLetters:
             self._partitions.fail(shared.replica, e)
             return
         if letters.sending is None:
-            run = shortened(run, records)
+            run = shorten_run(run, records)
         if letters.sending is None or letters.sending.target != target:
             letters.sending = Sending(target, run, copied)
         if letters.target != target:
@@ -148,7 +148,7 @@ class ShareDeadLetters:
         replica, found = shared.replica, dict[int, Record]()
         at = max(run.first, replica.start_offset)
         blocking = self._warming is None or self._warming.blind
-        with waiting() if blocking else not_waiting():
+        with blocking_reads() if blocking else nonblocking_reads():
             while at <= run.last:
                 data = replica.log.read(at, READ_BYTES, replica.core.high_watermark).bytes()
                 if not data:

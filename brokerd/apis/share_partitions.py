@@ -23,7 +23,7 @@ from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.sharing.dead_letters import Letters
 from brokerd.sharing.delivery import Acknowledgement, Acquired, LogBatch
 from brokerd.sharing.share_partition import SharePartition
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.warming import Warming
 from brokerd.wire.errors import ErrorCode
@@ -170,7 +170,7 @@ class SharePartitions:
             return replica.start_offset
         if config.reset_ms is None:
             return end
-        with waiting():
+        with blocking_reads():
             found = run_now(replica.log.offset_for_timestamp(self._clock().wall_ms - config.reset_ms, end))
         return found[0] if found is not None else end
 
@@ -201,7 +201,7 @@ class SharePartitions:
         return None
 
     def _reading(self) -> AbstractContextManager[None]:
-        return waiting() if self._warming is None or self._warming.blind else not_waiting()
+        return blocking_reads() if self._warming is None or self._warming.blind else nonblocking_reads()
 
     def _acquire(
         self, core: SharePartition, replica: Replica, member: str, limits: FetchLimits, committed: bool

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from brokerd.apis.delayed_produce import ACKS_ALL
 from brokerd.apis.fetch_conditions import epoch_error
-from brokerd.apis.offset_commits import all_failed, answered, no_partition_exists, offsets_of
+from brokerd.apis.offset_commits import all_failed, build_topic_responses, no_partition_exists, offsets_of
 from brokerd.apis.produce import RETRIABLE_VERIFICATION_ERRORS, ProduceApi
 from brokerd.apis.produce_results import AppendOutcome, PartitionResult
 from brokerd.authz.acls import Operation, Resource
@@ -110,7 +110,7 @@ class ParticipantsApi:
         offsets, refused = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
         def reply(answer: Answered) -> None:
-            request.reply(r(topics=answered(authorized, answer, refused, *shapes) + denied))
+            request.reply(r(topics=build_topic_responses(authorized, answer, refused, *shapes) + denied))
 
         def refuse(error: int) -> None:
             reply(Answered(error))

@@ -236,7 +236,9 @@ class SaslServerExchange:
             self._scram = scram.Server(self._mechanism, secrets.token_urlsafe(18))
             self._scram.first(token)
             user = self._scram.user
-            known = self._auth.know(self._mechanism, user) or scram.decoy(self._mechanism, user, self._auth.secret)
+            known = self._auth.know(self._mechanism, user) or scram.decoy_credential(
+                self._mechanism, user, self._auth.secret
+            )
             return SaslOutcome(self._scram.challenge(known))
         return SaslOutcome(self._scram.last(token), self._scram.user)
 
@@ -253,7 +255,7 @@ class SaslServerExchange:
             raise SaslRefused("user or password missing, or unsupported authorization id")
         auth = self._auth
         found = ((m, k) for m in reversed(scram.ALGORITHMS) if (k := auth.know(m, user)) is not None)
-        mechanism, known = next(found, ("SCRAM-SHA-512", scram.decoy("SCRAM-SHA-512", user, auth.secret)))
+        mechanism, known = next(found, ("SCRAM-SHA-512", scram.decoy_credential("SCRAM-SHA-512", user, auth.secret)))
         fits: list[bool] = []
 
         connection = self._connection

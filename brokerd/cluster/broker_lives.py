@@ -81,12 +81,12 @@ def explained(code: str) -> tuple[str, str]:
     return REASONS[DirectoryDoubt(code)] if code in set(DirectoryDoubt) else (code, "")
 
 
-def elsewhere(code: str) -> bool:
+def may_be_elsewhere(code: str) -> bool:
     """`DirectoryDoubt.elsewhere` for a value. True for the value of a newer program, to be safe."""
     return bool(code) and (code not in set(DirectoryDoubt) or DirectoryDoubt(code).elsewhere)
 
 
-def gravest(doubts: Iterable[DirectoryDoubt | None]) -> DirectoryDoubt | None:
+def most_severe_doubt(doubts: Iterable[DirectoryDoubt | None]) -> DirectoryDoubt | None:
     """The most severe doubt of several directories."""
     return min((d for d in doubts if d is not None), key=lambda d: not d.elsewhere, default=None)
 
@@ -120,11 +120,11 @@ def lives(meta: Meta) -> tuple[str, ...]:
     return tuple(i for i in (meta.get("life.id", ""), *meta.get("life.before", "").split(",")) if i)
 
 
-def bounded(before: Sequence[str]) -> tuple[str, ...]:
+def limit_lives(before: Sequence[str]) -> tuple[str, ...]:
     """At most LIVES_MAX lives. The oldest is kept because the metadata log has recorded it."""
     return tuple(before) if len(before) <= LIVES_MAX else (*before[: LIVES_MAX - 1], before[-1])
 
 
-def continues(recorded: str, life: str, before: Iterable[str]) -> bool:
+def continues_recorded_life(recorded: str, life: str, before: Iterable[str]) -> bool:
     """Return whether this life continues the life that the metadata log recorded last. `recorded` "": none is recorded yet."""
     return not recorded or recorded == life or recorded in before

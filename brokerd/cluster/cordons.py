@@ -16,7 +16,7 @@ SET_ASIDE = (CORDONED, LEADERSHIP)
 ALL_DIRECTORIES = "*"
 
 
-def cordoned(configs: Mapping[str, str]) -> bool:
+def is_cordoned(configs: Mapping[str, str]) -> bool:
     """Return whether the settings forbid new replicas on the broker."""
     return configs.get(CORDONED) == ALL_DIRECTORIES
 

@@ -17,7 +17,7 @@ BrokerEpochs = Callable[[int], int | None]
 """The current broker epoch of a broker that may lead. None if the broker is offline or shutting down."""
 
 
-def elected(
+def elect_leader(
     state: PartitionState, broker_epoch: BrokerEpochs, *, min_insync: int, unclean: bool = False
 ) -> PartitionState | None:
     """The state with a new leader, or None if no replica may lead. The first eligible replica in the order of `replicas` is elected. Offline
@@ -77,7 +77,7 @@ def _led(
     )
 
 
-def without(
+def remove_offline_replicas(
     state: PartitionState,
     away: Collection[int],
     lost: Collection[int],
@@ -117,7 +117,7 @@ def without(
     shrunk = replace(state, isr=isr, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
     if leads or not left:
         return shrunk
-    found = elected(shrunk, broker_epoch, min_insync=min_insync, unclean=unclean) or replace(
+    found = elect_leader(shrunk, broker_epoch, min_insync=min_insync, unclean=unclean) or replace(
         shrunk, leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH
     )
     return replace(found, partition_epoch=shrunk.partition_epoch)  # one record increments the partition epoch by one

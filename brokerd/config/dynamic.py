@@ -79,7 +79,7 @@ def problem(settings: Mapping[str, Setting], name: str, value: str, broker_id: i
     return None
 
 
-def altered(
+def apply_operations(
     settings: Mapping[str, Setting], before: Mapping[str, str], operations: Iterable[AlterConfigOp], broker_id: int
 ) -> tuple[dict[str, str], str | None]:
     """The settings after incremental operations (KIP-339), and why the operations are not possible or None."""

@@ -15,7 +15,7 @@ from brokerd.coordinator.group_replay import AnyGroup
 from brokerd.coordinator.share_group.group import ShareGroup
 
 
-def subscribed(group: AnyGroup) -> frozenset[str] | None:
+def subscribed_topics(group: AnyGroup) -> frozenset[str] | None:
     """The topics that the members are subscribed to. None: the subscription cannot be read, so it may be any topic."""
     if isinstance(group, ConsumerGroupMachine | ShareGroup):
         return group.subscribed_names()
@@ -36,7 +36,7 @@ def expired(group: AnyGroup, now: Now, retention_ms: int) -> tuple[list[TopicInd
         return [], False  # a share group is deleted by an administrator only: the state of its partitions goes with it
     old = [k for k, o in group.commits.offsets.items() if now.wall_ms - o.commit_wall_ms > retention_ms]
     if group.members:
-        read = subscribed(group)
+        read = subscribed_topics(group)
         if read is None or (not isinstance(group, ConsumerGroupMachine) and group.state is not State.STABLE):
             return [], False
         return [k for k in old if k[0] not in read], False

@@ -58,11 +58,11 @@ class LaterBucket:
     parts: tuple[Callable[[], bytes], ...] = ()
 
 
-def packed(record: PendingRecord) -> bytes:
+def pack_record(record: PendingRecord) -> bytes:
     return STORED.pack(record.deliver_at_ms, record.offset, record.key_digest or NO_KEY)
 
 
-def unpacked(data: bytes | bytearray) -> tuple[PendingRecord, ...]:
+def unpack_records(data: bytes | bytearray) -> tuple[PendingRecord, ...]:
     return tuple(
         PendingRecord(at, o, b"" if digest == NO_KEY else digest) for at, o, digest in STORED.iter_unpack(data)
     )
@@ -138,5 +138,5 @@ def _with_digest(data: bytes, digest: bytes) -> Iterable[PendingRecord]:
     while at >= 0:
         base, inside = divmod(at, STORED.size)
         if inside == STORED.size - len(digest):
-            yield from unpacked(data[base * STORED.size : (base + 1) * STORED.size])
+            yield from unpack_records(data[base * STORED.size : (base + 1) * STORED.size])
         at = data.find(digest, at + 1)

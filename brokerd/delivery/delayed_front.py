@@ -16,9 +16,9 @@ from dataclasses import replace
 
 from brokerd.cluster.model import Now
 from brokerd.delivery import delay_schedule
-from brokerd.delivery.delay_lookup import PendingPage, PendingQuery, look_up, unpacked
+from brokerd.delivery.delay_lookup import PendingPage, PendingQuery, look_up, unpack_records
 from brokerd.delivery.delay_schedule import BucketLoaded, BucketsFound, DelayedAppended, DelaySchedule, PendingRecord
-from brokerd.delivery.delayed_records import DelayProblem, delivered, delivery_time, key_digest
+from brokerd.delivery.delayed_records import DelayProblem, build_delivered_record, delivery_time, key_digest
 from brokerd.delivery.front_log import FrontTarget, IndexedSegment
 from brokerd.delivery.front_partition import FrontPartition, FrontState
 from brokerd.delivery.journal import decode
@@ -157,7 +157,7 @@ class DelayedFront(FrontPartition):
         self._log.run(taken.read, done)
 
     def _loaded(self, taken: TakenBucket, found: bytes, now: Now) -> None:
-        loaded = BucketLoaded(taken.bucket, unpacked(found))
+        loaded = BucketLoaded(taken.bucket, unpack_records(found))
         self._run_schedule(self._schedule.handle(loaded, now.wall_ms), now)
 
     # -- indexes -----------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class DelayedFront(FrontPartition):
             at = delivery_time(record, record.timestamp)
             if isinstance(at, int):
                 self.last_sent = at, now.wall_ms
-        return delivered(record, position)
+        return build_delivered_record(record, position)
 
     def _deleted(self) -> None:
         self._schedule.forget_tombstones(self._log.start_offset)

@@ -63,7 +63,7 @@ def key_digest(key: bytes | None) -> bytes:
     return b"" if key is None else hashlib.blake2b(key, digest_size=KEY_DIGEST_BYTES).digest()
 
 
-def delivered(record: Record, position: int) -> Record:
+def build_delivered_record(record: Record, position: int) -> Record:
     """The record as it is written to the topic: with its delivery time as timestamp, since retention counts from it. `position`: in its batch."""
     at = delivery_time(record, record.timestamp)
     return record._replace(offset=position, timestamp=at if isinstance(at, int) else record.timestamp)

@@ -55,7 +55,7 @@ class HalfChecks:
             return
         self._sent = [(o, self._waiting.pop(o)) for o in chosen]
         written = [
-            half_records.check(record, i, number, now.wall_ms)
+            half_records.build_check_record(record, i, number, now.wall_ms)
             for i, (offset, number) in enumerate(self._sent)
             if (record := self._cache.get(offset)) is not None
         ]

@@ -186,7 +186,7 @@ class HalfFront(FrontPartition):
         self._checks.tick(now)
 
     def _written(self, record: Record, position: int, now: Now) -> Record:
-        return half_records.delivered(record, position, now.wall_ms)
+        return half_records.build_delivered_record(record, position, now.wall_ms)
 
     # -- log start ---------------------------------------------------------------------------------------------------------
     def _mark(self, record: Record) -> None:

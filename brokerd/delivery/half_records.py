@@ -65,12 +65,12 @@ def half_record(record: Record, *, keyed: bool = False) -> HalfRecord | HalfProb
     return HalfProblem.NO_DECISION if decision is None or len(decisions) > 1 else HalfRecord(ids[0], decision)
 
 
-def delivered(record: Record, position: int, now_ms: int) -> Record:
+def build_delivered_record(record: Record, position: int, now_ms: int) -> Record:
     """The record as it is written to a target. Its timestamp is the time of the delivery, since retention of the target counts from it."""
     return record._replace(offset=position, timestamp=now_ms)
 
 
-def check(record: Record, position: int, number: int, now_ms: int) -> Record:
+def build_check_record(record: Record, position: int, number: int, now_ms: int) -> Record:
     """The question to the producers about a half message: a copy of it with the number of the check."""
     headers = tuple((name, value) for name, value in record.headers if name != CHECK)
     return record._replace(offset=position, timestamp=now_ms, headers=(*headers, (CHECK, b"%d" % number)))

@@ -163,13 +163,13 @@ class RouteMatcher:
         targets: set[str] = set()
         for number in self.bindings_of(record):
             binding = self._bindings[number]
-            if binding.target not in targets and sampled(binding, record):
+            if binding.target not in targets and is_sampled(binding, record):
                 targets.add(binding.target)
-                out.append(Matched(number, binding.target, transformed(binding.transformation, record)))
+                out.append(Matched(number, binding.target, transform_record(binding.transformation, record)))
         return out
 
 
-def sampled(binding: Binding, record: Record) -> bool:
+def is_sampled(binding: Binding, record: Record) -> bool:
     """Return whether this record is in the binding's sample. Depends only on the key or the offset, so that every leader decides the same. CRC-32, because
     a sample by the hash that chooses the partition would leave partitions empty."""
     if binding.sample_percent >= 100:
@@ -182,7 +182,7 @@ def sampled(binding: Binding, record: Record) -> bool:
 UNCHANGED = Transformation()
 
 
-def transformed(change: Transformation, record: Record) -> Record:
+def transform_record(change: Transformation, record: Record) -> Record:
     """The record in the target. The key is taken before headers are removed."""
     if change == UNCHANGED:
         return record

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 
-from brokerd.delivery.delay_lookup import LaterBucket, packed
+from brokerd.delivery.delay_lookup import LaterBucket, pack_record
 from brokerd.delivery.delay_schedule import PendingRecord
 from brokerd.storage.delay_index import STORED, BucketGroup, DelayIndex, InvalidDelayIndex
 
@@ -85,7 +85,7 @@ class StoredDelays:
         """Records in memory. Their offsets are above those of earlier calls."""
         stored = self._memory.setdefault(bucket, bytearray())
         for record in records:
-            stored += packed(record)
+            stored += pack_record(record)
 
     def add_segment(self, segment: PendingSegment) -> None:
         """Records that are not in memory."""

@@ -16,7 +16,7 @@ from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage import cleaner, retention
-from brokerd.storage.cold import NotInPageCache, not_waiting
+from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.flushing import Flush
 from brokerd.storage.jobs import Runner
@@ -90,7 +90,7 @@ class LogMaintenance:
         ):
             return None
         try:
-            with not_waiting():
+            with nonblocking_reads():
                 config = replica.config if replica.remote is None else replica.config.local
                 retention.new_start(replica.log.segments, config, now.wall_ms, replica.core.high_watermark)
         except NotInPageCache as cold:

@@ -77,7 +77,7 @@ class Identity:
         self.life = outside.draw_life()
         """Id of this start. The metadata log records it, and the next start is compared with the record."""
         latest = broker_lives.newest(known)
-        self.lives_before = broker_lives.bounded(broker_lives.lives(latest)) if latest is not None else ()
+        self.lives_before = broker_lives.limit_lives(broker_lives.lives(latest)) if latest is not None else ()
         self._of_this_broker = {self.life, *self.lives_before}
         earlier = {i: life for m in known for i, life in broker_lives.directory_lives(m).items()}
         if latest is not None:
@@ -101,11 +101,11 @@ class Identity:
                 ",".join(str(d.path) for d in metas),
                 CONSEQUENCE,
             )
-        doubts = {d: running_marker.doubt(disk, d.path, meta, self._boot) for d, meta in metas.items() if meta}
+        doubts = {d: running_marker.find_doubt(disk, d.path, meta, self._boot) for d, meta in metas.items() if meta}
         for d in metas:
             # A directory without a history is not a loss: it is new, or its earlier id is among the absent ones.
             d.deep = doubts.get(d) is not None
-        self.doubt = broker_lives.gravest(doubts.values())
+        self.doubt = broker_lives.most_severe_doubt(doubts.values())
         """The reason why this broker may lack records. None: it is proved to be complete."""
         if known and latest is None:
             self.doubt = DirectoryDoubt.MIXED

@@ -20,7 +20,7 @@ from brokerd.storage.aborted import Aborted
 from brokerd.storage.disk import Disk, File
 from brokerd.storage.index import SparseIndex
 from brokerd.storage.producers import Producers
-from brokerd.storage.segment import Segment, sound
+from brokerd.storage.segment import Segment, valid_batches
 from brokerd.wire.end_transaction_marker import marker_of
 from brokerd.wire.records import BatchHeader
 
@@ -93,7 +93,7 @@ def _unpacked(kind: str, text: str) -> array[int]:
 NO_PRODUCERS: list[Any] = [[], []]
 
 
-def restored(state: list[Any]) -> Producers:
+def restore_producers(state: list[Any]) -> Producers:
     return Producers.from_json(*state)
 
 
@@ -108,9 +108,9 @@ def examine(
     """Verify every batch of a closed segment file and compute its auxiliary object. Raises DamagedSegment, DiskFailed."""
     file = disk.open(path)
     segment = Segment(path.parent, base_offset, disk, interval)
-    producers, epochs, aborted = restored(before), list[tuple[int, int]](), list[Aborted]()
+    producers, epochs, aborted = restore_producers(before), list[tuple[int, int]](), list[Aborted]()
     at = 0
-    for position, header in sound(file, 0, size):
+    for position, header in valid_batches(file, 0, size):
         if header.base_offset < segment.end_offset:
             raise DamagedSegment(f"{path}: offset {header.base_offset} at {position}, expected {segment.end_offset}")
         segment.note(header, header.base_offset, position)

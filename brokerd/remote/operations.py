@@ -114,7 +114,7 @@ class Operations:
                 found = self._auxiliary(s.name)
                 if offset == s.end_offset:
                     return found.producers_after
-                producers = auxiliary.restored(found.producers_before)
+                producers = auxiliary.restore_producers(found.producers_before)
                 segment = self._opened(s, found)
                 for position, header in segment.headers(0):
                     if header.base_offset >= offset:

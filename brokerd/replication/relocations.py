@@ -24,7 +24,7 @@ from brokerd.replication.fetch_client import truncation_point
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.storage import checkpoints, tails
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed, DiskFull
 from brokerd.storage.flushing import Flush
 from brokerd.storage.jobs import Runner
@@ -178,7 +178,7 @@ class Relocations:
             return
         while live.end_offset > future.end_offset:
             try:
-                with not_waiting() if move.lookups < LOOKUPS_MAX else waiting():
+                with nonblocking_reads() if move.lookups < LOOKUPS_MAX else blocking_reads():
                     piece = _next_piece(live, future, COPY_BYTES)
             except NotInPageCache as cold:
                 move.lookups += 1

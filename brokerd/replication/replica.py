@@ -157,7 +157,7 @@ class Replica:
         if not self.observes:
             return self.needs_bootstrap
         begun = 0 <= state.tail_start <= self.log.end_offset
-        return self.needs_bootstrap or not begun or not tails.seeded(self.log)
+        return self.needs_bootstrap or not begun or not tails.has_bootstrap_state(self.log)
 
     @property
     def name(self) -> str:

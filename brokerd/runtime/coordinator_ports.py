@@ -19,7 +19,7 @@ from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.warming import Warming
 from brokerd.wire.apis import ApiKey
@@ -170,7 +170,7 @@ class InternalLog:
             return None
         replica, warming = self._replica(partition), self._warming
         try:
-            with waiting() if warming is None or warming.blind else not_waiting():
+            with blocking_reads() if warming is None or warming.blind else nonblocking_reads():
                 return replica.log.read(offset, max_bytes, replica.log.end_offset).bytes()
         except NotInPageCache as cold:
             assert warming is not None

@@ -25,7 +25,7 @@ from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.delay_index import InvalidDelayIndex
 from brokerd.storage.delay_index_file import open_delay_index
 from brokerd.storage.disk import DiskFailed
@@ -99,7 +99,7 @@ class ReplicaFrontLog:
             return None
         warming = self._delivery.warming
         try:
-            with waiting() if warming.blind else not_waiting():
+            with blocking_reads() if warming.blind else nonblocking_reads():
                 return self._replica.log.read(offset, bytes_max, upto).bytes()
         except NotInPageCache as cold:
             self._reading = True

@@ -43,7 +43,7 @@ TRAFFIC = (
 T = TypeVar("T")
 
 
-def yielding(items: Iterable[T]) -> Iterator[T]:
+def iterate_with_pauses(items: Iterable[T]) -> Iterator[T]:
     """The items, with a pause after each CHUNK in which the thread of the event loop can run."""
     for i, item in enumerate(items, 1):
         yield item
@@ -61,7 +61,7 @@ class TrafficTotals:
 
     def update(self, hosted: Mapping[TopicPartition, Replica]) -> tuple[dict[str, Counters], Counters]:
         """(by topic, over all topics). A topic without a replica here has no entry."""
-        now = {tp: (r, counters_of(r)) for tp, r in yielding(hosted.items())}
+        now = {tp: (r, counters_of(r)) for tp, r in iterate_with_pauses(hosted.items())}
         for tp, (replica, counters) in self._seen.items():
             if tp not in now or now[tp][0] is not replica:
                 self._gone[replica.topic] = _sum(self._gone.get(replica.topic, NOTHING), counters)
@@ -148,7 +148,7 @@ def _replicas(replicas: list[Replica]) -> Iterator[Family]:
     ):
         samples: list[tuple[str, Labels, float]] = [
             ("", (("topic", r.topic), ("partition", str(r.tp.partition))), float(getattr(r.log, attribute)))
-            for r in yielding(shown)
+            for r in iterate_with_pauses(shown)
         ]
         yield Family(f"kafka_log_log_{name}", MetricType.GAUGE, text, samples)
     yield _gauge(

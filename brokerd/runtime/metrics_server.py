@@ -18,7 +18,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from brokerd.runtime.exposition import CONTENT_TYPE, Family, lines
-from brokerd.runtime.metrics import yielding
+from brokerd.runtime.metrics import iterate_with_pauses
 from brokerd.runtime.readiness import Readiness, ReadinessState
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class MetricsServer:
 
     def _fresh(self) -> bytes:
         if time.monotonic() - self._text_s >= INTERVAL_S:
-            self._text = "".join(yielding(lines(self._families()))).encode()
+            self._text = "".join(iterate_with_pauses(lines(self._families()))).encode()
             self._text_s = time.monotonic()
         return self._text
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from brokerd.cluster.image import Image
-from brokerd.runtime.metrics import yielding
+from brokerd.runtime.metrics import iterate_with_pauses
 
 
 class ReadinessState(StrEnum):
@@ -37,7 +37,7 @@ def partitions_out_of_sync(image: Image, broker_id: int) -> int:
     """Number of partitions whose replica on this broker should be in the ISR and is not. A replica that a move adds is not counted until it is in sync."""
     return sum(
         broker_id in state.replicas and broker_id not in state.adding and broker_id not in state.isr_ids
-        for topic in yielding(list(image.topics.values()))
+        for topic in iterate_with_pauses(list(image.topics.values()))
         for state in list(topic.partitions.values())
     )
 

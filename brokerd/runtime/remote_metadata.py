@@ -18,7 +18,7 @@ from brokerd.net.inter_broker import InterBrokerClient
 from brokerd.remote.segments import MalformedMetadata, MetadataChange, decode, key_of, metadata_partition, value_of
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import DiskFailed
 from brokerd.storage.warming import Warming
 from brokerd.wire import records
@@ -186,7 +186,7 @@ class RemoteMetadata:
                 if position < replica.log.start_offset:
                     self._start_again(index, replica.log.start_offset)
                     continue
-                with waiting() if self._warming.blind else not_waiting():
+                with blocking_reads() if self._warming.blind else nonblocking_reads():
                     data = replica.log.read(position, FETCH_BYTES, limit).bytes()
                 if not data:
                     self.positions[index] = limit  # a gap of compaction

@@ -55,7 +55,7 @@ def _b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def salted(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+def salt_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
     return hashlib.pbkdf2_hmac(ALGORITHMS[mechanism], password.encode(), salt, iterations)
 
 
@@ -70,12 +70,12 @@ def credential(mechanism: str, salted_password: bytes, salt: bytes, iterations: 
 def password_fits(mechanism: str, password: str, known: Credential) -> bool:
     """Return whether the password matches the keys, for SASL PLAIN. Takes milliseconds; do not call it on the event loop."""
     made = credential(
-        mechanism, salted(mechanism, password, known.salt, known.iterations), known.salt, known.iterations
+        mechanism, salt_password(mechanism, password, known.salt, known.iterations), known.salt, known.iterations
     )
     return hmac.compare_digest(made.stored_key, known.stored_key)
 
 
-def decoy(mechanism: str, user: str, secret: bytes) -> Credential:
+def decoy_credential(mechanism: str, user: str, secret: bytes) -> Credential:
     """The credential of an unknown user: always the same, matches no password."""
     salt = hmac.digest(secret, user.encode(), "sha256")[:16]
     size = hashlib.new(ALGORITHMS[mechanism]).digest_size
@@ -183,7 +183,7 @@ class Client:
         iterations = int(fields["i"])
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
             raise ScramError(f"{iterations} iterations are not between {ITERATIONS_MIN} and {ITERATIONS_MAX}")
-        mixed = salted(self._mechanism, self._password, base64.b64decode(fields.get("s", "")), iterations)
+        mixed = salt_password(self._mechanism, self._password, base64.b64decode(fields.get("s", "")), iterations)
         last = f"c=biws,r={fields['r']}"
         auth_message = f"{self._bare},{challenge},{last}".encode()
         key = hmac.digest(mixed, b"Client Key", self._name)

@@ -70,7 +70,7 @@ class LetterCounts:
     reason: Unwritable | None = None
 
 
-def shortened(run: FailedRun, records: Mapping[int, Record]) -> FailedRun:
+def shorten_run(run: FailedRun, records: Mapping[int, Record]) -> FailedRun:
     """The first part of `run`, so that the copied records fit into a batch."""
     size = 0
     for offset in range(run.first, run.last + 1):

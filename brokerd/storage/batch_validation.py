@@ -63,14 +63,16 @@ OUT_OF_RANGE = "the timestamp is outside message.timestamp.before.max.ms and mes
 STAMPED = Refusal(ErrorCode.INVALID_TIMESTAMP, "only brokers stamp batches with LogAppendTime")
 
 
-def validated(buf: Buffer, pos: int, header: BatchHeader, rules: Rules, budget: UnpackBudget) -> Steps[Refusal | int]:
+def validate_batch(
+    buf: Buffer, pos: int, header: BatchHeader, rules: Rules, budget: UnpackBudget
+) -> Steps[Refusal | int]:
     """Validate every record of the batch at `pos`, whose header and CRC are valid. Returns the maximum timestamp or a Refusal."""
     if header.attributes & TIMESTAMP_TYPE:
         return STAMPED
     try:
         if header.compression:  # an uncompressed batch is not larger than the request
             budget.begin_batch(header)
-        inside = yield from records.unpacked(buf, pos, header, budget)
+        inside = yield from records.decompress_records(buf, pos, header, budget)
     except records.TooMuch as e:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(e))
     except records.CorruptBatch as e:

@@ -1,6 +1,6 @@
 """Non-blocking reads: data outside the page cache raises `NotInPageCache`, which can load it.
 
-The mode is per thread. Without it, reads block. `waiting` allows blocking reads inside a change that must not be interrupted. A caller that
+The mode is per thread. Without it, reads block. `blocking_reads` allows blocking reads inside a change that must not be interrupted. A caller that
 catches `NotInPageCache` runs `load` on another thread and retries.
 """
 
@@ -26,7 +26,7 @@ class _Mode(threading.local):
 _mode = _Mode()
 
 
-def refused() -> bool:
+def are_reads_nonblocking() -> bool:
     """Return whether reads of this thread must not block."""
     return _mode.refuses
 
@@ -46,11 +46,11 @@ class _Block:
         _mode.refuses = self._before
 
 
-def not_waiting() -> AbstractContextManager[None]:
+def nonblocking_reads() -> AbstractContextManager[None]:
     """Context manager: reads in this block that would wait for the disk raise NotInPageCache."""
     return _Block(True)
 
 
-def waiting() -> AbstractContextManager[None]:
-    """Context manager: reads in this block may wait for the disk, even inside `not_waiting`, because the change in the block must not be interrupted."""
+def blocking_reads() -> AbstractContextManager[None]:
+    """Context manager: reads in this block may wait for the disk, even inside `nonblocking_reads`, because the change in the block must not be interrupted."""
     return _Block(False)

@@ -255,7 +255,7 @@ class OsFile(File):
             os.posix_fadvise(self._fd, first, length + position - first, os.POSIX_FADV_DONTNEED)
 
     def pread(self, length: int, position: int) -> bytes:
-        if not cold.refused():
+        if not cold.are_reads_nonblocking():
             _arriving.add(self._name, position, length + READ_AHEAD_BYTES, time.monotonic())
         elif self.resident(position, length) < length:
             raise NotInPageCache(f"{self.path} at {position}", partial(self.load, position, length))
@@ -301,7 +301,7 @@ class OsDisk(Disk):
     # Calls that the start makes for every file of ten thousand partitions avoid context managers, which cost as much as the call.
     def open(self, path: Path, *, create: bool = False) -> File:
         try:
-            if not create and cold.refused():
+            if not create and cold.are_reads_nonblocking():
                 return self._open_cached(path)
             return OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
         except OSError as e:
@@ -317,7 +317,9 @@ class OsDisk(Disk):
     def read(self, path: Path) -> bytes | None:
         try:
             file = (
-                self._open_cached(path) if cold.refused() else OsFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                self._open_cached(path)
+                if cold.are_reads_nonblocking()
+                else OsFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
             )
         except FileNotFoundError:
             return None

@@ -15,7 +15,7 @@ from crc32c import crc32c
 from brokerd.storage.key_index import NO_HEADER, header_hash, header_seed, key_hash
 from brokerd.wire import key_walk
 from brokerd.wire.compiled import compiled
-from brokerd.wire.records import BatchHeader, Buffer, CorruptBatch, UnpackBudget, get_varint, unpacked
+from brokerd.wire.records import BatchHeader, Buffer, CorruptBatch, UnpackBudget, decompress_records, get_varint
 from brokerd.wire.steps import run_now
 
 VARINT_ONE_BYTE = 0x80
@@ -134,4 +134,4 @@ def batch_records(data: Buffer, pos: int, header: BatchHeader) -> Buffer:
     """The decompressed records of the batch at `pos`. Blocks while it decompresses. Raises CorruptBatch, TooMuch."""
     budget = UnpackBudget()
     budget.begin_batch(header)
-    return run_now(unpacked(data, pos, header, budget))
+    return run_now(decompress_records(data, pos, header, budget))

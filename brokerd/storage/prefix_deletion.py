@@ -74,7 +74,7 @@ def retain_as(log_: LogState, offset: int, now: Now, high_watermark: int) -> boo
     different offsets. Returns whether the log start offset has changed."""
     if not log_.config.deletes or not log_.start_offset < offset <= high_watermark:
         return False
-    if not retention.allows(log_.segments, log_.config, now.wall_ms, offset):
+    if not retention.may_delete(log_.segments, log_.config, now.wall_ms, offset):
         return False
     raise_start(log_, offset)
     log.info("retention follows a follower partition=%s log_start_offset=%d", log_.folder.name, offset)

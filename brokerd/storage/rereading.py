@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from brokerd.storage.disk import Disk
-from brokerd.storage.segment import sound
+from brokerd.storage.segment import valid_batches
 
 
 class Rereading:
@@ -26,7 +26,7 @@ class Rereading:
         """Raises DiskFailed if the device cannot read the data."""
         upto = self.position + self._bytes_max
         file = self._disk.open(self.path)
-        for at, header in sound(file, self.position, self.end):
+        for at, header in valid_batches(file, self.position, self.end):
             if header.base_offset < self.offset:
                 self.problem = (
                     f"{self.path.name}: offset {header.base_offset} at position {at} is lower than the previous offset"

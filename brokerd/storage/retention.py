@@ -13,7 +13,7 @@ from brokerd.cluster.configs import TopicConfig
 from brokerd.storage.segment import Segment
 
 BATCHES_MAX = 100_000
-"""Maximum number of batch headers read by one call of `allows`: a tenth of a second."""
+"""Maximum number of batch headers read by one call of `may_delete`: a tenth of a second."""
 
 
 def expired(segment: Segment, config: TopicConfig, wall_ms: int) -> bool:
@@ -61,7 +61,7 @@ def archived_start(
     return start
 
 
-def allows(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, offset: int) -> bool:
+def may_delete(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, offset: int) -> bool:
     """Return whether all records below `offset` may be deleted, also inside a segment: by size if enough bytes remain, by age if each record is old enough."""
     stays = sum(s.size - s.position_of(offset) for s in segments if s.end_offset > offset)
     if config.retention_bytes >= 0 and stays >= config.retention_bytes:

@@ -16,7 +16,7 @@ CLEAN = ".kafka_cleanshutdown"
 RUNNING = ".running"
 
 
-def doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoubt | None:
+def find_doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoubt | None:
     """Return the reason why the log tails in `folder` are not trusted, from the evidence in the directory. None: all written data is present."""
     if meta.get("tail.intact", "true") != "true":
         return DirectoryDoubt.NOTED

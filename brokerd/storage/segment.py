@@ -361,7 +361,7 @@ class Segment:
         self._recent_reads.clear()
         self.max_timestamp, self.max_timestamp_base = -1, self.base_offset
         self._index, self._times_sure, self._unindexed = SparseIndex(), True, self.interval
-        with cold.waiting():  # an incomplete index would be used
+        with cold.blocking_reads():  # an incomplete index would be used
             for position, header in self.headers(0, size):
                 self.note(header, header.base_offset, position)
 
@@ -373,7 +373,7 @@ class Segment:
         """
         previous: tuple[int, BatchHeader] | None = None
         previous_jumped, epoch = False, -1
-        for at, header in sound(self.file, position, self.file.size()):
+        for at, header in valid_batches(self.file, position, self.file.size()):
             went_back = header.base_offset < offset or header.partition_leader_epoch < epoch
             if went_back or header.last_offset - self.base_offset > RELATIVE_MAX:
                 if previous_jumped and went_back:
@@ -419,7 +419,7 @@ class Segment:
             self.disk.discard(self.path.with_suffix(suffix))
 
 
-def sound(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+def valid_batches(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of batches up to the first one with an invalid length, magic or CRC."""
     chunk, chunk_at = b"", position
     while position + HEADER_BYTES <= size:

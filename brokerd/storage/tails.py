@@ -1,6 +1,6 @@
 """Bootstrap of observer replicas: logs that start at an offset of their leader's log, with the leader's snapshot (safety section 8).
 
-After a crash at any moment such a log is complete with its snapshot (`seeded`) or empty at offset 0. The snapshot is kept as long as the
+After a crash at any moment such a log is complete with its snapshot (`has_bootstrap_state`) or empty at offset 0. The snapshot is kept as long as the
 first segment, so that a truncation to its offset loses no state. Does not contain the protocol (`replication/bootstrap`).
 """
 
@@ -50,7 +50,7 @@ def begin(log: Log, seed: bytes, now: Now) -> int:
     return bootstrap.offset
 
 
-def seeded(log: Log) -> bool:
+def has_bootstrap_state(log: Log) -> bool:
     """Return whether the leader epochs and the producer state start with the bootstrap snapshot, so that they are complete. If a power failure has destroyed
     the snapshots, they contain only the state of the log's own records."""
     return any(offset <= log.end_offset for offset in log.snapshots.offsets)

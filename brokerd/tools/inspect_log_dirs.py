@@ -101,9 +101,9 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
     found = {m.get("directory.id", "") for m in metas.values()}
     copies: dict[tuple[str, int], dict[str, Any]] = {}
     strays: list[str] = []
-    doubts = {d: running_marker.doubt(disk, d, meta, environment.boot_id) for d, meta in metas.items()}
+    doubts = {d: running_marker.find_doubt(disk, d, meta, environment.boot_id) for d, meta in metas.items()}
     latest = broker_lives.newest(list(metas.values()))
-    doubt = broker_lives.gravest(doubts.values())
+    doubt = broker_lives.most_severe_doubt(doubts.values())
     if metas and latest is None:
         doubt = DirectoryDoubt.MIXED
     elif doubt is None and not (len(present) == len(log_dirs) and named <= found):

@@ -318,10 +318,12 @@ def pack(header: BatchHeader, records: Sequence[Record], first_offset: int | Non
                 body += value
         _put_varint(out, len(body))
         out += body
-    return bytes(sealed(header._replace(record_count=len(records)), compress(bytes(out), header.compression)))
+    return bytes(
+        build_from_payload(header._replace(record_count=len(records)), compress(bytes(out), header.compression))
+    )
 
 
-def sealed(header: BatchHeader, data: bytes) -> bytearray:
+def build_from_payload(header: BatchHeader, data: bytes) -> bytearray:
     """A batch of `data`, unchanged, under `header` with the length and CRC of `data`."""
     header = header._replace(batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(data), crc=0)
     batch = bytearray(HEADER.pack(*header))
@@ -330,7 +332,7 @@ def sealed(header: BatchHeader, data: bytes) -> bytearray:
     return batch
 
 
-def recompressed(
+def recompress(
     buf: Buffer,
     headers: Sequence[tuple[int, BatchHeader]],
     compression: int,
@@ -346,13 +348,13 @@ def recompressed(
             out += view[pos : pos + header.size]
             continue
         budget.begin_batch(header)
-        data = yield from unpacked(buf, pos, header, budget)
+        data = yield from decompress_records(buf, pos, header, budget)
         if len(data) <= UNPACKED_ON_THE_LOOP_BYTES:
             packed = compress(data, compression, level)
         else:
             packed = yield partial(compress, data, compression, level)
         attributes = (header.attributes & ~COMPRESSION) | compression
-        out += sealed(header._replace(attributes=attributes), packed)
+        out += build_from_payload(header._replace(attributes=attributes), packed)
     return out
 
 
@@ -367,7 +369,7 @@ def records_of(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget 
     if budget is None:
         budget = UnpackBudget(records_max=SEQUENCE_MAX)
     budget.begin_batch(header)
-    data = run_now(unpacked(buf, pos, header, budget))
+    data = run_now(decompress_records(buf, pos, header, budget))
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE else None
     p = 0
     try:
@@ -399,7 +401,7 @@ def records_of(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget 
         raise CorruptBatch("records are cut off") from e
 
 
-def unpacked(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget) -> Steps[Buffer]:
+def decompress_records(buf: Buffer, pos: int, header: BatchHeader, budget: UnpackBudget) -> Steps[Buffer]:
     """The bytes of a batch's records, decompressed within `budget`. Raises CorruptBatch if they are too short for the header's record count,
     TooMuch."""
     data: Buffer = memoryview(buf)[pos + HEADER_BYTES : pos + header.size]

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from brokerd.wire.records import TIMESTAMP_TYPE, BatchHeader, Buffer, CorruptBatch, UnpackBudget, get_varint, unpacked
+from brokerd.wire.records import (
+    TIMESTAMP_TYPE,
+    BatchHeader,
+    Buffer,
+    CorruptBatch,
+    UnpackBudget,
+    decompress_records,
+    get_varint,
+)
 from brokerd.wire.steps import RECORDS_PER_STEP, Steps
 
 VARINT_ONE_BYTE = 0x80
@@ -52,7 +60,7 @@ def first_since(
 ) -> Steps[tuple[int, int] | None]:
     """(offset, timestamp) of the first record of the batch at `pos` that is neither older than `timestamp` nor below `start_offset`."""
     room.begin_batch(header)
-    data = yield from unpacked(buf, pos, header, room)
+    data = yield from decompress_records(buf, pos, header, room)
     append_time = bool(header.attributes & TIMESTAMP_TYPE)
     delta_min = timestamp - header.base_timestamp
     offset_min = start_offset - header.base_offset

@@ -223,7 +223,7 @@ def _lines(request: HttpRequest, of: DeadLetterTopic) -> list[str]:
             "{name}.retry: only the group in x-retry-group processes it, with its first attempt. {name}: all groups do."
         )
         lines.append(text.format(name=of.topic))
-    return [*lines, *filter(None, [produce.denied(request.user, of.topic)])]
+    return [*lines, *filter(None, [produce.produce_denial(request.user, of.topic)])]
 
 
 def _target(of: DeadLetterTopic) -> str:

@@ -90,7 +90,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
     context = {
         "title": _("Cancel a delayed message of {name}").format(name=name),
         "form": form,
-        "lines": [*_lines(found), *filter(None, [produce.denied(request.user, name)])],
+        "lines": [*_lines(found), *filter(None, [produce.produce_denial(request.user, name)])],
         "button": _("Write tombstone"),
         "back": back,
         "method": "POST",

@@ -25,10 +25,10 @@ from controlplane.selectors.messages import DOWNLOAD_RECORDS_MAX, MessageRow, me
 from controlplane.services import Rejected
 from controlplane.services.records import (
     Formats,
-    denied,
     download_by_key,
     download_records,
     key_scan_cause,
+    read_denial,
     read_records,
     search_by_key,
 )
@@ -76,7 +76,7 @@ class MessageRecord:
 
 @viewer_required
 def read_topic(request: HttpRequest) -> HttpResponse:
-    context: dict[str, Any] = {"may_not": denied(request.user, request.GET.get("topic", ""))}
+    context: dict[str, Any] = {"may_not": read_denial(request.user, request.GET.get("topic", ""))}
     if "topic" not in request.GET:
         return _page(request, MessagesForm(initial=DEFAULTS), context)
     form = MessagesForm.of_address(request.GET)

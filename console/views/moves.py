@@ -307,7 +307,7 @@ def _cut(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
     """Requests to delete the old records of a move. Another operator must approve; this view deletes nothing."""
     preview = tails.deletion_preview(row.id)
     target, arguments = str(row.id), {"confirm": preview.confirm}
-    digest = "" if preview.problem else proposals.shown("move.delete_records", target, arguments)[1]
+    digest = "" if preview.problem else proposals.render_target("move.delete_records", target, arguments)[1]
     form = ProposeDestructionForm(preview.confirm, request.POST or None, initial={"shown_hash": digest})
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data

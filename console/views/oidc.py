@@ -98,7 +98,7 @@ def provider_redirect(request: HttpRequest, following: str, *, silent: bool) -> 
 
 
 def _required() -> None:
-    if not oidc.configured():
+    if not oidc.is_configured():
         raise Http404
 
 

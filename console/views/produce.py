@@ -188,7 +188,12 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         "value_format": "json",
         "headers": [{"name": "source", "value": "console"}],
     }
-    context: dict[str, Any] = {"t": row, "form": form, "body": body, "may_not": services.denied(request.user, name)}
+    context: dict[str, Any] = {
+        "t": row,
+        "form": form,
+        "body": body,
+        "may_not": services.produce_denial(request.user, name),
+    }
     context |= {"has_registry": has_registry(), "left_out": copied.left_out}
     if request.method == "POST" and request.POST.get("step") == SCHEMA_FORMAT and form.is_valid():
         context["schemas"] = _schemas(form)
@@ -252,7 +257,7 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
     context: dict[str, Any] = {
         "name": name,
         "form": form,
-        "may_not": services.denied(request.user, target),
+        "may_not": services.produce_denial(request.user, target),
         "body": {"source_topic": name, **{n: form[n].value() or None for n in names}},
         "target": target,
     }

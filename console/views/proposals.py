@@ -48,7 +48,7 @@ def new(request: HttpRequest) -> HttpResponse:
     arguments: dict[str, Any] = {"start": True} if request.GET.get("start") else {}
     back = reverse("proposals")
     try:
-        shown, digest = services.shown(kind, target, arguments)
+        shown, digest = services.render_target(kind, target, arguments)
     except Rejected as error:
         return rejected(request, error, back, nav="proposals")
     form = ProposeForm(request.POST or None, initial={"shown_hash": digest})

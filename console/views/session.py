@@ -48,12 +48,12 @@ class SignIn(LoginView):
         except LoginRefused as refusal:
             return refused_page(request, refusal, LoginSource.LDAP)
         if not request.user.is_authenticated:
-            logins.failed(name, address)
+            logins.count_failed_login(name, address)
         elif request.session.get(BACKEND_SESSION_KEY) == LDAP_BACKEND:
-            logins.succeeded(name, address, request.user.get_username(), LoginSource.LDAP)
+            logins.record_successful_login(name, address, request.user.get_username(), LoginSource.LDAP)
             limit_session(request)
         else:
-            logins.succeeded(name, address, request.user.get_username(), LoginSource.PASSWORD)
+            logins.record_successful_login(name, address, request.user.get_username(), LoginSource.PASSWORD)
         return response
 
     def get_context_data(self, **kwargs: object) -> dict[str, object]:
@@ -97,7 +97,7 @@ def renew(request: HttpRequest) -> HttpResponse:
                 if elsewhere
                 else oidc.provider_redirect(request, following, silent=True)
             )
-        ended = directory.confirmed(request.user)
+        ended = directory.refresh_user(request.user)
     except LoginRefused:
         postpone(request)
         return HttpResponseRedirect(following)

@@ -32,7 +32,7 @@ SECRET = "The request was carried out before. Its response contained a secret, w
 Handler = Callable[..., Any]
 
 
-def once(handler: Handler, on_error: Callable[[Exception], Any], *, secret: bool) -> Handler:
+def run_once(handler: Handler, on_error: Callable[[Exception], Any], *, secret: bool) -> Handler:
     """`handler` of a POST that runs one time per key. `on_error` turns its exceptions into responses and raises defects again. `secret`: the
     body of its response is not stored."""
 

@@ -30,7 +30,7 @@ def no_tags(request: Request, *args: Any, **kwargs: Any) -> Any:
     raise InvalidInput([FieldError(HEADER, FieldCode.INVALID, WITHOUT_TAG)])
 
 
-def guarded(
+def with_precondition(
     handler: Handler,
     on_error: Callable[[Exception], Any],
     read_tag: Callable[[], str | None],

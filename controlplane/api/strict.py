@@ -42,7 +42,7 @@ RENAMED = {
 """Names that other APIs and the console's pages have for the query parameters of lists. Their spelling is no hint."""
 
 
-def validated(kind: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
+def validate_body(kind: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
     """The checked values of a body. Raises InvalidInput with all faults; an unknown field is one."""
     reader = kind(data=data)
     valid = reader.is_valid()

@@ -22,7 +22,7 @@ from controlplane.api import access_rules, idempotency, preconditions
 from controlplane.api.errors import InvalidInput, field_errors
 from controlplane.api.pagination import PageQuery
 from controlplane.api.renderers import CsvRenderer
-from controlplane.api.strict import unknown_parameters, validated
+from controlplane.api.strict import unknown_parameters, validate_body
 from controlplane.selectors import visibility
 from controlplane.selectors.common import INTEGER_MAX, RowFilter
 from controlplane.selectors.paging import Page
@@ -46,7 +46,7 @@ class InputMixin(APIView):
 
     def body(self, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
         """The request's body as checked values; raises InvalidInput. A DELETE without a body has an empty one."""
-        return validated(kind, self.request.data)
+        return validate_body(kind, self.request.data)
 
     def query(self, kind: type[serializers.Serializer[Any]], filters: RowFilter | None = None) -> dict[str, Any]:
         """The request's query as checked values; raises InvalidInput. `filters` checks the parameters that are conditions of a list."""
@@ -101,7 +101,7 @@ class InputMixin(APIView):
         if preconditions.HEADER in request.headers:
             handler = self.with_precondition(handler)
         if request.method == "POST" and idempotency.HEADER in request.headers:
-            handler = idempotency.once(handler, self.handle_exception, secret=self.response_is_secret)
+            handler = idempotency.run_once(handler, self.handle_exception, secret=self.response_is_secret)
         return handler
 
     def with_precondition(self, handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,7 +156,7 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
         def current() -> dict[str, Any]:
             return dict(self.get_serializer(self.get_object()).data)
 
-        return preconditions.guarded(handler, self.handle_exception, lambda: tag_of(key, lock=True), current)
+        return preconditions.with_precondition(handler, self.handle_exception, lambda: tag_of(key, lock=True), current)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)

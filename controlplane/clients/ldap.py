@@ -27,7 +27,7 @@ INVALID_CREDENTIALS = 49
 """Result code of RFC 4511."""
 
 
-def authenticated(name: str, password: str) -> ExternalUser | None:
+def authenticate(name: str, password: str) -> ExternalUser | None:
     """The user with this name and password; None: there is no such user, or the password is wrong. Raises LoginRefused if the directory does not answer."""
     if not name or not password:
         return None
@@ -38,7 +38,7 @@ def authenticated(name: str, password: str) -> ExternalUser | None:
         return _user(search, entry)
 
 
-def found(name: str) -> ExternalUser | None:
+def find_user(name: str) -> ExternalUser | None:
     """The user with this name, without a password: to renew a session. None: there is none any more. Raises LoginRefused."""
     with _searching() as search:
         entry = _entry(search, name)

@@ -56,7 +56,7 @@ class ProviderConfig:
     scopes: str
 
 
-def configured() -> bool:
+def is_configured() -> bool:
     return bool(settings.WEIR.oidc_issuer)
 
 

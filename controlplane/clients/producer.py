@@ -75,7 +75,7 @@ def produce(
             if error is None:
                 outcomes[position] = ProducedRecord(message.partition(), message.offset())
             else:
-                outcomes[position] = failed(error, records[position].partition, timeout_s)
+                outcomes[position] = failed_record(error, records[position].partition, timeout_s)
 
         return on_delivery
 
@@ -93,7 +93,7 @@ def produce(
                 **options,
             )
         except KafkaException as error:
-            outcomes[position] = failed(error.args[0], record.partition, timeout_s)
+            outcomes[position] = failed_record(error.args[0], record.partition, timeout_s)
         producer.poll(0)
     producer.flush(max(0.1, deadline - time.monotonic() + 1.0))
     if any(outcome is None for outcome in outcomes):
@@ -103,7 +103,7 @@ def produce(
     return [outcome or silent for outcome in outcomes]
 
 
-def failed(error: KafkaError, partition: int | None, timeout_s: float) -> ProducedRecord:
+def failed_record(error: KafkaError, partition: int | None, timeout_s: float) -> ProducedRecord:
     """The outcome of a record that was not acknowledged."""
     code = error.code()
     unknown = code in UNKNOWN_OUTCOMES

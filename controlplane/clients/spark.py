@@ -92,7 +92,7 @@ def start(job_id: int, topics: Sequence[str], bootstrap: str) -> SparkProcess:
     return SparkProcess(process.pid, psutil.Process(process.pid).create_time())
 
 
-def alive(pid: int | None, started_at: float | None) -> bool:
+def is_alive(pid: int | None, started_at: float | None) -> bool:
     """True if the process with this pid and start time still runs. Reaps it if it is our child and has ended."""
     if pid is None:
         return False

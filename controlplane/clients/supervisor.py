@@ -77,7 +77,7 @@ def is_alive(recorded: RecordedProcess) -> bool:
     return recorded["pid"] is not None and started_at(recorded["pid"]) == recorded["started"]
 
 
-def running(folder: Path, name: str) -> ProcessIdentity | None:
+def running_process(folder: Path, name: str) -> ProcessIdentity | None:
     """Pid and start time of a process under a live supervisor; None if there is none."""
     state = read_state(folder)
     if state["supervisor"] is None or state["supervisor"]["pid"] is None:
@@ -95,7 +95,7 @@ def request_restart(folder: Path, name: str, process: ProcessIdentity) -> None:
     write_private(path, json.dumps(asdict(process)))
 
 
-def stopped(folder: Path, name: str) -> bool:
+def is_kept_stopped(folder: Path, name: str) -> bool:
     """Return whether a live supervisor keeps this process stopped, until `request_start`."""
     return name in stopped_names(folder)
 

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from controlplane.clients.connection import NoAnswer
-from controlplane.clients.producer import BATCH_BYTES, MESSAGE_BYTES_MAX, failed
+from controlplane.clients.producer import BATCH_BYTES, MESSAGE_BYTES_MAX, failed_record
 from controlplane.clients.settings import librdkafka
 from controlplane.domain.produce import NewRecord, ProducedRecord
 
@@ -135,7 +135,7 @@ def _write(producer: Producer, topic: str, records: Sequence[NewRecord]) -> list
             if error is None:
                 outcomes[position] = ProducedRecord(message.partition(), message.offset())
             else:
-                outcomes[position] = failed(error, records[position].partition, STEP_SECONDS)
+                outcomes[position] = failed_record(error, records[position].partition, STEP_SECONDS)
 
         return on_delivery
 

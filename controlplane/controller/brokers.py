@@ -55,7 +55,7 @@ def apply_registrations(plan: ReconcilePass) -> None:
 def _with_tail_check(plan: ReconcilePass, r: Registration) -> Registration:
     """Compare the registration with the last recorded life. A directory without that life is an older copy, whatever the broker reports."""
     known = plan.image.brokers.get(r.broker_id)
-    if known is not None and not broker_lives.continues(known.life, r.life, r.lives_before):
+    if known is not None and not broker_lives.continues_recorded_life(known.life, r.life, r.lives_before):
         r = replace(
             r,
             tail_intact=False,
@@ -97,7 +97,7 @@ def _accepted_registrations(plan: ReconcilePass) -> dict[int, Registration]:
 
 def _update_partitions(plan: ReconcilePass, departed: list[BrokerState], arrived: list[Registration]) -> None:
     lost = {r.broker_id for r in arrived if not r.tail_intact}
-    replaced = {r.broker_id for r in arrived if broker_lives.elsewhere(r.tail_doubt)}
+    replaced = {r.broker_id for r in arrived if broker_lives.may_be_elsewhere(r.tail_doubt)}
     for topic, index, first in plan.image.each_partition():
         away = [b.broker_id for b in departed if b.broker_id in first.replicas]
         returned = [r for r in arrived if r.broker_id in first.replicas]
@@ -152,7 +152,7 @@ def _remove_replicas(
 ) -> None:
     state, config = plan.state(tp), plan.config(topic)
     assert state is not None
-    after = election.without(
+    after = election.remove_offline_replicas(
         state,
         away,
         lost,

@@ -315,4 +315,4 @@ def _ordered(
         return partition_changes.handed_over(
             state, desired.replicas, desired.hand_over_at, desired.read_generation, plan.broker_epoch
         )
-    return partition_changes.assigned(state, desired.replicas, desired.read_generation, plan.broker_epoch)
+    return partition_changes.start_reassignment(state, desired.replicas, desired.read_generation, plan.broker_epoch)

@@ -24,7 +24,7 @@ def elect(
     if unclean:
         if state.leader != NO_LEADER:
             return None, ErrorCode.ELECTION_NOT_NEEDED
-        after = election.elected(state, broker_epoch, min_insync=min_insync, unclean=True)
+        after = election.elect_leader(state, broker_epoch, min_insync=min_insync, unclean=True)
         return (after, ErrorCode.NONE) if after is not None else (None, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     preferred = state.replicas[0]
     if state.leader == preferred:
@@ -32,8 +32,8 @@ def elect(
     in_sync = any(s.broker_id == preferred and broker_epoch(preferred) == s.broker_epoch for s in state.isr)
     if not in_sync or preferred in leadership_disabled:
         return None, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    after = election.elected(state, broker_epoch, min_insync=min_insync)
+    after = election.elect_leader(state, broker_epoch, min_insync=min_insync)
     if after is None or after.leader != preferred:
-        # An early hand-over prefers a leader with the full history (`election.elected`).
+        # An early hand-over prefers a leader with the full history (`election.elect_leader`).
         return None, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     return after, ErrorCode.NONE

@@ -27,7 +27,7 @@ def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
             config = plan.config(topic)
             least, unclean = config.min_insync_replicas, config.unclean_leader_election
             elsewhere = partition_changes.moved_off(state, plan.serving(tp), aside, least) if aside else None
-            plan.put(tp, elsewhere or election.elected(state, plan.serving(tp), min_insync=least, unclean=unclean))
+            plan.put(tp, elsewhere or election.elect_leader(state, plan.serving(tp), min_insync=least, unclean=unclean))
         elif state.reassigning and (ended := _finished(plan, topic, tp, state)) is not None:
             plan.put(tp, ended)
         elif state.leader in aside:
@@ -39,13 +39,13 @@ def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
             isr_member = next((s for s in state.isr if s.broker_id == state.replicas[0]), None)
             if isr_member is not None and plan.serving(tp)(isr_member.broker_id) == isr_member.broker_epoch:
                 least = plan.config(topic).min_insync_replicas
-                plan.put(tp, election.elected(state, plan.serving(tp), min_insync=least))
+                plan.put(tp, election.elect_leader(state, plan.serving(tp), min_insync=least))
 
 
 def _finished(
     plan: ReconcilePass, topic: TopicState, tp: TopicPartition, state: PartitionState
 ) -> PartitionState | None:
-    return partition_changes.finished(state, plan.config(topic).min_insync_replicas, plan.serving(tp))
+    return partition_changes.complete_reassignment(state, plan.config(topic).min_insync_replicas, plan.serving(tp))
 
 
 def start_controlled_shutdown(plan: ReconcilePass, leaver: ReplicaIncarnation) -> None:
@@ -66,4 +66,4 @@ def start_controlled_shutdown(plan: ReconcilePass, leaver: ReplicaIncarnation) -
         least = plan.config(topic).min_insync_replicas
         shrunk = election.with_isr(state, rest, min_insync=least)
         led = state.leader == broker_id
-        plan.put(tp, election.elected(shrunk, plan.serving(tp), min_insync=least) if led else shrunk)
+        plan.put(tp, election.elect_leader(shrunk, plan.serving(tp), min_insync=least) if led else shrunk)

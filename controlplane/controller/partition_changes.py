@@ -23,10 +23,10 @@ def is_applied(state: PartitionState, desired: DesiredAssignment) -> bool:
     return state.target == desired.replicas and state.observers == desired.observers
 
 
-def assigned(
+def start_reassignment(
     state: PartitionState, desired: tuple[int, ...], read_generation: int, broker_epoch: Callable[[int], int | None]
 ) -> PartitionState | str:
-    """Start a reassignment to `desired`. The old replicas stay until all new ones are in sync (`finished`).
+    """Start a reassignment to `desired`. The old replicas stay until all new ones are in sync (`complete_reassignment`).
 
     An order for the current replicas only increments the generation, so that no order read earlier can take effect later.
     """
@@ -62,7 +62,7 @@ def handed_over(
     if state.assignment_generation == read_generation and (offset < 0 or state.tail_start != offset):
         return f"the observers' logs now start at {state.tail_start}, not at {offset}; read the partition again"
     holders = tuple(b for b in state.target if b in state.isr_ids)
-    after = assigned(state, desired, read_generation, broker_epoch)
+    after = start_reassignment(state, desired, read_generation, broker_epoch)
     if isinstance(after, str) or offset <= state.log_start_floor:
         return after
     if set(desired) <= set(holders):
@@ -125,7 +125,9 @@ def _without_observers(state: PartitionState) -> PartitionState:
     return election.with_new_leader_epoch(after) if state.observers else after
 
 
-def finished(state: PartitionState, min_insync: int, serving: election.BrokerEpochs) -> PartitionState | None:
+def complete_reassignment(
+    state: PartitionState, min_insync: int, serving: election.BrokerEpochs
+) -> PartitionState | None:
     """End a reassignment: all target replicas are in sync, so the others are removed, and a leader among them is replaced. None: not yet."""
     target = state.target
     isr = tuple(s for s in state.isr if s.broker_id in target)
@@ -145,7 +147,7 @@ def finished(state: PartitionState, min_insync: int, serving: election.BrokerEpo
         # A fetch of a removed replica counts for nothing, even if that broker is added again with an empty log.
         return election.with_new_leader_epoch(after) if state.removing else after
     offered = replace(after, leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH)
-    return election.elected(offered, serving, min_insync=min_insync)
+    return election.elect_leader(offered, serving, min_insync=min_insync)
 
 
 def with_replica_reset(
@@ -161,7 +163,11 @@ def with_replica_reset(
     # Its replica is deleted, so it can prove nothing. The new leader epoch invalidates its earlier fetches and those in flight.
     shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != broker_id))
     stays = state.leader not in (broker_id, NO_LEADER)
-    return election.with_new_leader_epoch(shrunk) if stays else election.elected(shrunk, serving, min_insync=min_insync)
+    return (
+        election.with_new_leader_epoch(shrunk)
+        if stays
+        else election.elect_leader(shrunk, serving, min_insync=min_insync)
+    )
 
 
 def moved_off(
@@ -172,5 +178,5 @@ def moved_off(
         return None
     # The first replica wins, so demoted brokers are last for this election.
     last = replace(state, replicas=tuple(sorted(state.replicas, key=lambda b: b in leadership_disabled)))
-    after = election.elected(last, serving, min_insync=min_insync)
+    after = election.elect_leader(last, serving, min_insync=min_insync)
     return None if after is None else replace(after, replicas=state.replicas)

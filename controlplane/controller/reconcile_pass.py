@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.configs import ALL_BROKERS, TopicConfig, controller_defaults
-from brokerd.cluster.cordons import cordoned, leadership_disabled
+from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.election import BrokerEpochs
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import (
@@ -98,7 +98,7 @@ class ReconcilePass:
 
     def open(self) -> list[BrokerState]:
         """Live brokers that are not cordoned: they accept new replicas."""
-        return [b for b in self.live() if not cordoned(self.image.broker_configs.get(b.broker_id, (0, {}))[1])]
+        return [b for b in self.live() if not is_cordoned(self.image.broker_configs.get(b.broker_id, (0, {}))[1])]
 
     def leadership_disabled(self) -> frozenset[int]:
         """Brokers that an operator has demoted."""

@@ -39,7 +39,7 @@ from controlplane.controller.events import (
     DesiredTopic,
 )
 from controlplane.domain import tail
-from controlplane.domain.config_overlay import effective
+from controlplane.domain.config_overlay import apply_overlay
 from controlplane.domain.move_types import PartState
 from controlplane.models import AccessEntry, HandledRequest, MovePartition, ObservedTopic, Topic
 from controlplane.services import Rejected, access, reassignments, topics
@@ -161,7 +161,7 @@ def _topic(rid: str, item: TopicItem, actor: str) -> Topic:
             )
         case TopicConfigOps():
             row = topics.get_topic(item.name)
-            desired, problem = request_validation.altered(row.configs, item.configs)
+            desired, problem = request_validation.apply_config_operations(row.configs, item.configs)
             if problem is not None:
                 raise Rejected(problem, "configs")
             return topics.alter_topic(
@@ -200,7 +200,7 @@ def desired_topic(row: Topic, request_id: str | None = None) -> DesiredTopic:
         deleted=row.deleted_at is not None,
         partitions=row.partitions,
         replication_factor=row.replication_factor,
-        configs=effective(row.configs, row.overlay),
+        configs=apply_overlay(row.configs, row.overlay),
         assignment={int(k): tuple(v) for k, v in row.assignment.items()} if row.assignment else None,
         request_id=request_id or row.request_id,
     )
@@ -229,5 +229,5 @@ def desired_assignment(row: MovePartition, request_id: str | None = None) -> Des
 
 
 def desired_access(row: AccessEntry, request_id: str | None = None) -> DesiredAccess:
-    value = effective(row.value or {}, row.overlay) if row.kind == BROKER else row.value
+    value = apply_overlay(row.value or {}, row.overlay) if row.kind == BROKER else row.value
     return DesiredAccess(row.kind, row.key, row.generation, value, request_id)

@@ -274,7 +274,9 @@ def _grow(topic: NewPartitions, image: Image, live: list[BrokerState]) -> ItemRe
     return _valid(topic)
 
 
-def altered(configs: Mapping[str, str], operations: Iterable[AlterConfigOp]) -> tuple[dict[str, str], str | None]:
+def apply_config_operations(
+    configs: Mapping[str, str], operations: Iterable[AlterConfigOp]
+) -> tuple[dict[str, str], str | None]:
     """The overrides after the incremental operations, and the reason why they are invalid, or None."""
     out = dict(configs)
     for op in operations:
@@ -309,7 +311,7 @@ def _alter(topic: TopicConfigOps, image: Image) -> ItemResult:
     state = _found(topic, image)
     if isinstance(state, ItemResult):
         return state
-    _, problem = altered(state.configs, topic.configs)
+    _, problem = apply_config_operations(state.configs, topic.configs)
     return _invalid(topic, ErrorCode.INVALID_CONFIG, problem) if problem else _valid(topic)
 
 

@@ -304,9 +304,13 @@ def _older_copies(base: Image, inspections: Sequence[LogDirsInspection], accepte
     for s in inspections:
         known = base.brokers.get(s.broker_id)
         behind = known is not None and bool(s.lives) and s.metadata_seq < base.seq
-        later = behind and known is not None and not broker_lives.continues(known.life, s.lives[0], s.lives[1:])
+        later = (
+            behind
+            and known is not None
+            and not broker_lives.continues_recorded_life(known.life, s.lives[0], s.lives[1:])
+        )
         code = DirectoryDoubt.OLDER if later else s.doubt
-        if not broker_lives.elsewhere(code):
+        if not broker_lives.may_be_elsewhere(code):
             continue
         what, _ = broker_lives.explained(code)
         if s.broker_id not in accepted:

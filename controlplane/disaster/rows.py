@@ -20,7 +20,7 @@ from brokerd.cluster.model import (
     PartitionState,
     TopicState,
 )
-from controlplane.domain.config_overlay import LISTS, effective
+from controlplane.domain.config_overlay import LISTS, apply_overlay
 from controlplane.models import Broker, Cluster, HandledRequest, ObservedPartition, ObservedTopic, Topic
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
@@ -94,7 +94,7 @@ def add_applied_rows(image: Image, brokers: Sequence[int]) -> None:
             continue
         # The row has changed since it was applied. It is added with the applied generation, and the controller applies it again.
         generation = row.generation if whole else row.applied_generation
-        configs = effective(row.configs, row.overlay) if whole else dict(row.configs)
+        configs = apply_overlay(row.configs, row.overlay) if whole else dict(row.configs)
         topic = TopicState(row.id, row.name, generation, configs, row.partitions, ready=True)
         if seen is not None:
             topic.partitions = seen.partitions

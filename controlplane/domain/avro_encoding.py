@@ -45,12 +45,12 @@ def branch_name(kind: AvroType) -> str:
     return "union" if isinstance(kind, list) else str(kind)
 
 
-def resolved(kind: AvroType, named: Mapping[str, Any]) -> AvroType:
+def resolve_type(kind: AvroType, named: Mapping[str, Any]) -> AvroType:
     """The definition behind a name. The type of an object without one of its own is that of its `type`."""
     if isinstance(kind, str) and kind in named:
         return named[kind]
     if isinstance(kind, Mapping) and isinstance(kind["type"], Mapping | list):
-        return resolved(kind["type"], named)
+        return resolve_type(kind["type"], named)
     return kind
 
 
@@ -63,7 +63,7 @@ class _Walk:
         self.faults = Faults()
 
     def write(self, kind: AvroType, value: Any, path: str) -> bytes:
-        kind = resolved(kind, self.named)
+        kind = resolve_type(kind, self.named)
         if isinstance(kind, list):
             return self._union(kind, value, path)
         name, options = (kind["type"], kind) if isinstance(kind, Mapping) else (kind, {})
@@ -161,7 +161,7 @@ class _Walk:
             if not attempt.faults:
                 return _long(position) + data
             tried.append((branch, attempt.faults))
-        names = [branch_name(resolved(b, self.named)) for b in branches]
+        names = [branch_name(resolve_type(b, self.named)) for b in branches]
         if isinstance(value, dict) and len(value) == 1 and (name := next(iter(value))) in names:
             position = names.index(name)
             return _long(position) + self.write(branches[position], value[name], member(path, name))
@@ -174,7 +174,7 @@ class _Walk:
 
     def _accepts(self, branch: AvroType, value: Any) -> bool:
         """Return whether the branch has values of this kind: objects or arrays."""
-        kind = resolved(branch, self.named)
+        kind = resolve_type(branch, self.named)
         name = kind["type"] if isinstance(kind, Mapping) else kind
         if isinstance(value, dict):
             return name in ("record", "error", "map")

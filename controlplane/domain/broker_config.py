@@ -79,7 +79,9 @@ def unit_of(name: str) -> BrokerConfigUnit:
     return next((unit for ending, unit in _UNITS if name.endswith(ending)), BrokerConfigUnit.NONE)
 
 
-def compared(mine: Mapping[str, ReportedConfig], other: Mapping[str, ReportedConfig] | None) -> list[BrokerConfigRow]:
+def compare_configs(
+    mine: Mapping[str, ReportedConfig], other: Mapping[str, ReportedConfig] | None
+) -> list[BrokerConfigRow]:
     """The settings of a broker by name, beside those of the other one. A setting that only one of them has differs."""
     rows = []
     for name in sorted({*mine, *(other or {})}):

@@ -58,7 +58,9 @@ class Comparison:
         return StoredComparison(self.equal, self.text, self.first, self.after, self.upto, self.size, f"{self.crc:08x}")
 
 
-def compared(offset: int, upto: int, leader: int, copies: Mapping[int, ComparedReplica], crc: int = 0) -> Comparison:
+def compare_responses(
+    offset: int, upto: int, leader: int, copies: Mapping[int, ComparedReplica], crc: int = 0
+) -> Comparison:
     """Compare the responses in `copies` (by broker) for [offset, upto). All records of the range must have been acknowledged before the request."""
     whole = copies[leader]
     for b, copy in sorted(copies.items()):

@@ -15,15 +15,15 @@ from brokerd.cluster.configs import (
 RATES, LISTS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 
-def effective(configs: Mapping[str, str], overlay: Mapping[str, str] | None) -> dict[str, str]:
+def apply_overlay(configs: Mapping[str, str], overlay: Mapping[str, str] | None) -> dict[str, str]:
     """The configs for the metadata log. Rates of the overlay take precedence; replica lists are joined."""
     out = dict(configs)
     for name, value in (overlay or {}).items():
-        out[name] = joined(out.get(name, ""), value) if name in LISTS else value
+        out[name] = join_replica_lists(out.get(name, ""), value) if name in LISTS else value
     return out
 
 
-def joined(*texts: str) -> str:
+def join_replica_lists(*texts: str) -> str:
     items = sorted({i.strip() for t in texts for i in t.split(",") if i.strip()})
     text = "*" if "*" in items else ",".join(items)
     return text if len(text) <= VALUE_CHARACTERS_MAX else "*"

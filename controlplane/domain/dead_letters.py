@@ -120,7 +120,7 @@ def failed_record(headers: Sequence[Header]) -> FailedRecord | None:
     return None if not topic or partition is None or offset is None else FailedRecord(topic, partition, offset)
 
 
-def restored(letter: NewRecord, original: NewRecord | None) -> NewRecord | None:
+def restore_failed_record(letter: NewRecord, original: NewRecord | None) -> NewRecord | None:
     """The failed record for a dead letter of a share group. `original`: what is at its place now; None: nothing. A dead letter with a copy of the key and
     the value has no other headers, so the original is preferred, unless it is another record (the topic was created again). None: neither is there."""
     copied = letter.key is not None or letter.value is not None
@@ -151,7 +151,7 @@ def place_text(topic: str, partition: int, offset: int) -> str:
     return f"{topic}-{partition}@{offset}"
 
 
-def resent(letter: NewRecord, target: ResendTarget, place: str, partition: int | None) -> NewRecord:
+def build_resent_record(letter: NewRecord, target: ResendTarget, place: str, partition: int | None) -> NewRecord:
     """The record that is sent again for the dead letter at `place`, into this partition of the target. Its timestamp is the time of the sending."""
     dropped = {COUNT, ERROR, DELAY, DELIVER_AT, RESENT, *SHARE_HEADERS}
     if target is ResendTarget.TOPIC:

@@ -52,7 +52,7 @@ def next_steps(move: MoveSnapshot, now: float) -> Steps:
             states[part.id] = step.state
     if move.state != MoveState.PAUSED:
         steps += _orders(move, states)
-    seen |= {s.part_id: after(seen[s.part_id], s, now) for s in steps}
+    seen |= {s.part_id: apply_step(seen[s.part_id], s, now) for s in steps}
     counts = Counter(states.values())
     counts.update(move.rest)
     state, note = _move_state(move.state, counts)
@@ -103,12 +103,12 @@ def _cannot_finish(move: MoveSnapshot, now: float) -> tuple[dict[int, str], int 
     """Parts that receive more than is copied, with a note each, and the rate that they need in bytes/s per broker."""
     copying = [p for p in move.parts if p.state == PartState.COPYING and p.copies_to]
     growths = {p.id: (p.copies_to, g) for p in copying if (g := progress.growth(p.samples, now)) is not None}
-    out = {p.id for p in copying if progress.outrun(p.samples, now) is not None}
+    out = {p.id for p in copying if progress.production_surplus(p.samples, now) is not None}
     if move.throttle is not None:
-        out |= progress.foretold(growths, move.throttle)
+        out |= progress.copies_that_outgrow_throttle(growths, move.throttle)
     if not out:
         return {}, None
-    needs = progress.needed(growths.values())
+    needs = progress.required_throttle(growths.values())
     advice = (
         "raise the throttle"
         if move.throttle is not None
@@ -169,7 +169,7 @@ def _move_state(state: MoveState, parts: Mapping[PartState, int]) -> tuple[MoveS
     return MoveState.DONE, f"{back} partitions were cancelled by a client and keep the old assignment." if back else ""
 
 
-def after(part: PartView, step: PartStep, now: float) -> PartView:
+def apply_step(part: PartView, step: PartStep, now: float) -> PartView:
     """The part with the values of the step."""
     return replace(
         part,

@@ -20,10 +20,10 @@ from controlplane.domain.move_types import (
     PartState,
     PartStep,
     PartView,
-    beside,
     difference,
     no_leader,
-    unapplied,
+    step_for_unapplied_order,
+    with_old_replicas,
 )
 from controlplane.domain.text import size_text
 
@@ -95,7 +95,7 @@ def was_compared(part: PartView, seen: ObservedPart) -> bool:
     the generation."""
     if part.compared is None or part.going_back:
         return False
-    return seen.target == beside(part.replicas_from, part.replicas_to)
+    return seen.target == with_old_replicas(part.replicas_from, part.replicas_to)
 
 
 def _compare(part: PartView, seen: ObservedPart, total: int | None) -> PartStep | None:
@@ -131,7 +131,7 @@ def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int]
         if _start_changed(part, seen):
             note = "Leadership was not handed over: the log start offset of the new replicas has changed since the request."
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
-        return unapplied(part, seen, alive, now)
+        return step_for_unapplied_order(part, seen, alive, now)
     if was_compared(part, seen):
         return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
     overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)
@@ -169,7 +169,7 @@ def _sampled(
     if part.samples and seen.sampled_at <= part.samples[-1].at:
         return None
     kept = progress.recent(part.samples, seen.sampled_at)
-    return progress.added(kept, progress.Sample(seen.sampled_at, total - done, done))
+    return progress.add_sample(kept, progress.Sample(seen.sampled_at, total - done, done))
 
 
 def _stall(part: PartView, seen: ObservedPart, move: MoveSnapshot, progressed: bool, now: float) -> tuple[str, str]:

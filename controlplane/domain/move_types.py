@@ -165,7 +165,7 @@ class PartView:
     @property
     def forward(self) -> tuple[tuple[int, ...], ...]:
         """Placements that a forward order can have made: old and new replicas together, and the new ones alone."""
-        return self.replicas_to, beside(self.replicas_from, self.replicas_to)
+        return self.replicas_to, with_old_replicas(self.replicas_from, self.replicas_to)
 
     @property
     def going_back(self) -> bool:
@@ -245,7 +245,7 @@ class Steps:
     waits_for: str = ""
 
 
-def beside(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:
+def with_old_replicas(replicas_from: Sequence[int], replicas_to: Sequence[int]) -> tuple[int, ...]:
     """The placement with old and new replicas, in which they are compared. The old ones are first: no new replica is the preferred leader
     before the comparison."""
     return (*replicas_from, *(b for b in replicas_to if b not in replicas_from))
@@ -263,7 +263,7 @@ def no_leader(seen: ObservedPart) -> str:
     return f"Source down: the partition has no leader. Start one of its in-sync replicas{last}."
 
 
-def unapplied(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
+def step_for_unapplied_order(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
     """Return the reason why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
     if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
         return None

@@ -232,7 +232,7 @@ def check(spec: ResetSpec) -> None:
         raise Rejected("A partition is 0 or more.", "partitions")
 
 
-def selected(
+def select_partitions(
     spec: ResetSpec,
     committed: Iterable[Key],
     leaders: Iterable[Key],
@@ -381,7 +381,7 @@ def differences(rows: Iterable[PartitionReset], committed: Mapping[Key, Committe
     ]
 
 
-def reported(found: Iterable[OffsetDifference]) -> tuple[ReportedDifference, ...]:
+def report_differences(found: Iterable[OffsetDifference]) -> tuple[ReportedDifference, ...]:
     return tuple(
         ReportedDifference(
             d.topic,
@@ -402,7 +402,7 @@ def not_applied(rows: Iterable[PartitionReset], committed: Mapping[Key, Committe
     ]
 
 
-def outside(rows: Iterable[PartitionReset], logs: Mapping[Key, LogRange]) -> list[PartitionReset]:
+def rows_outside_log(rows: Iterable[PartitionReset], logs: Mapping[Key, LogRange]) -> list[PartitionReset]:
     """Partitions whose new offset is no longer in the log: retention deleted its records since the preview, or the log was truncated."""
     return [
         r

@@ -83,7 +83,7 @@ class MoveTotals:
     done_open: int = 0
 
 
-def added(samples: Samples, new: Sample) -> tuple[Sample, ...]:
+def add_sample(samples: Samples, new: Sample) -> tuple[Sample, ...]:
     """The samples with `new` at the end, thinned above SAMPLES_MAX. The first one stays."""
     out = [*samples, new]
     if len(out) > SAMPLES_MAX:
@@ -115,7 +115,7 @@ def growth(samples: Samples, now: float) -> float | None:
     return max(0.0, (known[-1].left + known[-1].done - known[0].left - known[0].done) / seconds)
 
 
-def outrun(samples: Samples, now: float) -> float | None:
+def production_surplus(samples: Samples, now: float) -> float | None:
     """Growth in bytes/s, if for OUTRUN_SECONDS at least as much was produced as copied, and something was copied; else None."""
     known = recent(samples, now)
     if len(known) < 2:
@@ -190,7 +190,7 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def needed(growths: Iterable[tuple[Iterable[int], float]]) -> float:
+def required_throttle(growths: Iterable[tuple[Iterable[int], float]]) -> float:
     """Throttle in bytes/s with which these copies complete. Each is (target brokers, growth): the largest sum per broker, with headroom."""
     per_broker: dict[int, float] = {}
     for targets, bytes_per_s in growths:
@@ -199,7 +199,7 @@ def needed(growths: Iterable[tuple[Iterable[int], float]]) -> float:
     return HEADROOM * max(per_broker.values(), default=0.0)
 
 
-def foretold(growths: Mapping[int, tuple[Iterable[int], float]], throttle: int) -> set[int]:
+def copies_that_outgrow_throttle(growths: Mapping[int, tuple[Iterable[int], float]], throttle: int) -> set[int]:
     """Ids of the copies on brokers whose growth is above `throttle` in bytes/s. Each copy is id: (target brokers, growth)."""
     per_broker: dict[int, float] = {}
     for targets, bytes_per_s in growths.values():

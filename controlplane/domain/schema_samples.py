@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.domain.avro_encoding import LOGICAL, resolved
+from controlplane.domain.avro_encoding import LOGICAL, resolve_type
 from controlplane.domain.protobuf_encoding import message_type
 from weir_common.schema_formats import Schema, SchemaType, avro_types, load_library
 
@@ -64,7 +64,7 @@ LOGICAL_SAMPLES = {
 
 
 def _avro(kind: Any, named: Mapping[str, Any], depth: int) -> Any:
-    kind = resolved(kind, named)
+    kind = resolve_type(kind, named)
     if isinstance(kind, list):
         if "null" in kind and depth >= DEPTH_MAX:
             return None

@@ -26,10 +26,10 @@ from controlplane.domain.move_types import (
     PartState,
     PartStep,
     PartView,
-    beside,
     difference,
     no_leader,
-    unapplied,
+    step_for_unapplied_order,
+    with_old_replicas,
 )
 
 IN_STEP_RECORDS = 5_000
@@ -57,7 +57,7 @@ def uploads_end_in_s(bytes_by_leader: Mapping[int, int], quotas: Mapping[int, in
     return UPLOAD_WAIT_S + max(seconds, default=0.0)
 
 
-def unfit(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: bool = False) -> str:
+def tail_move_problem(topic: str, configs: Mapping[str, str], *, internal: bool, deadline: bool = False) -> str:
     """Return the reason why a topic cannot move in mode `tail`, or "". Either its old records are never deleted (unless the move has a `deadline`, after
     which a deletion is requested), or they are still needed (internal and compacted topics)."""
     policy = configs.get("cleanup.policy", "delete")
@@ -99,14 +99,14 @@ def advance(part: PartView, seen: ObservedPart, move: MoveSnapshot, now: float) 
     taken = seen.observers == part.tail_copies and seen.target == part.replicas_from
     if part.state == PartState.BOOTSTRAPPING:
         if seen.generation == part.read_generation:
-            return unapplied(part, seen, move.alive, now)
+            return step_for_unapplied_order(part, seen, move.alive, now)
         if taken:
             return PartStep(part.id, PartState.CATCHING_UP, read_generation=seen.generation, note="", cause="")
     elif part.state == PartState.TRUNCATING:
         if taken and seen.log_start_floor == part.delete_below and seen.generation != part.read_generation:
             return PartStep(part.id, PartState.READY, read_generation=seen.generation, note="", cause="")
         if seen.generation == part.read_generation and seen.tail_start == part.delete_below:
-            return unapplied(part, seen, move.alive, now)
+            return step_for_unapplied_order(part, seen, move.alive, now)
         if taken and seen.generation == part.read_generation:
             note = f"Nothing was deleted: the new replicas now start at {_offset(seen.tail_start)}, not at {part.delete_below}. Request the deletion again."
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
@@ -292,7 +292,7 @@ class Order(NamedTuple):
 
 def first_placement(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
     """The first placement of the order: old and new replicas together, for the comparison, if some are added and some removed."""
-    return beside(old, new) if set(new) - set(old) and set(old) - set(new) else tuple(new)
+    return with_old_replicas(old, new) if set(new) - set(old) and set(old) - set(new) else tuple(new)
 
 
 def _offset(offset: int | None) -> str:

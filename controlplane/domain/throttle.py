@@ -106,11 +106,11 @@ def bucket(ms: float) -> int:
     return bisect_left(BOUNDS_MS, ms)
 
 
-def suffers(p99_ms: float, baseline: float) -> bool:
+def is_latency_affected(p99_ms: float, baseline: float) -> bool:
     return p99_ms > baseline * OUT and p99_ms > baseline + OUT_MS
 
 
-def stepped(speed: Speed, worst_ms: float | None, *, heard: bool, floor: float, cap: float, now: float) -> Speed:
+def next_speed(speed: Speed, worst_ms: float | None, *, heard: bool, floor: float, cap: float, now: float) -> Speed:
     """The state of the next second. `worst_ms`: the highest p99 of the brokers that the copy uses, None = no produce requests. `heard` False: a
     broker did not respond."""
     slow = speed.slow + 1 if speed.rate <= floor else 0
@@ -123,7 +123,7 @@ def stepped(speed: Speed, worst_ms: float | None, *, heard: bool, floor: float, 
         return replace(
             speed, rate=floor, heard=now, slow=0
         )  # without produce requests until now, the present rate has not been shown to be harmless
-    harmed = speed.harmed + 1 if speed.baseline is not None and suffers(worst_ms, speed.baseline) else 0
+    harmed = speed.harmed + 1 if speed.baseline is not None and is_latency_affected(worst_ms, speed.baseline) else 0
     after = replace(_learned(speed, worst_ms, slow), heard=now, harmed=harmed, slow=slow)
     if after.learned <= FIRST_SECONDS:
         return replace(after, rate=floor)

@@ -81,7 +81,7 @@ def _instant(text: Any) -> datetime | None:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
-def at(window: Window, now: datetime) -> tuple[bool, datetime | None]:
+def window_state(window: Window, now: datetime) -> tuple[bool, datetime | None]:
     """(open, until when): open until its stop-by time, or closed until its next opening. Closed until None = it does not open again."""
     if window.ends is not None:
         if now >= window.ends:

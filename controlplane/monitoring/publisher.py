@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Q
 
 from brokerd.cluster.configs import controller_defaults
-from brokerd.cluster.cordons import cordoned, leadership_disabled
+from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import NO_LEADER
 from controlplane.clients.group_samples import Key
@@ -256,7 +256,7 @@ class LivePublisher:
                 "disk_alert": _disk_alert(metrics, i),
                 **dict(zip(BROKER_RATES, rates.values, strict=True) if (rates := metrics.traffic.broker(i)) else ()),
                 "answered": metrics.answered.get(i),
-                "cordoned": cordoned(s.configs),
+                "cordoned": is_cordoned(s.configs),
                 "leads": not leadership_disabled(s.configs),
                 "replicas_on_disk": metrics.replica_counts_in_rows.get(i),
             }

@@ -10,7 +10,7 @@ from controlplane.clients.all_brokers import BrokerAddress, BrokerAnswer, ask_br
 from controlplane.clients.broker_configs import describe_broker
 from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.access import AccessRecordKind
-from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSource, ReportedConfig, compared
+from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSource, ReportedConfig, compare_configs
 from controlplane.models import AccessEntry, Broker
 from controlplane.selectors.visibility import visible
 
@@ -47,7 +47,9 @@ def broker_configs(
     requested = [BrokerAddress(b.broker_id, b.host, b.port) for b in found.values()]
     answers = {a.broker_id: a for a in _ask(requested)}
     mine, other = answers[broker_id], answers.get(other_id) if other_id is not None else None
-    rows = compared(mine.value or {}, other.value if other is not None else None) if mine.value is not None else []
+    rows = (
+        compare_configs(mine.value or {}, other.value if other is not None else None) if mine.value is not None else []
+    )
     changed = [r for r in rows if r.source != BrokerConfigSource.DEFAULT]
     different = [r for r in rows if r.differs]
     listed = {BrokerConfigChoice.CHANGED: changed, BrokerConfigChoice.DIFFERENT: different}.get(

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.broker_lives import explained
-from brokerd.cluster.cordons import cordoned, leadership_disabled
+from brokerd.cluster.cordons import is_cordoned, leadership_disabled
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.restart import blocker
@@ -187,7 +187,7 @@ def broker_list() -> list[BrokerRow]:
             is_controller=False,
             age_s=age,
             sample_age_s=age_s(b.sampled_at),
-            cordoned=cordoned(b.configs),
+            cordoned=is_cordoned(b.configs),
             leads=not leadership_disabled(b.configs),
             replicas_on_disk=b.replicas_on_disk,
             dirs_failed=b.dirs_failed,
@@ -234,14 +234,14 @@ def broker_page(*, sort: str = "broker_id", page: PageStart = 1, per_page: int =
 
 def _acts(b: Broker) -> list[str]:
     out = [
-        "uncordon" if cordoned(b.configs) else "cordon",
+        "uncordon" if is_cordoned(b.configs) else "cordon",
         "restore_leadership" if leadership_disabled(b.configs) else "demote",
     ]
-    if cordoned(b.configs) and leadership_disabled(b.configs):
+    if is_cordoned(b.configs) and leadership_disabled(b.configs):
         out.append("restore")
     if b.replicas:
         out.append("drain")
-    if b.alive and not cordoned(b.configs):
+    if b.alive and not is_cordoned(b.configs):
         out.append("fill")
     return out
 
@@ -326,7 +326,7 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
     b = Broker.objects.filter(broker_id=broker_id).first()
     if b is None:
         return None
-    aside, off = cordoned(b.configs), leadership_disabled(b.configs)
+    aside, off = is_cordoned(b.configs), leadership_disabled(b.configs)
     sampled_age_s = age_s(b.sampled_at)
     fresh = sampled_age_s is not None and sampled_age_s < TOLD_SECONDS
     if b.replicas_on_disk is None or not fresh:

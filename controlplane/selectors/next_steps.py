@@ -78,7 +78,7 @@ def next_steps(a: AlertRow) -> list[NextStep]:
 
 
 def _process(name: str, label: str) -> list[NextStep]:
-    if not supervisor.stopped(settings.WEIR.data_dir, name):
+    if not supervisor.is_kept_stopped(settings.WEIR.data_dir, name):
         return []
     return [NextStep(StepKind.START_PROCESS, f"Start {label}", [name])]
 

@@ -26,7 +26,7 @@ class ReportedReplicas:
     """Brokers that are down."""
 
 
-def known(found: Sequence[ObservedPartition]) -> ReportedReplicas:
+def load_reports(found: Sequence[ObservedPartition]) -> ReportedReplicas:
     """Return the data that explain the out-of-sync replicas of these partitions. Needs at most three queries, and only one if all replicas are in sync."""
     down = frozenset(Broker.objects.filter(alive=False).values_list("broker_id", flat=True)) if found else frozenset()
     if all(len(p.isr) >= len(p.replicas) and not p.holders for p in found):

@@ -133,7 +133,7 @@ def _is_behind(row: T, order: Sequence[tuple[Callable[[T], Any], bool]], values:
     return False
 
 
-def behind(order: Order, values: Sequence[Any]) -> Q:
+def rows_after(order: Order, values: Sequence[Any]) -> Q:
     """The rows that follow the row with these values. Unknown values are last in both directions."""
     following, same = Q(), Q()
     for (column, descending), value in zip(order, values, strict=True):
@@ -154,7 +154,7 @@ def keys_of(
     window = within(total, page, per_page)
     start = (window.page - 1) * window.per_page if window.page else 0
     if isinstance(page, After) and page.values:
-        rows = rows.filter(behind(order, page.values))
+        rows = rows.filter(rows_after(order, page.values))
     (column, descending), *ties = order
     first = F(column).desc(nulls_last=True) if descending else F(column).asc(nulls_last=True)
     terms: list[OrderBy | str] = [first, *(f"-{name}" if down else name for name, down in ties)]

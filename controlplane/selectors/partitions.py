@@ -181,7 +181,7 @@ def _state(p: ObservedPartition, defaults: Mapping[str, str]) -> str:
 
 
 def _partition_rows(found: Sequence[ObservedPartition]) -> list[PartitionRow]:
-    known = out_of_sync.known(found)
+    known = out_of_sync.load_reports(found)
     defaults = cluster_defaults() if found else {}
     return [_partition_row(p, known, defaults) for p in found]
 

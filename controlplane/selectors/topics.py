@@ -12,7 +12,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
-from controlplane.domain.config_overlay import effective
+from controlplane.domain.config_overlay import apply_overlay
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paged
@@ -215,7 +215,7 @@ def topic_configs(name: str) -> list[ConfigRow]:
     seen = ObservedTopic.objects.filter(id=detail.row.id).first()
     applied = dict(seen.configs) if seen is not None else {}
     overlay = Topic.objects.filter(id=detail.row.id).values_list("overlay", flat=True).first() or {}
-    held = effective(detail.configs, overlay)
+    held = apply_overlay(detail.configs, overlay)
     rows = [
         ConfigRow(
             name=d.name,

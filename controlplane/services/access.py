@@ -187,7 +187,7 @@ def set_password(
     if not user or not password:
         raise Rejected("A user and a password are needed.", "user" if not user else "password")
     salt = secrets.token_bytes(24)
-    mixed = scram.salted(mechanism, password, salt, iterations)
+    mixed = scram.salt_password(mechanism, password, salt, iterations)
     value = scram.credential(mechanism, mixed, salt, iterations).to_json()
     return put(AccessRecordKind.SCRAM, f"{mechanism}:{user}", value, actor=actor, comment=comment, verb=verb)
 

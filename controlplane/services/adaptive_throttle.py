@@ -109,7 +109,7 @@ def _stepped(move: Move, worst: float | None, complete: bool, now: float, values
         slow=known.slow,
     )
     floor, cap = float(known.floor), float(known.cap)
-    after = throttle.stepped(speed, worst, heard=complete, floor=floor, cap=cap, now=now)
+    after = throttle.next_speed(speed, worst, heard=complete, floor=floor, cap=cap, now=now)
     values["adaptive"] = replace(
         known,
         rate=after.rate,
@@ -130,7 +130,7 @@ def _stepped(move: Move, worst: float | None, complete: bool, now: float, values
 def _with(
     rows: tuple[tuple[float, float | None], ...], new: tuple[float, float | None]
 ) -> tuple[tuple[float, float | None], ...]:
-    """The rows of the whole life of the move, thinned like its samples (`progress.added`)."""
+    """The rows of the whole life of the move, thinned like its samples (`progress.add_sample`)."""
     out = [*rows, new]
     if len(out) > progress.SAMPLES_MAX:
         half = len(out) // 2

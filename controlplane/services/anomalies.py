@@ -40,12 +40,12 @@ VALUES_LEAST = 0.5
 def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = None) -> dict[SeriesKey, Judgement]:
     """Compare the watched figures with their history and store the unusual ones. Raises DatabaseError."""
     limits, at = thresholds or alert_thresholds.current(), now or timezone.now()
-    found = judged(_watched(), at, limits[ThresholdName.ANOMALY_DISTANCE])
+    found = judge_series(_watched(), at, limits[ThresholdName.ANOMALY_DISTANCE])
     _store({key: j for key, j in found.items() if j.unusual}, at)
     return found
 
 
-def judged(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: float) -> dict[SeriesKey, Judgement]:
+def judge_series(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: float) -> dict[SeriesKey, Judgement]:
     """The judgement about the last ten minutes of each series."""
     series = list(keys)
     present = _averages(series, now)

@@ -119,7 +119,7 @@ def advance_archive(job_id: int) -> str | None:
         return None
     read_manifest(job)
     job.refresh_from_db()
-    alive = spark.alive(job.pid, job.pid_started_at) or _found_again(job)
+    alive = spark.is_alive(job.pid, job.pid_started_at) or _found_again(job)
     now = timezone.now()
     if job.state == ArchiveState.STOPPING:
         if spark.has_ended(job.pid if alive else None, spark.command(job.pk, job.topics, settings.WEIR.bootstrap)):

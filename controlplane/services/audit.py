@@ -26,7 +26,7 @@ SEALED_AT_A_TIME = 500
 """Links per run. The worker seals each second, and other writers wait no longer than one run takes (about 50 ms)."""
 
 UNSEALED_SECONDS_MAX = 300
-"""`verified` reports a row that stays unsealed for longer: no worker ran, or the row was inserted from outside."""
+"""`verify_chain` reports a row that stays unsealed for longer: no worker ran, or the row was inserted from outside."""
 
 BEGINNING = "0" * 64
 """The previous digest of the first link."""
@@ -188,7 +188,7 @@ class Verdict:
     problems: list[str]
 
 
-def verified(noted: tuple[int, str] | None = None) -> Verdict:
+def verify_chain(noted: tuple[int, str] | None = None) -> Verdict:
     """Verify the whole chain. `noted`: a head (number, digest) that was noted elsewhere earlier. It must be a link of this chain.
     The cost grows with the length of the log (about 30,000 links a second)."""
     problems = [f"Trigger {t} is missing; `manage.py migrate` creates it again." for t in _missing_triggers()]

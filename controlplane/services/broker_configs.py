@@ -46,10 +46,10 @@ def preview_change(broker_id: int, configs: Mapping[str, str | None]) -> list[Co
             raise Rejected(f"{op.name} has no dynamic value in this scope.", f"configs.{op.name}")
         if op.op is OpType.SET and before.get(op.name) == op.value:
             raise Rejected(f"{op.name} has this dynamic value already.", f"configs.{op.name}")
-        _, problem = dynamic.altered(BY_NAME, before, [op], broker_id)
+        _, problem = dynamic.apply_operations(BY_NAME, before, [op], broker_id)
         if problem is not None:
             raise Rejected(f"{problem}.", f"configs.{op.name}")
-    _, problem = dynamic.altered(BY_NAME, before, operations, broker_id)
+    _, problem = dynamic.apply_operations(BY_NAME, before, operations, broker_id)
     if problem is not None:
         raise Rejected(f"{problem}.", "configs")
     return [ConfigChange(op.name, before.get(op.name), op.value) for op in operations]

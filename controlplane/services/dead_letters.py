@@ -28,9 +28,9 @@ from controlplane.clients.transactional_producer import TransactionEnd, Transact
 from controlplane.domain.dead_letters import (
     DeadLetterFilters,
     ResendTarget,
+    build_resent_record,
     has_group,
     place_text,
-    resent,
     with_headers,
 )
 from controlplane.domain.produce import REQUEST_BYTES_MAX, NewRecord, check_record
@@ -44,7 +44,7 @@ from controlplane.selectors.dead_letters import DeadLetterList, DeadLetterTopic
 from controlplane.services import failed_records, masking, records
 from controlplane.services.common import Rejected, finish_changes, needs_reason, record
 from controlplane.services.failed_records import Letter, Restored
-from controlplane.services.produce import MASKED_SOURCE, check_target, permitted
+from controlplane.services.produce import MASKED_SOURCE, check_target, permission_check
 
 User = AbstractBaseUser | AnonymousUser
 VERB = "dead_letters.send"
@@ -139,7 +139,7 @@ def send(
     None is that of its key. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     requested = {"places": [f"{p}@{o}" for p, o in places[:PLACES_AUDITED_MAX]], "target": target.value}
-    with permitted(user, VERB, topic, requested, comment):
+    with permission_check(user, VERB, topic, requested, comment):
         if of is None:
             return None
         to = _check(user, of, target, comment)
@@ -167,7 +167,7 @@ def send_matching(
     topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     requested = {**records.asked_of(query), "target": target.value}
-    with permitted(user, VERB, topic, requested, comment):
+    with permission_check(user, VERB, topic, requested, comment):
         if of is None:
             return None
         to = _check(user, of, target, comment)
@@ -202,7 +202,7 @@ def _check(user: User, of: DeadLetterTopic, target: ResendTarget, comment: str) 
 
 
 def _check_reader(user: User, of: DeadLetterTopic) -> None:
-    if reason := records.denied(user, of.dead_topic):
+    if reason := records.read_denial(user, of.dead_topic):
         raise PermissionDenied(reason)
     if masking.rules_for(user, of.dead_topic):
         raise PermissionDenied(MASKED_SOURCE)
@@ -290,7 +290,12 @@ def _send_audited(
             total = _sum(total, ResendResult(to, refused=len(own), problems=[TIME_OVER]))
             continue
         copies = [
-            replace(x, record=resent(x.record, target, place_text(of.dead_topic, partition, x.offset), x.to_partition))
+            replace(
+                x,
+                record=build_resent_record(
+                    x.record, target, place_text(of.dead_topic, partition, x.offset), x.to_partition
+                ),
+            )
             for x in own
         ]
         total = _sum(total, _send_partition(actor, of, to, partition, copies))

@@ -24,7 +24,7 @@ from controlplane.selectors.delayed_messages import PendingList
 from controlplane.selectors.front_leaders import leaders_of
 from controlplane.services import masking, records
 from controlplane.services.common import Rejected, record_refusal
-from controlplane.services.produce import described, permitted, send_audited
+from controlplane.services.produce import audit_facts, permission_check, send_audited
 
 User = AbstractBaseUser | AnonymousUser
 VERB = "delayed.cancel"
@@ -95,7 +95,7 @@ def look_up(user: User, topic: str, *, key: bytes | None = None, **requested: An
 
 
 def _key_denied(user: User, topic: str, front: str) -> str:
-    if reason := records.denied(user, front):
+    if reason := records.read_denial(user, front):
         return reason
     hidden = any(masking.renderer_for(user, name).hides() for name in (topic, front))
     return records.LOOK_UP_MASKED if hidden else ""
@@ -110,7 +110,7 @@ def preview_cancel(user: User, topic: str, partition: int, offset: int) -> Cance
 def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str) -> CancelResult | None:
     """Write a tombstone with the record's key. None: the topic has no delayed messages. Raises PermissionDenied and Rejected."""
     requested = {"partition": partition, "offset": offset}
-    with permitted(user, VERB, topic, requested, comment):
+    with permission_check(user, VERB, topic, requested, comment):
         if not comment.strip():
             raise Rejected("Give a reason; it is recorded in the audit log.", "comment")
         found = _find(user, topic, partition, offset)
@@ -118,7 +118,7 @@ def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str)
         return None
     tombstone = NewRecord(key=found.key, partition=partition)
     front, count = found.preview.front_topic, found.preview.same_key
-    requested |= described(front, tombstone, 1) | {"cancelled": count}
+    requested |= audit_facts(front, tombstone, 1) | {"cancelled": count}
     written = send_audited(user, VERB, front, requested, comment, [tombstone])
     (placed,) = written.records
     if written.refused:

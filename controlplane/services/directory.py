@@ -12,10 +12,10 @@ from controlplane.services import external_logins
 REMOVED = "The directory has no entry of the user any more."
 
 
-def confirmed(user: Any) -> str:
+def refresh_user(user: Any) -> str:
     """Refresh the rights of this user. Returns why the session must end; empty: it continues. Raises LoginRefused if the directory does not answer."""
     identity = ExternalIdentity.objects.filter(user=user).first()
-    found = ldap.found(user.get_username())
+    found = ldap.find_user(user.get_username())
     if found is None or identity is None or identity.subject != found.subject:
         return REMOVED
     try:

@@ -23,7 +23,7 @@ from controlplane.domain.dead_letters import (
     ResendTarget,
     failed_record,
     place_text,
-    restored,
+    restore_failed_record,
     retry_headers,
     with_headers,
 )
@@ -32,7 +32,7 @@ from controlplane.models import Topic
 from controlplane.selectors.dead_letters import retry_topic_of
 from controlplane.services import masking, records
 from controlplane.services.common import Rejected
-from controlplane.services.produce import MASKED_SOURCE, check_target, denied
+from controlplane.services.produce import MASKED_SOURCE, check_target, produce_denial
 
 User = AbstractBaseUser | AnonymousUser
 DIGEST_DIGITS = 12
@@ -69,7 +69,7 @@ class Restored:
 
 def check_source(user: User, topic: str) -> None:
     """Raises PermissionDenied."""
-    if reason := records.denied(user, topic) or denied(user, topic):
+    if reason := records.read_denial(user, topic) or produce_denial(user, topic):
         raise PermissionDenied(f"{topic}: {reason}")
     if masking.rules_for(user, topic):
         raise PermissionDenied(f"{topic}: {MASKED_SOURCE}")
@@ -127,7 +127,7 @@ def _restore_topic(
         original = read.found.get(place)
         if original is not None and (row is None or _earlier(letter.record, row.created_at)):
             original = None  # of a topic that was created after the failure
-        record = restored(letter.record, original) or (NewRecord() if edited else None)
+        record = restore_failed_record(letter.record, original) or (NewRecord() if edited else None)
         if record is None:
             made.refuse(
                 f"{place_text(topic, *place)} has no record any more, and its dead letter has no copy "

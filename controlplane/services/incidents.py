@@ -150,7 +150,7 @@ def _silenced_by(row: AlertSilence) -> QuerySet[Alert]:
 def start_process(name: str, *, actor: str, comment: str = "") -> None:
     """Start a stopped process of the local cluster. Raises Rejected where no supervisor keeps it stopped."""
     folder = settings.WEIR.data_dir
-    if not supervisor.stopped(folder, name):
+    if not supervisor.is_kept_stopped(folder, name):
         raise Rejected(f"No supervisor on this machine keeps {name} stopped. Start the process on its own machine.")
     supervisor.request_start(folder, name)
     record(actor, "process.start", "process", name, comment=comment, outcome=Outcome.CONFIRMED)

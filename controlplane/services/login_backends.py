@@ -27,5 +27,5 @@ class LdapUsers(ModelBackend):
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
     ) -> Any:
-        found = ldap.authenticated(username or "", password or "")
+        found = ldap.authenticate(username or "", password or "")
         return None if found is None else external_logins.user_of(found)

@@ -35,7 +35,7 @@ def wait_s(name: str, address: str) -> float:
     return max(waits)
 
 
-def failed(name: str, address: str) -> None:
+def count_failed_login(name: str, address: str) -> None:
     """Count the failure. It is written to the audit log only if a user of this name exists: invented names would fill the log, which is never shortened."""
     now, key = timezone.now(), _key(name)
     with transaction.atomic():
@@ -51,7 +51,7 @@ def failed(name: str, address: str) -> None:
     log.warning("login failed: user=%r address=%s", key, address)
 
 
-def succeeded(name: str, address: str, user: str, source: LoginSource) -> None:
+def record_successful_login(name: str, address: str, user: str, source: LoginSource) -> None:
     """Record the login of `user`, who entered `name`."""
     external_logins.record_login(user, source, _place(address))
     LoginFailure.objects.filter(name=_key(name), address=_place(address)).delete()

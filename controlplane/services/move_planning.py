@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from brokerd.cluster.cordons import cordoned
+from brokerd.cluster.cordons import is_cordoned
 from controlplane.db.bulk import insert_many, read_many
 from controlplane.domain import planner as planning
 from controlplane.domain import progress
@@ -91,7 +91,7 @@ def parse_scope(value: Any) -> Scope:
 
 def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Preview:
     """Return the plan that `plan_move` would write, without writing."""
-    plan = planned(scope)
+    plan = compute_plan(scope)
     came, went = plan.incoming(), plan.outgoing()
     free = {b.broker_id: b.free_bytes for b in Broker.objects.filter(broker_id__in=came.keys() | went.keys())}
     lasts = None
@@ -121,7 +121,9 @@ def preview_move(scope: Scope, throttle_bytes_per_s: int | None = None) -> Previ
     )
 
 
-@audited("move.plan", lambda a: scopes.short_name(a["scope"]), after=lambda a: scopes.to_json(shortened(a["scope"])))
+@audited(
+    "move.plan", lambda a: scopes.short_name(a["scope"]), after=lambda a: scopes.to_json(shorten_scope(a["scope"]))
+)
 def plan_move(
     scope: Scope,
     *,
@@ -159,8 +161,8 @@ def plan_move(
             "parts_per_broker_max",
         )
     throttles.check(throttle_bytes_per_s)
-    plan = planned(scope, views)
-    lifted = unproblematic(plan, override=override)
+    plan = compute_plan(scope, views)
+    lifted = require_only_refusals(plan, override=override)
     if deadline_hours is not None and (mode != MoveMode.TAIL or not 1 <= deadline_hours <= DEADLINE_HOURS_MAX):
         raise Rejected(
             f"A deadline of {deadline_hours} h is not possible; only mode tail has a deadline, of 1 to {DEADLINE_HOURS_MAX} h.",
@@ -173,7 +175,7 @@ def plan_move(
         )
     if handover and deadline_hours is not None:
         raise Rejected("An early hand-over does not wait for retention; leave the deadline out.", "deadline_hours")
-    if mode == MoveMode.TAIL and (unfit := tails.unfit(plan, deadline=deadline_hours is not None)):
+    if mode == MoveMode.TAIL and (unfit := tails.tail_move_problems(plan, deadline=deadline_hours is not None)):
         raise Rejected(sentences(unfit), "mode")
     caps = {
         "parts_in_flight_max": parts_in_flight_max,
@@ -186,7 +188,7 @@ def plan_move(
         with transaction.atomic():
             return _write(
                 plan,
-                label or shortened(scope),
+                label or shorten_scope(scope),
                 mode,
                 actor,
                 comment,
@@ -198,7 +200,7 @@ def plan_move(
         raise Rejected(f"{_already_moving(plan)} Cancel that move, or wait until it ends.", "scope") from None
 
 
-def unproblematic(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
+def require_only_refusals(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, ...]:
     """The safety refusals that the plan violates. Raises Rejected with every other problem (and with these, too, without `override`)."""
     lifted = plan.overridable if override else ()
     may = set(lifted)
@@ -207,7 +209,7 @@ def unproblematic(plan: planning.ComputedPlan, *, override: bool) -> tuple[str, 
     return lifted
 
 
-def shortened(scope: Scope) -> Scope:
+def shorten_scope(scope: Scope) -> Scope:
     """The scope as rows store it: of many partitions listed by name the first one and their number. Each partition has a row of its own."""
     if not isinstance(scope, PartitionsScope) or len(scope.partitions) <= NAMED_MAX:
         return scope
@@ -305,7 +307,7 @@ def sentences(all_of_them: Sequence[str]) -> str:
     return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
 
 
-def planned(scope: Scope, views: Sequence[planning.PlannerPartition] | None = None) -> planning.ComputedPlan:
+def compute_plan(scope: Scope, views: Sequence[planning.PlannerPartition] | None = None) -> planning.ComputedPlan:
     """Raises Rejected for an unknown goal or an invalid tolerance of a rebalance."""
     return planning.plan(scope, partition_views() if views is None else views, broker_views())
 
@@ -355,7 +357,7 @@ def partition_views() -> list[planning.PlannerPartition]:
 
 def broker_views() -> list[planning.PlannerBroker]:
     return [
-        planning.PlannerBroker(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes, cordoned(b.configs))
+        planning.PlannerBroker(b.broker_id, b.alive, b.rack, b.failure_domain, b.free_bytes, is_cordoned(b.configs))
         for b in Broker.objects.all()
     ]
 

@@ -146,7 +146,7 @@ def view_of(move: Move) -> types.MoveSnapshot:
         busy=_busy(move) if waiting else {},
         free={b.broker_id: b.free_bytes for b in brokers if b.free_bytes is not None},
         throttle=move.throttle_bytes_per_s,
-        throttle_left=throttles.left(move) if move.throttled and ending else "",
+        throttle_left=throttles.remaining_throttles(move) if move.throttled and ending else "",
         mode=MoveMode(move.mode),
         overdue=move.deadline is not None and timezone.now() >= move.deadline,
         early=move.handover == Handover.EARLY,
@@ -218,7 +218,7 @@ def _observed(row: ObservedPartition, deadline: bool) -> types.ObservedPart:
         log_start=_local_start(row) if tiered else row.start_offset,
         tiered=tiered,
         lags={r.broker_id: r.lag_records for r in copies if r.lag_records is not None},
-        unfit=tail.unfit(row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline),
+        unfit=tail.tail_move_problem(row.topic.name, row.topic.configs, internal=row.topic.internal, deadline=deadline),
     )
 
 
@@ -317,7 +317,7 @@ def _measured(move: Move, steps: types.Steps, now: float) -> dict[str, Any]:
         done += more
         large += more if (row.bytes_total or 0) >= progress.PART_BYTES_MIN else 0
     sample = progress.Sample(now, max(0, total - done), done, large if known["larges"] else None)
-    samples = progress.added(samples, sample)
+    samples = progress.add_sample(samples, sample)
     end = None
     if steps.needs is None:
         open_parts = move.parts.exclude(state__in=types.ENDED)

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from brokerd.cluster.cordons import cordoned
+from brokerd.cluster.cordons import is_cordoned
 from controlplane.db.bulk import read_many
 from controlplane.domain import move_revert
 from controlplane.domain.throttle import Adaptive
@@ -53,7 +53,7 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         comment = comment or move.comment
         if move.overrides and move.state == MoveState.PLANNED:
             raise Rejected(_alone(move))
-        if (closed := move_windows.closed(move)) is not None:
+        if (closed := move_windows.window_closed_reason(move)) is not None:
             raise Rejected(f"{closed} Approve the move, and it starts automatically then; or change its window.")
         parts = list(read_many(move.parts.all(), PLACED_COLUMNS))
         _unchanged(parts)
@@ -97,7 +97,7 @@ def _unchanged(parts: Sequence[Placed]) -> None:
 
 def _open(parts: Sequence[Placed]) -> None:
     """Raises Rejected when a broker that would get a replica was cordoned since the move was planned."""
-    aside = {b.broker_id for b in Broker.objects.all() if cordoned(b.configs)}
+    aside = {b.broker_id for b in Broker.objects.all() if is_cordoned(b.configs)}
     for _, name, index, old, new, _ in parts if aside else ():
         if closed := sorted(aside & set(new) - set(old)):
             raise Rejected(
@@ -113,7 +113,7 @@ def pause_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """paused -> running. Raises Rejected in another state, and while the window of the move is closed."""
     with recorded_refusals(actor, "move.resume", "move", str(move_id), comment=comment):
-        if (closed := move_windows.closed(_get(move_id))) is not None:
+        if (closed := move_windows.window_closed_reason(_get(move_id))) is not None:
             raise Rejected(f"{closed} Change or remove the window to continue now.")
     return _transition(move_id, "move.resume", {MoveState.PAUSED}, MoveState.RUNNING, actor, comment)
 

@@ -163,7 +163,7 @@ def compute(client: GroupOffsetsClient, spec: ResetSpec) -> list[PartitionReset]
     leaders = client.leaders(topics) if topics else {}
     if spec.target is not ResetTarget.DELETE and (missing := sorted(set(spec.topics) - {t for t, _ in leaders})):
         raise Rejected(f"There is no topic {', '.join(missing[:NAMED_MAX])}.", "topics")
-    keys = core.selected(spec, {*committed, *unstable}, leaders, named)
+    keys = core.select_partitions(spec, {*committed, *unstable}, leaders, named)
     chosen = {k: leaders[k] for k in keys if k in leaders}
     read = core.OffsetsRead(
         committed=committed,
@@ -240,7 +240,7 @@ def _verify(client: GroupOffsetsClient, row: OffsetReset, rows: Sequence[Partiti
     if target in (ResetTarget.DELETE, ResetTarget.UNDO):
         return
     leaders = client.leaders({t for t, _ in changed})
-    if gone := core.outside(rows, client.log_ranges({k: leaders[k] for k in changed if k in leaders})):
+    if gone := core.rows_outside_log(rows, client.log_ranges({k: leaders[k] for k in changed if k in leaders})):
         names = _names([r.key for r in gone])
         raise NotReady(
             ResetCause.OUT_OF_RANGE,
@@ -300,7 +300,7 @@ def finish(
             cause=cause,
             note=note,
             errors=errors,
-            differences=core.reported(different),
+            differences=core.report_differences(different),
             finished_at=timezone.now(),
         )
         finish_changes(change_id(row), None, outcome, note or "Read back as written.")
@@ -333,7 +333,7 @@ def _release(row: OffsetReset, state: ResetState, stop: NotReady) -> None:
         state,
         cause=stop.cause,
         note=stop.reason,
-        differences=core.reported(stop.differences),
+        differences=core.report_differences(stop.differences),
         applying_at=None,
     )
 

@@ -2,10 +2,10 @@
 
 from controlplane.clients.oidc import (
     LOGIN_REQUIRED,
-    configured,
     forget_state,
+    is_configured,
     redirect_to_provider,
     user_of_callback,
 )
 
-__all__ = ["LOGIN_REQUIRED", "configured", "forget_state", "redirect_to_provider", "user_of_callback"]
+__all__ = ["LOGIN_REQUIRED", "forget_state", "is_configured", "redirect_to_provider", "user_of_callback"]

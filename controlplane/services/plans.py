@@ -32,21 +32,21 @@ STALE_NAMED_MAX = 5
 @audited(
     "plan.save",
     lambda a: a["name"] or scopes.short_name(a["scope"]),
-    after=lambda a: scopes.to_json(moves_planning.shortened(a["scope"])),
+    after=lambda a: scopes.to_json(moves_planning.shorten_scope(a["scope"])),
 )
 def save_plan(scope: Scope, *, name: str = "", actor: str, comment: str, override: bool = False) -> Plan:
     """Plan `scope` and store the plan. Raises Rejected with every problem. With `override`, safety
     refusals are stored instead: only two people can start the move that is made from such a plan."""
     needs_reason(comment)
-    plan = moves_planning.planned(scope)
-    lifted = moves_planning.unproblematic(plan, override=override)
+    plan = moves_planning.compute_plan(scope)
+    lifted = moves_planning.require_only_refusals(plan, override=override)
     parts = sorted((_part(p) for p in plan.parts), key=lambda p: p[1:3])
     came, went = plan.incoming(), plan.outgoing()
     seen = Cluster.objects.filter(pk=1).values_list("metadata_seq", flat=True).first()
     with transaction.atomic():
         row = Plan.objects.create(
             name=name[:200],
-            scope=moves_planning.shortened(scope),
+            scope=moves_planning.shorten_scope(scope),
             actor=actor,
             comment=comment,
             digest=digest_of(parts),

@@ -84,7 +84,7 @@ class CopyPreview:
     complete: bool
 
 
-def denied(user: User, topic: str) -> str:
+def produce_denial(user: User, topic: str) -> str:
     """Return the reason why this user may not produce to this topic; "" = producing is allowed."""
     if isinstance(user, PermissionsMixin) and user.has_perm(PERMISSION):
         return ""
@@ -93,8 +93,8 @@ def denied(user: User, topic: str) -> str:
 
 def produce_record(user: User, topic: str, new: NewRecord, *, count: int = 1, comment: str = "") -> ProduceResult:
     """Write one record `count` times. Raises PermissionDenied and Rejected. Brokers' refusals are in the result."""
-    requested = described(topic, new, count)
-    with permitted(user, "records.produce", topic, requested, comment):
+    requested = audit_facts(topic, new, count)
+    with permission_check(user, "records.produce", topic, requested, comment):
         check_record(new, check_target(topic, new.partition), count)
     return send_audited(user, "records.produce", topic, requested, comment, [new] * count)
 
@@ -104,7 +104,7 @@ def preview_copy(
 ) -> CopyPreview:
     """Return the records that `copy_records` would copy, without copying. Raises PermissionDenied and Rejected."""
     requested = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
-    with permitted(user, "records.copy", topic, requested):
+    with permission_check(user, "records.copy", topic, requested):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, None)
     offsets = [offset for offset, _ in found.records]
     return CopyPreview(
@@ -136,7 +136,7 @@ def copy_records(
     """Write the records of an offset range again, with key, value and headers, into `topic`. Raises PermissionDenied and Rejected."""
     requested = {"source": f"{source}-{partition}", "first_offset": first_offset, "last_offset": last_offset}
     requested |= {"partition": to_partition, "timestamp": timestamp.value}
-    with permitted(user, "records.copy", topic, requested, comment):
+    with permission_check(user, "records.copy", topic, requested, comment):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, to_partition)
         if not found.complete:
             raise Rejected(f"The range is too large: only {len(found.records)} records could be read. Copy less.")
@@ -152,7 +152,7 @@ def copy_records(
 def _read_source(
     user: User, source: str, partition: int, first: int, last: int, topic: str, to_partition: int | None
 ) -> RecordRange:
-    if reason := records.denied(user, source):
+    if reason := records.read_denial(user, source):
         raise PermissionDenied(reason)
     if masking.rules_for(user, source):
         raise PermissionDenied(MASKED_SOURCE)
@@ -181,10 +181,12 @@ def check_target(topic: str, partition: int | None) -> int:
 
 
 @contextmanager
-def permitted(user: User, verb: str, topic: str, requested: Mapping[str, Any], comment: str = "") -> Iterator[None]:
+def permission_check(
+    user: User, verb: str, topic: str, requested: Mapping[str, Any], comment: str = ""
+) -> Iterator[None]:
     """Checks the permission. A refusal, of the permission or inside the block, is in the audit log."""
     try:
-        if reason := denied(user, topic):
+        if reason := produce_denial(user, topic):
             raise PermissionDenied(reason)
         yield
     except (PermissionDenied, Rejected) as error:
@@ -216,7 +218,7 @@ def _detail(summary: ProduceSummary, written: Sequence[ProducedRecord]) -> str:
     return " ".join([f"{summary.written} written.", *(f"{place}." for place in places), *summary.problems])
 
 
-def described(topic: str, new: NewRecord, count: int) -> dict[str, Any]:
+def audit_facts(topic: str, new: NewRecord, count: int) -> dict[str, Any]:
     """The audit row's facts of a new record: the key, sizes and names of headers. Never a value."""
     key = render(new.key).text if new.key is not None else None
     if key is not None:

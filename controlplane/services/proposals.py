@@ -42,7 +42,7 @@ def kind_of(name: str) -> ProposalHandler:
     return KINDS[name]
 
 
-def shown(kind: str, target: str, arguments: Mapping[str, Any]) -> tuple[Shown, str]:
+def render_target(kind: str, target: str, arguments: Mapping[str, Any]) -> tuple[Shown, str]:
     """The view of a proposal for this operation, and its hash. Raises Rejected."""
     now = shown_now(kind, target, arguments)
     return now, hashed(kind, target, arguments, _plain(now))
@@ -74,7 +74,7 @@ def propose(
     """Store a proposal for another person to approve. `shown_hash` (if given) must match the hash of the present view. Raises Rejected."""
     arguments = dict(arguments or {})
     needs_reason(comment)
-    now, now_hash = shown(kind, target, arguments)
+    now, now_hash = render_target(kind, target, arguments)
     plain = _plain(now) | {"figures": list(now.figures)}
     if shown_hash and shown_hash != now_hash:
         raise Rejected("The shown facts have changed; reload and propose again.")

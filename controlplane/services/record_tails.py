@@ -30,8 +30,8 @@ from controlplane.services.records import (
     User,
     asked_of,
     check_permission,
-    denied,
     name_of,
+    read_denial,
     renderers,
 )
 
@@ -154,7 +154,7 @@ class LiveTail:
             return
         self._checked_at = now
         user = _as_stored(self._user)
-        if reason := denied(user, self._query.topic):
+        if reason := read_denial(user, self._query.topic):
             raise PermissionDenied(reason)
         shown = renderers(user, self._query.topic, self._formats)
         self._renderer = shown["renderer"]

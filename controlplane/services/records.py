@@ -43,7 +43,7 @@ Formats = tuple[Format, Format]
 AUTOMATIC: Formats = (Format.AUTO, Format.AUTO)
 
 
-def denied(user: User, topic: str) -> str:
+def read_denial(user: User, topic: str) -> str:
     """The reason why this user may not read the records of this topic; "" = reading is allowed."""
     may = isinstance(user, PermissionsMixin)
     if topic in INTERNAL_TOPICS:
@@ -80,7 +80,7 @@ def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRende
 
 def check_permission(user: User, verb: str, query: RecordQuery) -> None:
     """Raises PermissionDenied, after the refusal is in the audit log."""
-    if reason := denied(user, query.topic):
+    if reason := read_denial(user, query.topic):
         record_refusal(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
         raise PermissionDenied(reason)
 
@@ -164,7 +164,7 @@ def look_up_records(
     for a key or header that is masked for this user, and Rejected."""
     actor = user.get_username()
     renderer = masking.renderer_for(user, topic, key_format=Format(key_format), value_format=Format(value_format))
-    if reason := denied(user, topic) or (LOOK_UP_MASKED if renderer.hides(header) else ""):
+    if reason := read_denial(user, topic) or (LOOK_UP_MASKED if renderer.hides(header) else ""):
         after = {"header": header, **_given(requested)}
         record_refusal(actor, "records.look_up", "records", topic, Rejected(reason), after=after)
         raise PermissionDenied(reason)

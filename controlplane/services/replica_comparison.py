@@ -21,7 +21,7 @@ from django.db.models import F
 from brokerd.wire.records import batches
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compared
+from controlplane.domain.compare import ComparedReplica, Comparison, StoredComparison, compare_responses
 from controlplane.domain.move_types import MoveMode
 from controlplane.models import Broker, MovePartition, ObservedPartition
 from controlplane.models.move import MoveState, PartState
@@ -122,7 +122,7 @@ def _range(row: ObservedPartition, addresses: Addresses, offset: int, end: int, 
     responses = _responses(row, addresses, offset)
     if isinstance(responses, str):
         return Comparison(None, responses)
-    return compared(offset, end, row.leader, responses, crc)
+    return compare_responses(offset, end, row.leader, responses, crc)
 
 
 def _ends(row: ObservedPartition, addresses: Addresses, end: int) -> Comparison:

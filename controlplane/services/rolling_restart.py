@@ -33,7 +33,9 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
     with recorded_refusals(actor, "restart.start", "restart", name, comment=comment):
         if (problem := core.problem(ids, seen())) is not None:
             raise Rejected(problem, "brokers")
-        by_supervisor = all(supervisor_client.running(settings.WEIR.data_dir, f"broker-{b}") is not None for b in ids)
+        by_supervisor = all(
+            supervisor_client.running_process(settings.WEIR.data_dir, f"broker-{b}") is not None for b in ids
+        )
         try:
             with transaction.atomic():
                 row = RollingRestart.objects.create(by_supervisor=by_supervisor, actor=actor, comment=comment)
@@ -151,7 +153,7 @@ def _apply(row: RollingRestart, change: core.RestartChange) -> RestartStep | Non
     if change.state == StepState.DONE:
         step.finished_at = now
     if change.ask and step.process is None:
-        step.process = supervisor_client.running(settings.WEIR.data_dir, f"broker-{step.broker_id}")
+        step.process = supervisor_client.running_process(settings.WEIR.data_dir, f"broker-{step.broker_id}")
     for name in ("broker_epoch", "leads_before"):
         if (value := getattr(change, name)) is not None:
             setattr(step, name, value)

@@ -79,7 +79,7 @@ def check(window: Window | None) -> datetime | None:
     if window is None:
         return None
     now = timezone.now()
-    open_, until = windows.at(window, now)
+    open_, until = windows.window_state(window, now)
     if not open_ and until is None:
         raise Rejected("That window has closed for good; give a window that opens again.", "window")
     return now if open_ else until
@@ -99,7 +99,7 @@ def apply_schedule(move_id: int) -> str | None:
     if move is None or move.state not in SCHEDULED:
         return None
     now = timezone.now()
-    open_, until = (True, None) if move.window is None else windows.at(move.window, now)
+    open_, until = (True, None) if move.window is None else windows.window_state(move.window, now)
     if move.state == MoveState.RUNNING:
         return MoveState.RUNNING if open_ else _pause(move, until)
     if move.state == MoveState.APPROVED and move.window is not None:
@@ -138,8 +138,8 @@ def _begin(move: Move) -> str | None:
         # No retry before the next opening: each attempt leaves a row, and the cause of the refusal needs a person.
         log.warning("move not started in its window: move=%s reason=%s", move.pk, refused.reason)
         assert move.window is not None
-        open_, until = windows.at(move.window, timezone.now())
-        after = windows.at(move.window, until)[1] if open_ and until is not None else until
+        open_, until = windows.window_state(move.window, timezone.now())
+        after = windows.window_state(move.window, until)[1] if open_ and until is not None else until
         Move.objects.filter(pk=move.pk, state=MoveState.APPROVED).update(
             note=f"The move could not start: {refused.reason}"[:2000],
             resumes_at=after or move.resumes_at,

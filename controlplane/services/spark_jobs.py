@@ -43,7 +43,7 @@ def create_spark_job(
         raise Rejected(f"There is no job kind {kind!r}; the kinds are {', '.join(KINDS)}.", "kind")
     if not name.strip() or len(name) > NAME_LENGTH_MAX:
         raise Rejected(f"The name must have 1 to {NAME_LENGTH_MAX} characters.", "name")
-    values = checked(KINDS[kind], parameters)
+    values = validate_parameters(KINDS[kind], parameters)
     next_run_at = first_run(KINDS[kind], schedule)
     with transaction.atomic():
         if SparkJob.objects.filter(deleted_at__isnull=True).count() >= JOBS_MAX:
@@ -77,7 +77,7 @@ def create_spark_job(
     return job
 
 
-def checked(kind: JobKind, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def validate_parameters(kind: JobKind, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of the kind with defaults. Raises Rejected."""
     try:
         values = parse(kind, parameters)

@@ -45,7 +45,7 @@ def advance_run(run_id: int) -> str | None:
     if run is None or run.state not in ACTIVE_STATES:
         return None if run is None else str(run.state)
     phase = _note_status(run)
-    alive = spark.alive(run.pid, run.pid_started_at) or _found_again(run)
+    alive = spark.is_alive(run.pid, run.pid_started_at) or _found_again(run)
     if run.state == SparkRunState.STOPPING:
         if spark.has_ended(run.pid if alive else None, spark_runs.command(run.pk)):
             return _end(run, SparkRunState.STOPPED, "")

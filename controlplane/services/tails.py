@@ -101,12 +101,14 @@ class DeletionPreview:
         ]
 
 
-def unfit(plan: planning.ComputedPlan, *, deadline: bool = False) -> list[str]:
+def tail_move_problems(plan: planning.ComputedPlan, *, deadline: bool = False) -> list[str]:
     """Return the reason why topics of this plan cannot move without their old data (in a move that has a `deadline`)."""
     names = {p.view.topic for p in plan.parts}
     topics = ObservedTopic.objects.filter(name__in=names).order_by("name")
     return [
-        problem for t in topics if (problem := core.unfit(t.name, t.configs, internal=t.internal, deadline=deadline))
+        problem
+        for t in topics
+        if (problem := core.tail_move_problem(t.name, t.configs, internal=t.internal, deadline=deadline))
     ]
 
 
@@ -125,7 +127,7 @@ def outlook(plan: planning.ComputedPlan) -> Outlook:
     return Outlook(
         bytes_to_copy=0,
         ends_in_s=max(known, default=0.0) if len(known) == len(ends) else None,
-        problems=unfit(plan),
+        problems=tail_move_problems(plan),
         waits_for=waits,
         remote_bytes_to_copy=None if uploads is None else sum(uploads.values()),
     )

@@ -18,8 +18,8 @@ from brokerd.cluster.configs import (
     LEADER_REPLICAS,
 )
 from brokerd.cluster.metadata import BROKER
-from controlplane.domain.config_overlay import LISTS, RATES, effective
-from controlplane.domain.config_overlay import joined as _joined
+from controlplane.domain.config_overlay import LISTS, RATES, apply_overlay
+from controlplane.domain.config_overlay import join_replica_lists as _joined
 from controlplane.domain.move_types import UNDER_WAY
 from controlplane.domain.throttle import ThrottlesBefore
 from controlplane.models import AccessEntry, Broker, Move, MovePartition, ObservedTopic, Topic
@@ -96,21 +96,21 @@ def _throttles(configs: Mapping[str, str]) -> dict[str, str]:
     return {k: configs[k] for k in (*RATES, *LISTS) if k in configs}
 
 
-def left(move: Move) -> str:
+def remaining_throttles(move: Move) -> str:
     """Throttles in the log, as last observed, on brokers and topics of this move that no other move needs; "" = none."""
     lists, rates = _desired(without=move)
     found = []
     topic_ids = list(move.parts.order_by().values_list("topic_id", flat=True).distinct())
     seen = ObservedTopic.objects.in_bulk(topic_ids)
     for topic in Topic.objects.filter(id__in=topic_ids, deleted_at__isnull=True):
-        desired = _throttles(effective(topic.configs, lists.get(topic.id)))
+        desired = _throttles(apply_overlay(topic.configs, lists.get(topic.id)))
         if topic.id in seen and _throttles(seen[topic.id].configs) != desired:
             found.append(f"topic {topic.name}")
     brokers = Broker.objects.in_bulk()
     for row in AccessEntry.objects.filter(kind=BROKER):
         rate, broker = rates.get(int(row.key)), brokers.get(int(row.key))
         overlay = dict.fromkeys(RATES, str(rate)) if rate is not None else None
-        if broker is not None and _throttles(broker.configs) != _throttles(effective(row.value or {}, overlay)):
+        if broker is not None and _throttles(broker.configs) != _throttles(apply_overlay(row.value or {}, overlay)):
             found.append(f"broker {row.key}")
     more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
     return ", ".join(found[:NAMED_MAX]) + more

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from brokerd.cluster.configs import contradiction, topic_config_problem
-from brokerd.cluster.cordons import cordoned
+from brokerd.cluster.cordons import is_cordoned
 from brokerd.cluster.model import topic_name_problem, topic_names_collide
 from controlplane.domain.limits import TOPIC_PARTITIONS_MAX
 from controlplane.models import Broker, ObservedTopic, Topic
@@ -67,7 +67,7 @@ def check_counts(partitions: int, replication_factor: int, *, against_brokers: b
             f"Replication factor {replication_factor} is larger than the number of brokers ({known}); lower it, or add brokers.",
             "replication_factor",
         )
-    aside = sorted(b.broker_id for b in Broker.objects.all() if cordoned(b.configs)) if against_brokers else []
+    aside = sorted(b.broker_id for b in Broker.objects.all() if is_cordoned(b.configs)) if against_brokers else []
     if aside and replication_factor > known - len(aside):
         raise Rejected(
             f"Replication factor {replication_factor} is larger than the number of brokers that can take replicas "

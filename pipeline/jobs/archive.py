@@ -102,7 +102,7 @@ def complete(start: Offsets, partitions: dict[str, list[int]]) -> Offsets:
     return {t: {str(p): of(start, t, p) or 0 for p in numbers} for t, numbers in partitions.items()}
 
 
-def secured(config: Path | None) -> dict[str, str]:
+def security_options(config: Path | None) -> dict[str, str]:
     """The settings of a client.properties file as options of the Spark source (`kafka` or `weir`); empty without a file. Raises ValueError."""
     if config is None:
         return {}
@@ -115,7 +115,7 @@ def secured(config: Path | None) -> dict[str, str]:
 def run(arguments: argparse.Namespace) -> None:
     topics = sorted({t.strip() for t in arguments.topics.split(",") if t.strip()})
     options = {
-        **secured(arguments.kafka_config),
+        **security_options(arguments.kafka_config),
         "kafka.bootstrap.servers": arguments.bootstrap,
         "kafka.isolation.level": "read_committed",
         "kafka.client.id": f"archive-{arguments.job_id}",
@@ -157,7 +157,7 @@ def run(arguments: argparse.Namespace) -> None:
                 archive.update_status(phase="running")
                 watch(query, archive, lambda: stopping)
 
-            patiently(once, lambda: stopping)
+            run_with_retries(once, lambda: stopping)
             archive.update_status(phase="ended")
         except Exception as e:
             archive.update_status(phase="failed", error=reason(e))
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> None:
             spark.stop()
 
 
-def patiently(once: Callable[[], None], stopping: Callable[[], bool]) -> None:
+def run_with_retries(once: Callable[[], None], stopping: Callable[[], bool]) -> None:
     """Run the query. If Spark's Python worker was too slow to connect, run the query again, at most STARTS_MAX times in total. Each run continues from
     the checkpoint."""
     for left in reversed(range(STARTS_MAX)):

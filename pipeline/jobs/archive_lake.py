@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import session
-from pipeline.jobs.archive import HEARTBEAT_SECONDS, STOP_SECONDS_MAX, behind, offsets_of, patiently
+from pipeline.jobs.archive import HEARTBEAT_SECONDS, STOP_SECONDS_MAX, behind, offsets_of, run_with_retries
 from pipeline.jobs.base import Job, ReportTable, RunContext
 from pipeline.lake.archiving import LakeArchive, WrittenFile
 from pipeline.lake.writing import WRITTEN_DDL
@@ -53,7 +53,7 @@ class ArchiveToLake(Job):
             number += 1
             Query(self, context, archive, number).run()
 
-        patiently(once, lambda: context.stop_requested)
+        run_with_retries(once, lambda: context.stop_requested)
 
 
 class Query:

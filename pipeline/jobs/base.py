@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from pyspark.sql import SparkSession
 
 from pipeline import session
-from pipeline.jobs.archive import secured
+from pipeline.jobs.archive import security_options
 from weir_common.driver_lock import FolderLock, FolderLocked
 from weir_common.files import replace_text
 from weir_common.lake_catalog import LakeSettings
@@ -103,7 +103,7 @@ class RunContext:
         """Options of the Kafka source: servers, security, read_committed."""
         config = Path(self.run.kafka_config) if self.run.kafka_config else None
         return {
-            **secured(config),
+            **security_options(config),
             "kafka.bootstrap.servers": self.run.bootstrap,
             "kafka.isolation.level": "read_committed",
             "kafka.client.id": f"{self.run.kind}-{self.run.name}",

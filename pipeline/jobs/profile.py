@@ -71,7 +71,7 @@ class ProfileTopics(Job):
             )
             sizes = (
                 records.select("value")
-                .mapInArrow(compressed, SIZES_DDL)
+                .mapInArrow(compress_batches, SIZES_DDL)
                 .groupBy("codec")
                 .sum("bytes", "compressed")
                 .collect()
@@ -90,7 +90,7 @@ class ProfileTopics(Job):
         )
 
 
-def compressed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def compress_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function of Spark's tasks: values in, bytes before and after each codec out."""
     taken, before, after = 0, 0, dict.fromkeys(CODECS, 0)
     block = bytearray()

@@ -87,7 +87,7 @@ class LakeArchive:
         for topic in sorted({r.topic for r in planned}):
             table = self._tables[topic]
             assumed = positions(table)
-            ranges = [r for r in cut(planned, topic, assumed) if r.next > r.first]
+            ranges = [r for r in clip_ranges(planned, topic, assumed) if r.next > r.first]
             if not ranges:
                 continue
             mine = [f for f in files if f.topic == topic]
@@ -109,7 +109,7 @@ class LakeArchive:
         return committed
 
 
-def cut(planned: Sequence[Range], topic: str, present: Mapping[int, int]) -> list[Range]:
+def clip_ranges(planned: Sequence[Range], topic: str, present: Mapping[int, int]) -> list[Range]:
     """The planned ranges of the topic from the table's position on. Raises Contradiction for a gap."""
     out = []
     for r in planned:

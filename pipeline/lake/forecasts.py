@@ -60,7 +60,7 @@ class StoredForecast:
 
 
 def forecasts_table(catalog: Catalog) -> Table:
-    return history.created(catalog, FORECASTS, FORECASTS_SCHEMA)
+    return history.ensure_table(catalog, FORECASTS, FORECASTS_SCHEMA)
 
 
 def store(table: Table, forecasts: Sequence[StoredForecast], run: str, step: Step = no_step) -> bool:

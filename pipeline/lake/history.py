@@ -76,14 +76,14 @@ _PROPERTIES = {k: v for k, v in PROPERTIES.items() if "metrics.column" not in k}
 
 
 def points_table(catalog: Catalog) -> Table:
-    return created(catalog, names.POINTS, POINTS_SCHEMA)
+    return ensure_table(catalog, names.POINTS, POINTS_SCHEMA)
 
 
 def changes_table(catalog: Catalog) -> Table:
-    return created(catalog, names.CHANGES, CHANGES_SCHEMA)
+    return ensure_table(catalog, names.CHANGES, CHANGES_SCHEMA)
 
 
-def created(catalog: Catalog, name: str, schema: Schema) -> Table:
+def ensure_table(catalog: Catalog, name: str, schema: Schema) -> Table:
     place = (names.METRICS_NAMESPACE, name)
     try:
         return catalog.load_table(place)

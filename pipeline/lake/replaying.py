@@ -132,10 +132,10 @@ class PartitionReplayer:
             producer.poll(0)
         reached = TopicPartition(anchor.topic, anchor.partition, rows[-1]["offset"] + 1)
         producer.send_offsets_to_transaction([reached], group.consumer_group_metadata(), TIMEOUT_SECONDS)
-        committed(producer)
+        commit_with_retries(producer)
 
 
-def committed(producer: Producer) -> None:
+def commit_with_retries(producer: Producer) -> None:
     """Commit the transaction, with the retries that librdkafka leaves to its user. Raises KafkaException."""
     while True:
         try:

@@ -148,7 +148,7 @@ class Rows:
             case NewPartitions():
                 return replace(row, partitions=item.partitions)
             case TopicConfigOps():
-                return replace(row, configs=request_validation.altered(old.configs, item.configs)[0])
+                return replace(row, configs=request_validation.apply_config_operations(old.configs, item.configs)[0])
 
     def _access(self, item: AccessUpdate, rid: str) -> DesiredAccess:
         return self._desired(item.kind, item.name, item.value, rid)

@@ -618,7 +618,7 @@ def test_duplicates_in_a_request_are_answered_once(cluster: LocalCluster) -> Non
 def sealed(inside: bytes, count: int) -> bytes:
     """A batch with a valid header and CRC around arbitrary bytes."""
     header = records.BatchHeader(0, 0, -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
-    return bytes(records.sealed(header, inside))
+    return bytes(records.build_from_payload(header, inside))
 
 
 @pytest.mark.parametrize(
@@ -676,7 +676,7 @@ def test_a_producers_maximum_timestamp_is_not_trusted(cluster: LocalCluster) -> 
     admin.create_topics([NewTopic("timed", 1, 1)])["timed"].result(30)
     header = records.BatchHeader(0, 0, -1, 2, 0, 0, 0, 1_000, 2**62, -1, -1, -1, 1)
     with Raw(cluster) as raw:
-        wrong_timestamp = bytes(records.sealed(header, b"\x18\x00\x00\x00\x01\x0cpoison\x00"))
+        wrong_timestamp = bytes(records.build_from_payload(header, b"\x18\x00\x00\x00\x01\x0cpoison\x00"))
         assert raw.produce(wrong_timestamp, topic="timed").error_code == ErrorCode.NONE
         assert raw.produce(bytes(records.build([Record(0, 2_000, None, b"v")])), topic="timed").base_offset == 1
         requested = ListOffsetsRequest.ListOffsetsTopic(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from pipeline.jobs.archive import secured
+from pipeline.jobs.archive import security_options
 from pipeline.offsets import Range
 from pipeline.source import Settings, SourceCluster, read_range
 from tests.cluster.devcluster import DevCluster
@@ -56,7 +56,7 @@ def test_the_console_reads_through_tls_and_a_password(devcluster: DevCluster) ->
 
 def test_the_pipelines_source_uses_the_same_client_properties(devcluster: DevCluster) -> None:
     options = {
-        **secured(devcluster.folder / "client.properties"),
+        **security_options(devcluster.folder / "client.properties"),
         "kafka.bootstrap.servers": devcluster.bootstrap,
         "subscribe": "seen",
     }

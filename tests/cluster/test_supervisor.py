@@ -37,7 +37,7 @@ def supervisor(layout: Layout) -> Iterator[processes.Supervisor]:
 
 
 def pid(folder: Path) -> int | None:
-    found = supervisor_client.running(folder, "broker-1")
+    found = supervisor_client.running_process(folder, "broker-1")
     return found.pid if found is not None else None
 
 
@@ -50,7 +50,7 @@ def other(supervisor: processes.Supervisor, folder: Path, before: int | None) ->
 def test_a_requested_restart_happens_once_and_not_to_the_successor(
     supervisor: processes.Supervisor, layout: Layout
 ) -> None:
-    requested = supervisor_client.running(layout.folder, "broker-1")
+    requested = supervisor_client.running_process(layout.folder, "broker-1")
     assert requested is not None
     supervisor_client.request_restart(layout.folder, "broker-1", requested)
     second = wait_for(lambda: other(supervisor, layout.folder, requested.pid), "another process", 60)
@@ -69,7 +69,7 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: Layout, monkeypatch: p
     try:
         running.step()
         wait_for(lambda: "ignores SIGTERM" in layout.log("broker-1").read_text(), "the process to ignore SIGTERM", 60)
-        requested = supervisor_client.running(layout.folder, "broker-1")
+        requested = supervisor_client.running_process(layout.folder, "broker-1")
         assert requested is not None
         supervisor_client.request_restart(layout.folder, "broker-1", requested)
         wait_for(lambda: other(running, layout.folder, requested.pid), "another process", 60)
@@ -99,10 +99,10 @@ def test_spark_drivers_of_this_cluster_are_ended_and_no_other(layout: Layout) ->
 
 
 def test_without_a_live_supervisor_no_process_counts_as_running(layout: Layout) -> None:
-    assert supervisor_client.running(layout.folder, "broker-1") is None
+    assert supervisor_client.running_process(layout.folder, "broker-1") is None
     state = {
         "supervisor": {"pid": 1, "started": -5},
         "processes": [{"name": "broker-1", "pid": 1, "started": -5, "state": "running"}],
     }
     layout.state.write_text(json.dumps(state))
-    assert supervisor_client.running(layout.folder, "broker-1") is None
+    assert supervisor_client.running_process(layout.folder, "broker-1") is None

@@ -232,7 +232,7 @@ class Stage:
         else:
             raise AssertionError("the stage does not settle")
         for mechanism in scram.ALGORITHMS:
-            key = scram.credential(mechanism, scram.salted(mechanism, PASSWORD, b"salt", 4096), b"salt", 4096)
+            key = scram.credential(mechanism, scram.salt_password(mechanism, PASSWORD, b"salt", 4096), b"salt", 4096)
             self.rows._post(DesiredRead(access=(DesiredAccess("scram", f"{mechanism}:{USER}", 1, key.to_json()),)))
         for _ in range(100):
             self.pass_time(20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from brokerd.apis.history_reads import holds
+from brokerd.apis.history_reads import has_history
 from brokerd.cluster.model import TopicPartition
 from brokerd.wire import framing, records
 from brokerd.wire.apis import ApiKey
@@ -92,7 +92,11 @@ class Client(Node):
             for b in state.history_replicas:
                 other = self.cluster.brokers[b].broker.partitions.hosted.get(hosted.tp)
                 start = max(state.log_start_floor, other.log.start_offset if other is not None else 0)
-                if other is not None and start <= offset < other.log.end_offset and holds(other, state.handover_offset):
+                if (
+                    other is not None
+                    and start <= offset < other.log.end_offset
+                    and has_history(other, state.handover_offset)
+                ):
                     raise Violation(f"{place}: offset {offset} is out of range for {self.name}, but broker {b} has it")
         self.world.reached["read below the log start"] += 1
         return start

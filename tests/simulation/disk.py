@@ -72,7 +72,7 @@ class SimFile(File):
         return 0 if self._disk.cold() else length
 
     def pread(self, length: int, position: int) -> bytes:
-        if cold.refused() and self._disk.cold():
+        if cold.are_reads_nonblocking() and self._disk.cold():
             raise cold.NotInPageCache(f"{self.path} at {position}", lambda: self._disk.reach(self.path))
         self._disk.reach(self.path)
         self._disk.reads += 1
@@ -268,7 +268,7 @@ class SimDisk(Disk):
 
     # -- the port ----------------------------------------------------------------------------------------------------
     def open(self, path: Path, *, create: bool = False) -> File:
-        if not create and cold.refused() and self.cold():
+        if not create and cold.are_reads_nonblocking() and self.cold():
             raise cold.NotInPageCache(f"the name of {path}", lambda: self.reach(path))
         self.reach(path)
         inode = self.names.get(path)

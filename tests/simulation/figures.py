@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from brokerd.apis.delayed_messages import described as delayed_answer
-from brokerd.apis.half_messages import described as half_answer
+from brokerd.apis.delayed_messages import build_answer as delayed_answer
+from brokerd.apis.half_messages import build_answer as half_answer
 from brokerd.apis.share_dead_letters import ShareDeadLetters
 from brokerd.delivery.delay_lookup import PendingPage
 from brokerd.delivery.delayed_front import DelayedFront

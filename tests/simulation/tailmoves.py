@@ -15,7 +15,7 @@ from brokerd.replication.partition import Role
 from brokerd.replication.replica import Replica
 from brokerd.storage.producers import Producers
 from controlplane.controller.events import DesiredAssignment
-from controlplane.domain.move_types import beside
+from controlplane.domain.move_types import with_old_replicas
 from tests.simulation.checkers import Violation, Watch, raw
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS, S
@@ -45,7 +45,7 @@ class TailMove:
         state = self.state
         assert state is not None
         self.before, self.to = state.target, replicas
-        self.beside = beside(self.before, replicas)
+        self.beside = with_old_replicas(self.before, replicas)
         self.observers = tuple(b for b in replicas if b not in state.replicas)
         self.generation = state.assignment_generation
         self.step = "observe"

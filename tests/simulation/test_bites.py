@@ -75,7 +75,7 @@ RARE = {"a_producer_is_never_fenced": 8}
 
 def no_truncation_by_epoch(patch: pytest.MonkeyPatch) -> None:
     for module in (fetch, fetch_conditions):
-        patch.setattr(module, "diverging", lambda *_: None)
+        patch.setattr(module, "find_divergence", lambda *_: None)
 
 
 def a_smaller_isr_counts_before_it_is_accepted(patch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def a_truncation_waits_for_the_disk_on_the_event_loop(patch: pytest.MonkeyPatch)
 
 
 def an_earlier_incarnation_counts_as_the_last_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker_lives, "continues", lambda recorded, life, before: True)
+    patch.setattr(broker_lives, "continues_recorded_life", lambda recorded, life, before: True)
     patch.setattr(Identity, "compare", lambda self, recorded: None)
 
 
@@ -141,7 +141,7 @@ def a_copy_counts_as_the_original(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_older_copy_leads_as_the_last_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker_lives, "elsewhere", lambda code: False)
+    patch.setattr(broker_lives, "may_be_elsewhere", lambda code: False)
 
 
 def an_empty_log_above_the_leaders_end_is_not_reset(patch: pytest.MonkeyPatch) -> None:
@@ -274,8 +274,8 @@ def a_coordinator_answers_before_its_write_is_replicated(patch: pytest.MonkeyPat
 
 
 def a_partition_is_assigned_while_another_member_owns_it(patch: pytest.MonkeyPatch) -> None:
-    reconciled = group.reconciled
-    patch.setattr(group, "reconciled", lambda at, to, epoch, owned, free: reconciled(at, to, epoch, owned, bool))
+    reconciled = group.reconcile
+    patch.setattr(group, "reconcile", lambda at, to, epoch, owned, free: reconciled(at, to, epoch, owned, bool))
 
 
 def a_removed_replica_does_not_raise_the_leader_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -372,8 +372,8 @@ def an_unclean_election_is_not_reported(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_election_may_be_unclean(patch: pytest.MonkeyPatch) -> None:
-    elected = election.elected
-    patch.setattr(election, "elected", lambda *a, **how: elected(*a, **{**how, "unclean": True}))
+    elected = election.elect_leader
+    patch.setattr(election, "elect_leader", lambda *a, **how: elected(*a, **{**how, "unclean": True}))
 
 
 def a_follower_returns_records_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -511,7 +511,7 @@ def a_tail_starts_before_its_start_is_committed(patch: pytest.MonkeyPatch) -> No
 
 
 def an_observer_is_elected(patch: pytest.MonkeyPatch) -> None:
-    elected = election.elected
+    elected = election.elect_leader
 
     def anybody(state: PartitionState, broker_epoch: Any, **how: Any) -> PartitionState | None:
         found = elected(state, broker_epoch, **how)
@@ -524,7 +524,7 @@ def an_observer_is_elected(patch: pytest.MonkeyPatch) -> None:
                 )
         return found
 
-    patch.setattr(election, "elected", anybody)
+    patch.setattr(election, "elect_leader", anybody)
 
 
 def a_tail_starts_without_producer_state(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from brokerd.apis.share_partitions import SharePartitions
 from brokerd.coordinator.share_state import coordinator
 from brokerd.coordinator.share_state.coordinator import ShareCoordinator
 from brokerd.coordinator.share_state.records import SharePartitionKey
-from brokerd.coordinator.share_state.state import ShareState, StateUpdate, updated
+from brokerd.coordinator.share_state.state import ShareState, StateUpdate, apply_update
 from brokerd.runtime import coordinators
 from brokerd.runtime.coordinator_ports import InternalLog
 from brokerd.sharing.delivery import OffsetRun, RecordState
@@ -114,10 +114,10 @@ def the_start_offset_passes_records_that_members_hold(patch: pytest.MonkeyPatch)
 
 def the_start_offset_goes_back_with_a_late_write(patch: pytest.MonkeyPatch) -> None:
     def back(old: ShareState, update: StateUpdate, wall_ms: int) -> ShareState:
-        new = updated(old, update, wall_ms)
+        new = apply_update(old, update, wall_ms)
         return replace(new, start=max(0, new.start - 1)) if new.start > old.start else new
 
-    patch.setattr(coordinator, "updated", back)
+    patch.setattr(coordinator, "apply_update", back)
 
 
 def deposed_leaders_write(patch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ from brokerd.coordinator.consumer.events import (
 )
 from brokerd.coordinator.consumer.heartbeat_validation import membership_error
 from brokerd.coordinator.consumer.patterns import Pattern, PatternError
-from brokerd.coordinator.consumer.reconciliation import MemberAssignment, MemberState, reconciled
+from brokerd.coordinator.consumer.reconciliation import MemberAssignment, MemberState, reconcile
 from brokerd.wire.errors import ErrorCode
 
 EXPIRY_RETRY_MS = 1_000
@@ -158,7 +158,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             else:
                 self._assign()
                 self._last_assignment_ms = now.mono_ms
-        after = reconciled(
+        after = reconcile(
             self.current_assignments[e.member_id],
             self.targets.get(e.member_id, EMPTY_ASSIGNMENT),
             self.target_epoch,

@@ -57,7 +57,7 @@ class MemberAssignment:
         )
 
 
-def reconciled(
+def reconcile(
     at: MemberAssignment,
     target: Assignment,
     target_epoch: int,

@@ -18,7 +18,7 @@ from brokerd.cluster.model import SHARE_STATE_TOPIC, Now
 from brokerd.coordinator.shard import REFUSED_BEFORE_APPEND, CoordinatorLog, CoordinatorShard, ShardManager
 from brokerd.coordinator.share_state import records as formats
 from brokerd.coordinator.share_state.records import SharePartitionKey, ShareStateKind
-from brokerd.coordinator.share_state.state import ShareState, StateUpdate, updated
+from brokerd.coordinator.share_state.state import ShareState, StateUpdate, apply_update
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader, Record, build, records_of
 
@@ -107,7 +107,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
             return
         snapshot_epoch, change = formats.read_update(record.value)
         if snapshot_epoch == known.state.snapshot_epoch:
-            known.state = updated(known.state, change, record.timestamp)
+            known.state = apply_update(known.state, change, record.timestamp)
             known.updates += 1
 
     # -- time --------------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
             done(error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
         known = shard.states[place]
-        state = updated(known.state, change, self._clock().wall_ms)
+        state = apply_update(known.state, change, self._clock().wall_ms)
         if known.updates >= self._updates_per_snapshot:
             state = replace(state, snapshot_epoch=state.snapshot_epoch + 1)
             self._write(partition, shard, place, state, formats.snapshot(state), ShareStateKind.SNAPSHOT, done)

@@ -48,7 +48,7 @@ class StateUpdate:
     complete_count: int = UNKNOWN_COUNT
 
 
-def merged(old: Sequence[StateBatch], new: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
+def merge_batches(old: Sequence[StateBatch], new: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
     """`new` over `old`, without offsets below `start`. Neighbours in the same state with the same number of deliveries are joined."""
     base = [b for b in old if b.last >= start]
     for n in sorted(new):
@@ -75,14 +75,14 @@ def merged(old: Sequence[StateBatch], new: Iterable[StateBatch], start: int) -> 
     return tuple(out)
 
 
-def updated(old: ShareState, update: StateUpdate, wall_ms: int) -> ShareState:
+def apply_update(old: ShareState, update: StateUpdate, wall_ms: int) -> ShareState:
     """The state after a write."""
     start = old.start if update.start == NO_START else max(old.start, update.start)
     return ShareState(
         old.state_epoch,
         max(old.leader_epoch, update.leader_epoch),
         start,
-        merged(old.batches, update.batches, start),
+        merge_batches(old.batches, update.batches, start),
         update.complete_count,
         old.snapshot_epoch,
         old.created_wall_ms,

@@ -18,9 +18,9 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from controlplane.services.audit import verified
+        from controlplane.services.audit import verify_chain
 
-        verdict = verified(_noted(options["head"]))
+        verdict = verify_chain(_noted(options["head"]))
         head = f"{verdict.head[0]}:{verdict.head[1]}"
         if options["json"]:
             facts = {"changes": verdict.changes, "links": verdict.links, "head": head, "problems": verdict.problems}

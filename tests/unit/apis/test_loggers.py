@@ -33,7 +33,7 @@ def test_a_level_is_set_by_kafkas_name(word: str, level: int) -> None:
     assert loggers.problem(op(NAME, word)) is None
     loggers.alter(op(NAME, word))
     assert logging.getLogger(NAME).level == level and loggers.loggers()[NAME] == word.upper()
-    assert loggers.own(NAME)
+    assert loggers.has_own_level(NAME)
 
 
 def test_a_deleted_level_is_inherited() -> None:
@@ -41,7 +41,7 @@ def test_a_deleted_level_is_inherited() -> None:
     loggers.alter(op("root", "ERROR"))
     loggers.alter(op(NAME, None, OpType.DELETE))
     assert loggers.loggers()[NAME] == loggers.loggers()["root"] == "ERROR"
-    assert not loggers.own(NAME) and loggers.own("root")
+    assert not loggers.has_own_level(NAME) and loggers.has_own_level("root")
 
 
 @pytest.mark.parametrize(

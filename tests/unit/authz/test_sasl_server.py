@@ -74,7 +74,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
             "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
         }
     )
-    known = scram.credential("SCRAM-SHA-256", scram.salted("SCRAM-SHA-256", "pw", b"salt", 4096), b"salt", 4096)
+    known = scram.credential("SCRAM-SHA-256", scram.salt_password("SCRAM-SHA-256", "pw", b"salt", 4096), b"salt", 4096)
     authenticator = Authenticator(
         config.values,
         frozenset(MECHANISMS),

@@ -111,7 +111,7 @@ def test_a_crash_at_any_point_of_a_start_causes_no_false_alarm() -> None:
         machine.disk.crash_at = None
         identity = next_start(machine, A, B)
         assert identity.doubt is None, f"ended at step {step}: {machine.disk.story[-20:]}"
-        assert broker_lives.continues(recorded, identity.life, identity.lives_before)
+        assert broker_lives.continues_recorded_life(recorded, identity.life, identity.lives_before)
         if not ended:
             return
     raise AssertionError("a start takes more steps than were tried")
@@ -280,11 +280,11 @@ def test_every_doubt_is_explained_and_an_unknown_value_is_shown_unchanged() -> N
         what, action = broker_lives.explained(doubt)
         assert what.endswith(".") and (not doubt.elsewhere or "unclean leader election" in action)
     assert broker_lives.explained("of a newer program") == ("of a newer program", "")
-    assert broker_lives.elsewhere("of a newer program") and not broker_lives.elsewhere("")
+    assert broker_lives.may_be_elsewhere("of a newer program") and not broker_lives.may_be_elsewhere("")
 
 
 def test_a_malformed_marker_is_not_a_clean_shutdown() -> None:
     disk = SimDisk()
     disk.mkdir(A)
     disk.replace(A / CLEAN, b"\xff")
-    assert running_marker.doubt(disk, A, {"life.id": "x", "boot.id": "b"}, "c") is DirectoryDoubt.UNCLEAN
+    assert running_marker.find_doubt(disk, A, {"life.id": "x", "boot.id": "b"}, "c") is DirectoryDoubt.UNCLEAN

@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from brokerd.cluster.election import elected, with_isr, with_new_broker_epoch, without, without_needless_elr
+from brokerd.cluster.election import (
+    elect_leader,
+    remove_offline_replicas,
+    with_isr,
+    with_new_broker_epoch,
+    without_needless_elr,
+)
 from brokerd.cluster.model import NO_LEADER, PartitionState, ReplicaIncarnation
 
 
@@ -27,67 +33,67 @@ def alive(*ids: int) -> dict[int, int]:
 
 
 def test_the_first_live_in_sync_replica_is_elected() -> None:
-    now = without(state(), (1,), (), alive(2, 3).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(), (1,), (), alive(2, 3).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.leader_broker_epoch, now.leader_epoch, now.partition_epoch) == (2, 12, 6, 10)
     assert (now.isr_ids, now.elr, now.last_isr) == ((2, 3), (), ())
 
 
 def test_a_follower_leaves_the_isr_without_an_election() -> None:
-    now = without(state(), (3,), (), alive(1, 2).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(), (3,), (), alive(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.leader_epoch, now.isr_ids) == (1, 5, (1, 2))
 
 
 def test_a_member_that_leaves_below_min_insync_joins_the_elr() -> None:
-    now = without(state((1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state((1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.isr_ids, now.elr, now.leader) == ((1,), (2,), 1)
-    later = without(now, (1,), (), alive(2).get, min_insync=2, unclean=False)
+    later = remove_offline_replicas(now, (1,), (), alive(2).get, min_insync=2, unclean=False)
     assert later is not None
     assert (later.leader, later.isr_ids) == (2, (2,)), "the ELR member is elected after the last ISR member has failed"
 
 
 def test_a_replica_with_a_lost_tail_is_not_electable() -> None:
-    now = without(state((1, 2)), (), (2,), alive(1, 2).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state((1, 2)), (), (2,), alive(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.isr_ids, now.elr) == ((1,), ())
     remembered = state((1,), elr=(2,))
-    now = without(remembered, (), (2,), alive(1, 2).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(remembered, (), (2,), alive(1, 2).get, min_insync=2, unclean=False)
     assert now is not None
     assert now.elr == ()
 
 
 def test_the_last_isr_member_stays_in_the_isr_while_it_is_offline() -> None:
-    now = without(state((1,)), (1,), (), alive(2, 3).get, min_insync=1, unclean=False)
+    now = remove_offline_replicas(state((1,)), (1,), (), alive(2, 3).get, min_insync=1, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids) == (NO_LEADER, (1,)), "2 and 3 are alive and may lack records"
-    assert elected(now, alive(2, 3).get, min_insync=1) is None
-    back = elected(now, alive(1, 2, 3).get, min_insync=1)
+    assert elect_leader(now, alive(2, 3).get, min_insync=1) is None
+    back = elect_leader(now, alive(1, 2, 3).get, min_insync=1)
     assert back is not None
     assert (back.leader, back.leader_epoch) == (1, 6)
 
 
 def test_the_last_member_with_a_lost_tail_is_stored_in_last_isr_and_can_be_elected() -> None:
-    now = without(state((1,)), (), (1,), alive(1, 2, 3).get, min_insync=1, unclean=False)
+    now = remove_offline_replicas(state((1,)), (), (1,), alive(1, 2, 3).get, min_insync=1, unclean=False)
     assert now is not None
     assert now.leader == 1
-    gone = without(state((1,)), (), (1,), alive(2, 3).get, min_insync=1, unclean=False)
+    gone = remove_offline_replicas(state((1,)), (), (1,), alive(2, 3).get, min_insync=1, unclean=False)
     assert gone is not None
     assert (gone.leader, gone.isr, gone.last_isr) == (NO_LEADER, (), (1,))
 
 
 def test_unclean_elections_only_if_enabled() -> None:
     offline = state((1,), leader=NO_LEADER)
-    assert elected(offline, alive(2, 3).get, min_insync=1) is None
-    now = elected(offline, alive(2, 3).get, min_insync=1, unclean=True)
+    assert elect_leader(offline, alive(2, 3).get, min_insync=1) is None
+    now = elect_leader(offline, alive(2, 3).get, min_insync=1, unclean=True)
     assert now is not None
     assert (now.leader, now.isr_ids) == (2, (2,))
 
 
 def test_an_isr_member_with_an_old_broker_epoch_is_not_elected() -> None:
     bounced = {1: 99, 2: 12, 3: 13}
-    now = elected(state(leader=NO_LEADER), bounced.get, min_insync=2)
+    now = elect_leader(state(leader=NO_LEADER), bounced.get, min_insync=2)
     assert now is not None
     assert now.leader == 2, "broker 1 is in the ISR with an old broker epoch"
     restarted = with_new_broker_epoch(state(), ReplicaIncarnation(1, 99))
@@ -117,7 +123,7 @@ def test_without_unclean_elections_a_new_leader_is_from_isr_elr_or_last_isr(
 ) -> None:
     before = state(tuple(sorted(isr)), leader=min(isr), elr=tuple(sorted(elr - isr)))
     living = living | {victim} if lost else living - {victim}
-    after = without(
+    after = remove_offline_replicas(
         before,
         () if lost else (victim,),
         (victim,) if lost else (),
@@ -150,78 +156,84 @@ def test_after_all_brokers_have_returned_the_partition_has_a_leader(
     living: set[int] = set()
     for broker_id in members:
         left = {1, 2, 3} - set(members[: members.index(broker_id) + 1])
-        now = without(now, (broker_id,), (), alive(*left).get, min_insync=min_insync, unclean=False) or now
+        now = (
+            remove_offline_replicas(now, (broker_id,), (), alive(*left).get, min_insync=min_insync, unclean=False)
+            or now
+        )
     for broker_id in data.draw(st.permutations([1, 2, 3])):
         living.add(broker_id)
         if broker_id not in whole:
-            now = without(now, (), (broker_id,), alive(*living).get, min_insync=min_insync, unclean=False) or now
+            now = (
+                remove_offline_replicas(now, (), (broker_id,), alive(*living).get, min_insync=min_insync, unclean=False)
+                or now
+            )
         if now.leader == NO_LEADER:
-            now = elected(now, alive(*living).get, min_insync=min_insync) or now
+            now = elect_leader(now, alive(*living).get, min_insync=min_insync) or now
         assert now.isr or now.elr or now.last_isr, "no electable replica is left"
     assert now.leader != NO_LEADER
 
 
 def test_members_that_leave_the_isr_for_an_elr_member_stay_electable() -> None:
-    alone = without(state(isr=(1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
+    alone = remove_offline_replicas(state(isr=(1, 2)), (2,), (), alive(1).get, min_insync=2, unclean=False)
     assert alone is not None and (alone.isr_ids, alone.elr) == ((1,), (2,))
-    second = without(alone, (1,), (), alive(2).get, min_insync=2, unclean=False)
+    second = remove_offline_replicas(alone, (1,), (), alive(2).get, min_insync=2, unclean=False)
     assert second is not None and (second.leader, second.isr_ids, second.elr) == (2, (2,), (1,))
-    back = without(second, (), (2,), {1: 21, 2: 22}.get, min_insync=2, unclean=False)
+    back = remove_offline_replicas(second, (), (2,), {1: 21, 2: 22}.get, min_insync=2, unclean=False)
     assert back is not None and (back.leader, back.isr_ids, back.elr) == (1, (1,), ())
 
 
 def test_members_that_fail_together_stay_electable() -> None:
     nobody = alive().get
     for least in (1, 2, 3):
-        now = without(state(), (1, 2, 3), (), nobody, min_insync=least, unclean=False)
+        now = remove_offline_replicas(state(), (1, 2, 3), (), nobody, min_insync=least, unclean=False)
         assert now is not None
         assert (now.leader, now.isr_ids, now.partition_epoch) == (NO_LEADER, (1, 2, 3), 10)
-        assert without(now, (1, 2, 3), (), nobody, min_insync=least, unclean=False) is None, (
+        assert remove_offline_replicas(now, (1, 2, 3), (), nobody, min_insync=least, unclean=False) is None, (
             "once dead, nothing changes"
         )
         for first in (1, 2, 3):
             restarted = with_new_broker_epoch(now, ReplicaIncarnation(first, 99))
             assert restarted is not None
-            back = elected(restarted, {first: 99}.get, min_insync=least)
+            back = elect_leader(restarted, {first: 99}.get, min_insync=least)
             assert back is not None
             others = tuple(b for b in (1, 2, 3) if b != first) if least > 1 else ()
             assert (back.leader, back.isr, back.elr) == (first, (ReplicaIncarnation(first, 99),), others)
 
 
 def test_two_of_three_that_fail_together_join_the_elr_only_below_min_insync() -> None:
-    now = without(state(), (2, 3), (), alive(1).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(), (2, 3), (), alive(1).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids, now.elr) == (1, (1,), (2, 3))
-    now = without(state(), (2, 3), (), alive(1).get, min_insync=1, unclean=False)
+    now = remove_offline_replicas(state(), (2, 3), (), alive(1).get, min_insync=1, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids, now.elr) == (1, (1,), ()), "broker 1 now acknowledges alone"
-    alone = without(now, (1,), (), alive().get, min_insync=1, unclean=False)
+    alone = remove_offline_replicas(now, (1,), (), alive().get, min_insync=1, unclean=False)
     assert alone is not None
     assert alone.isr_ids == (1,)
-    assert elected(alone, alive(2, 3).get, min_insync=1) is None
+    assert elect_leader(alone, alive(2, 3).get, min_insync=1) is None
 
 
 def test_a_replica_with_a_lost_tail_is_not_elected_while_complete_members_are_offline() -> None:
     """A machine returns from a power failure before its peers, which are complete. When failures were processed one by one, it stayed alone in the
     ISR and became leader."""
     for least in (1, 2):
-        now = without(state(), (2, 3), (1,), alive(1).get, min_insync=least, unclean=False)
+        now = remove_offline_replicas(state(), (2, 3), (1,), alive(1).get, min_insync=least, unclean=False)
         assert now is not None
         assert (now.leader, now.isr_ids, now.elr, now.last_isr) == (NO_LEADER, (2, 3), (), ())
 
 
 def test_if_all_tails_are_lost_the_leader_is_stored_in_last_isr() -> None:
-    now = without(state(leader=2), (), (1, 2, 3), alive(1, 3).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(leader=2), (), (1, 2, 3), alive(1, 3).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.isr, now.last_isr) == (NO_LEADER, (), (2,))
-    now = without(state(leader=2), (), (1, 2, 3), alive(1, 2, 3).get, min_insync=2, unclean=False)
+    now = remove_offline_replicas(state(leader=2), (), (1, 2, 3), alive(1, 2, 3).get, min_insync=2, unclean=False)
     assert now is not None
     assert (now.leader, now.isr_ids) == (2, (2,))
 
 
 def test_a_lowered_minimum_empties_the_elr() -> None:
     now = state((1,), leader=NO_LEADER, elr=(2, 3))
-    led = elected(now, alive(2).get, min_insync=1)
+    led = elect_leader(now, alive(2).get, min_insync=1)
     assert led is not None
     assert (led.leader, led.isr_ids, led.elr) == (2, (2,), ())
 
@@ -250,7 +262,7 @@ class Replicas(RuleBasedStateMachine):
         self.state = after or self.state
         before = self.state
         if before.leader == NO_LEADER:
-            self.state = elected(before, self.broker_epoch, min_insync=self.least) or before
+            self.state = elect_leader(before, self.broker_epoch, min_insync=self.least) or before
 
     @rule()
     def write(self) -> None:
@@ -282,7 +294,9 @@ class Replicas(RuleBasedStateMachine):
         if dead := self.seen - self.running:
             found = data.draw(st.sets(st.sampled_from(sorted(dead)), min_size=1))
             self.seen -= found
-            self.decide(without(self.state, found, (), self.broker_epoch, min_insync=self.least, unclean=False))
+            self.decide(
+                remove_offline_replicas(self.state, found, (), self.broker_epoch, min_insync=self.least, unclean=False)
+            )
 
     @rule(data=st.data(), whole=st.sets(st.integers(1, 3)), short=st.integers(0, 3))
     def return_(self, data: st.DataObject, whole: set[int], short: int) -> None:
@@ -299,7 +313,10 @@ class Replicas(RuleBasedStateMachine):
             self.seen = (self.seen | back) - found
             proven = {*self.state.isr_ids, *self.state.elr} - lost
             self.state = (
-                without(self.state, found, lost, self.broker_epoch, min_insync=self.least, unclean=False) or self.state
+                remove_offline_replicas(
+                    self.state, found, lost, self.broker_epoch, min_insync=self.least, unclean=False
+                )
+                or self.state
             )
             for b in sorted(back - lost):
                 self.state = with_new_broker_epoch(self.state, ReplicaIncarnation(b, self.lives[b])) or self.state

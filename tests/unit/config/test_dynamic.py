@@ -82,7 +82,7 @@ def test_an_invalid_secret_is_not_logged(caplog: pytest.LogCaptureFixture) -> No
     ],
 )
 def test_an_invalid_change_is_rejected_with_the_reason(name: str, value: str, broker_id: int, message: str) -> None:
-    _, problem = dynamic.altered(BY_NAME, {}, [change(name, value)], broker_id)
+    _, problem = dynamic.apply_operations(BY_NAME, {}, [change(name, value)], broker_id)
     assert problem is not None
     assert message in problem
     assert "secret" not in problem
@@ -95,15 +95,15 @@ def test_operations_are_applied_in_order() -> None:
         change("max.connections", "10"),
         change("log.cleanup.policy", "compact", "append"),
     ]
-    after, problem = dynamic.altered(BY_NAME, before, operations, CLUSTER_WIDE)
+    after, problem = dynamic.apply_operations(BY_NAME, before, operations, CLUSTER_WIDE)
     assert (after, problem) == ({"max.connections": "10", "log.cleanup.policy": "delete,compact"}, None)
-    assert dynamic.altered(BY_NAME, {}, [change("num.partitions", "1", "append")], 1)[1]
-    assert dynamic.altered(BY_NAME, {}, [change("num.partitions", None)], 1)[1]
+    assert dynamic.apply_operations(BY_NAME, {}, [change("num.partitions", "1", "append")], 1)[1]
+    assert dynamic.apply_operations(BY_NAME, {}, [change("num.partitions", None)], 1)[1]
 
 
 def test_contradictory_settings_are_rejected() -> None:
     operations = [change("log.cleaner.min.compaction.lag.ms", "9"), change("log.cleaner.max.compaction.lag.ms", "5")]
-    assert dynamic.altered(BY_NAME, {}, operations, CLUSTER_WIDE)[1]
+    assert dynamic.apply_operations(BY_NAME, {}, operations, CLUSTER_WIDE)[1]
 
 
 def test_reasons_belong_to_existing_static_settings() -> None:

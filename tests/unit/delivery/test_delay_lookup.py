@@ -12,8 +12,8 @@ from brokerd.delivery.delay_lookup import (
     PendingPage,
     PendingQuery,
     look_up,
-    packed,
-    unpacked,
+    pack_record,
+    unpack_records,
 )
 from brokerd.delivery.delay_schedule import BUCKET_MS, PendingRecord
 from brokerd.storage.delay_index import InvalidDelayIndex
@@ -40,9 +40,9 @@ def parts_of(records: list[PendingRecord], rng: random.Random) -> Parts:
         elif where == "later":
             later[record.bucket] = (*later.get(record.bucket, ()), record)
         elif where == "indexed":
-            indexed[record.bucket] = indexed.get(record.bucket, b"") + packed(record)
+            indexed[record.bucket] = indexed.get(record.bucket, b"") + pack_record(record)
         else:
-            stored.setdefault(record.bucket, bytearray()).extend(packed(record))
+            stored.setdefault(record.bucket, bytearray()).extend(pack_record(record))
     buckets = []
     for bucket in sorted({*later, *stored, *indexed}):
         data = stored.get(bucket, bytearray())
@@ -91,7 +91,7 @@ def test_the_pages_of_a_random_look_up_are_the_matches_in_order() -> None:
 def test_stored_records_of_several_jobs_are_searched() -> None:
     count = 2 * delay_lookup.JOB_RECORDS + 3
     records = [PendingRecord(5 * BUCKET_MS + o % 1_000, o, DIGESTS[1 + o % 2]) for o in range(count)]
-    data = bytearray(b"".join(map(packed, records)))
+    data = bytearray(b"".join(map(pack_record, records)))
     parts: Parts = (), [LaterBucket(5, (), data, len(data))]
     assert pages(parts, PendingQuery(5, from_ms=5 * BUCKET_MS + 999), never)[:2] == [records[999], records[1_999]]
     odd = PendingQuery(3, DIGESTS[2], after=(5 * BUCKET_MS + 997, count))
@@ -101,7 +101,7 @@ def test_stored_records_of_several_jobs_are_searched() -> None:
 def test_a_digest_across_two_records_does_not_match() -> None:
     digest = b"\0" * 8 + b"\1" * 8
     split = [PendingRecord(BUCKET_MS, 1, b"\2" * 8 + digest[:8]), PendingRecord(BUCKET_MS, 2, digest)]
-    data = bytearray(b"".join(map(packed, split)))
+    data = bytearray(b"".join(map(pack_record, split)))
     assert run_now(look_up(PendingQuery(9, digest), (), [LaterBucket(1, (), data, len(data))], never)).records == (
         split[1],
     )
@@ -109,19 +109,19 @@ def test_a_digest_across_two_records_does_not_match() -> None:
 
 def test_records_that_are_stored_meanwhile_do_not_disturb() -> None:
     record = PendingRecord(BUCKET_MS, 1, DIGESTS[1])
-    data = bytearray(packed(record))
+    data = bytearray(pack_record(record))
     steps = look_up(PendingQuery(9), (), [LaterBucket(1, (), data, len(data))], never)
     job = next_step(steps)
     for _ in range(2):
         assert job is not None and not isinstance(job, Ended)
-        data += packed(PendingRecord(BUCKET_MS, 2))
+        data += pack_record(PendingRecord(BUCKET_MS, 2))
         job = next_step(steps, job())
     assert isinstance(job, Ended) and job.value.records == (record,)
 
 
 def test_packed_records_keep_the_absence_of_a_key() -> None:
     records = (PendingRecord(1, 2), PendingRecord(3, 4, DIGESTS[1]))
-    assert unpacked(b"".join(map(packed, records))) == records
+    assert unpack_records(b"".join(map(pack_record, records))) == records
 
 
 def test_an_answer_ends_before_a_bucket_whose_index_is_invalid() -> None:

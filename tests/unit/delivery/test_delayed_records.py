@@ -7,7 +7,7 @@ import pytest
 from brokerd.delivery.delay_schedule import DELAY_MS_MAX
 from brokerd.delivery.delayed_records import (
     DelayProblem,
-    delivered,
+    build_delivered_record,
     delivery_time,
     key_digest,
     problems,
@@ -59,7 +59,7 @@ def test_the_first_problems_of_a_batch_are_named() -> None:
 
 
 def test_a_delivered_record_has_its_delivery_time() -> None:
-    found = delivered(record(("x-delay-ms", b"250")), 3)
+    found = build_delivered_record(record(("x-delay-ms", b"250")), 3)
     assert (found.offset, found.timestamp, found.key, found.value) == (3, NOW + 250, b"k", b"v")
 
 

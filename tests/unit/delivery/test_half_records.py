@@ -47,6 +47,6 @@ def test_every_refusal_has_a_message() -> None:
 
 
 def test_a_check_is_a_copy_with_its_number() -> None:
-    found = half_records.check(record(ID, ("x-half-check", b"4")), 2, 5, 9_000)
+    found = half_records.build_check_record(record(ID, ("x-half-check", b"4")), 2, 5, 9_000)
     assert found == Record(2, 9_000, b"k", b"v", (ID, ("x-half-check", b"5")))
-    assert half_records.delivered(record(ID), 1, 9_000) == Record(1, 9_000, b"k", b"v", (ID,))
+    assert half_records.build_delivered_record(record(ID), 1, 9_000) == Record(1, 9_000, b"k", b"v", (ID,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from brokerd.delivery.delay_lookup import unpacked
+from brokerd.delivery.delay_lookup import unpack_records
 from brokerd.delivery.delay_schedule import BUCKET_MS, PendingRecord
 from brokerd.delivery.offset_set import OffsetSet
 from brokerd.delivery.stored_delays import PendingSegment, StoredDelays
@@ -51,7 +51,7 @@ def in_memory(records: list[PendingRecord]) -> StoredDelays:
 def taken(stored: StoredDelays, bucket: int) -> list[int]:
     found = stored.take(bucket).read()
     assert isinstance(found, bytes)
-    return [r.offset for r in unpacked(found)]
+    return [r.offset for r in unpack_records(found)]
 
 
 def test_an_index_replaces_what_it_has_in_any_order() -> None:
@@ -108,10 +108,10 @@ def test_a_look_up_sees_each_record_once_whatever_happens_meanwhile() -> None:
     stored.take(5)
     buckets = list(found)
     assert [b.bucket for b in buckets] == [3, 4, 5]
-    offsets = [r.offset for b in buckets for r in (*b.records, *unpacked(b.stored[: b.stored_bytes]))]
+    offsets = [r.offset for b in buckets for r in (*b.records, *unpack_records(b.stored[: b.stored_bytes]))]
     assert sorted(offsets) == [r.offset for r in RECORDS if r.offset < 50 or r.bucket == 5]
     again = list(stored.later_buckets({4}, {}, ()))
-    indexed = [r.offset for b in again for read in b.parts for r in unpacked(read())]
+    indexed = [r.offset for b in again for read in b.parts for r in unpack_records(read())]
     assert indexed == [r.offset for r in RECORDS[:20] if r.bucket == 4]
 
 

@@ -53,7 +53,7 @@ class SaslServer:
                 "connections.max.reauth.ms": str(reauth_ms),
             }
         )
-        known = scram.credential(KEPT, scram.salted(KEPT, PASSWORD, SALT, iterations), SALT, iterations)
+        known = scram.credential(KEPT, scram.salt_password(KEPT, PASSWORD, SALT, iterations), SALT, iterations)
         self.authenticator = Authenticator(
             config.values,
             frozenset({"PLAIN", KEPT}),

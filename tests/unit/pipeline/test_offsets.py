@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.offsets import Lost, Offsets, Range, ahead, each, limited, of, parse, ranges, split
+from pipeline.offsets import Lost, Offsets, Range, each, limit_end, of, parse, ranges, read_end, split
 
 some_offsets = st.dictionaries(
     st.sampled_from(["flights", "orders"]),
@@ -21,7 +21,7 @@ def test_a_limited_end_lies_between_start_and_end_and_always_moves(
     end: Offsets = {t: dict(ps) for t, ps in start.items()}
     for topic, partition, more in each(grown):
         end.setdefault(topic, {})[str(partition)] = (of(start, topic, partition) or 0) + more
-    drawn = limited(start, end, {}, records_max)
+    drawn = limit_end(start, end, {}, records_max)
     for topic, partition, offset in each(end):
         assert (of(start, topic, partition) or 0) <= (of(drawn, topic, partition) or 0) <= offset
     waiting = sum(r.next - r.first for r in ranges(start, end, {}))
@@ -39,13 +39,13 @@ def test_a_partition_that_was_added_is_read_from_its_first_record() -> None:
 def test_a_shorter_topic_is_a_data_loss_and_is_not_read_from_its_start() -> None:
     start, latest = {"flights": {"0": 100}}, {"flights": {"0": 40}}
     with pytest.raises(Lost, match="flights-0 ends at 40 and was read up to 100"):
-        ahead(start, latest, fail_on_loss=True)
-    assert ahead(start, latest, fail_on_loss=False) == start
+        read_end(start, latest, fail_on_loss=True)
+    assert read_end(start, latest, fail_on_loss=False) == start
 
 
 def test_a_deleted_topic_is_a_data_loss() -> None:
     with pytest.raises(Lost, match="no longer exists"):
-        ahead({"flights": {"0": 1}}, {}, fail_on_loss=True)
+        read_end({"flights": {"0": 1}}, {}, fail_on_loss=True)
 
 
 @pytest.mark.parametrize("text", ["soonest", "{", '{"flights": 3}', '{"flights": {"zero": 1}}'])

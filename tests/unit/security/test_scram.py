@@ -15,7 +15,7 @@ SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 
 
 def known(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", salt: bytes = SALT) -> scram.Credential:
-    return scram.credential(mechanism, scram.salted(mechanism, password, salt, 4096), salt, 4096)
+    return scram.credential(mechanism, scram.salt_password(mechanism, password, salt, 4096), salt, 4096)
 
 
 def test_the_example_of_rfc_7677() -> None:
@@ -88,9 +88,11 @@ def test_only_a_final_message_with_the_proof_authenticates(last: bytes) -> None:
 
 
 def test_an_unknown_user_is_indistinguishable_and_rejected() -> None:
-    decoy = scram.decoy("SCRAM-SHA-512", "nobody", b"secret")
+    decoy = scram.decoy_credential("SCRAM-SHA-512", "nobody", b"secret")
     assert (
-        decoy == scram.decoy("SCRAM-SHA-512", "nobody", b"secret") != scram.decoy("SCRAM-SHA-512", "other", b"secret")
+        decoy
+        == scram.decoy_credential("SCRAM-SHA-512", "nobody", b"secret")
+        != scram.decoy_credential("SCRAM-SHA-512", "other", b"secret")
     )
     client, server = scram.Client("SCRAM-SHA-512", "nobody", "", "abc"), scram.Server("SCRAM-SHA-512", "def")
     server.first(client.first())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerd.sharing.dead_letters import BATCH_BYTES_MAX, REJECTED, USED_UP, dead_letters, shortened
+from brokerd.sharing.dead_letters import BATCH_BYTES_MAX, REJECTED, USED_UP, dead_letters, shorten_run
 from brokerd.sharing.delivery import FailedRun
 from brokerd.wire.records import Record
 
@@ -27,6 +27,6 @@ def test_the_headers_name_the_record_and_the_cause() -> None:
 def test_a_batch_ends_where_the_copied_records_would_be_too_large() -> None:
     half = Record(0, 1, None, bytes(BATCH_BYTES_MAX // 2))
     run = FailedRun(0, 9, 1, True)
-    assert shortened(run, dict.fromkeys(range(10), half)) == run._replace(last=1)
-    assert shortened(run, {0: Record(0, 1, None, bytes(BATCH_BYTES_MAX + 1))}) == run._replace(last=0), "at least one"
-    assert shortened(run, {}) == run
+    assert shorten_run(run, dict.fromkeys(range(10), half)) == run._replace(last=1)
+    assert shorten_run(run, {0: Record(0, 1, None, bytes(BATCH_BYTES_MAX + 1))}) == run._replace(last=0), "at least one"
+    assert shorten_run(run, {}) == run

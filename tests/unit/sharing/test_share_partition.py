@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from brokerd.coordinator.share_state.state import NO_START, ShareState, StateBatch, updated
+from brokerd.coordinator.share_state.state import NO_START, ShareState, StateBatch, apply_update
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired, FailedRun, LogBatch, RecordState
 from brokerd.sharing.share_partition import SharePartition
 from brokerd.wire.errors import ErrorCode
@@ -347,7 +347,7 @@ class History:
     def write(self) -> None:
         update = self.share.begin_write()
         if update is not None:
-            self.stored = updated(self.stored, update, 0)
+            self.stored = apply_update(self.stored, update, 0)
             if self.r.random() < 0.7:
                 self.share.end_write()
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerd.cluster.configs import TopicConfig
-from brokerd.storage.batch_validation import RECORD_ERRORS_MAX, Refusal, Rules, Walk, rules_of, validated
+from brokerd.storage.batch_validation import RECORD_ERRORS_MAX, Refusal, Rules, Walk, rules_of, validate_batch
 from brokerd.wire import records
 from brokerd.wire.compression import compress
 from brokerd.wire.errors import ErrorCode
@@ -67,7 +67,7 @@ def sealed(
     header = BatchHeader(
         0, 0, -1, 2, 0, codec | flags, count - 1, base, base if newest is None else newest, -1, -1, -1, count
     )
-    return bytes(records.sealed(header, compress(data, codec)))
+    return bytes(records.build_from_payload(header, compress(data, codec)))
 
 
 def batch(*raw: Raw, **more: int) -> bytes:
@@ -76,7 +76,7 @@ def batch(*raw: Raw, **more: int) -> bytes:
 
 def verdict(data: bytes, rules: Rules = ANY, budget: UnpackBudget | None = None) -> Refusal | int:
     ((pos, header),) = records.check(data)
-    found = run_now(validated(data, pos, header, rules, budget or UnpackBudget()))
+    found = run_now(validate_batch(data, pos, header, rules, budget or UnpackBudget()))
     accepted = not header.compression and found == header.max_timestamp
     assert batch_is_valid(data, *rules) == accepted
     return found

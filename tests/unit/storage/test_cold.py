@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage import cold
-from brokerd.storage.cold import NotInPageCache, not_waiting, waiting
+from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.disk import OsDisk
 
 MB = 1024 * 1024
@@ -25,12 +25,12 @@ def test_a_read_that_would_block_is_refused_with_a_load_function(big: Path) -> N
     disk = OsDisk()
     file = disk.open(big)
     drop(big)
-    with not_waiting(), pytest.raises(NotInPageCache) as missing:
+    with nonblocking_reads(), pytest.raises(NotInPageCache) as missing:
         file.pread(100, 2 * MB)
-    assert not cold.refused()
+    assert not cold.are_reads_nonblocking()
     missing.value.load()
-    with not_waiting():
+    with nonblocking_reads():
         assert file.pread(100, 2 * MB) == (bytes(range(256)) * 4)[:100]
-        with waiting():
+        with blocking_reads():
             assert len(file.pread(100, 0)) == 100
-        assert cold.refused()
+        assert cold.are_reads_nonblocking()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brokerd.storage import pagecache
-from brokerd.storage.cold import NotInPageCache, not_waiting
+from brokerd.storage.cold import NotInPageCache, nonblocking_reads
 from brokerd.storage.disk import OsDisk
 from tests.unit.storage.test_cold import MB, drop
 
@@ -26,7 +26,7 @@ def test_resident_bytes_are_counted_without_a_read(big: Path) -> None:
 
 def test_a_cached_name_is_opened_without_blocking(big: Path) -> None:
     disk = OsDisk()
-    with not_waiting():
+    with nonblocking_reads():
         assert disk.open(big).size() == 4 * MB
         with pytest.raises(NotInPageCache) as unknown:
             disk.read(big.with_name("absent"))
@@ -40,7 +40,7 @@ def test_without_the_newer_system_call_the_result_is_the_same(big: Path, monkeyp
     monkeypatch.setattr(pagecache, "_NR_CACHESTAT", 100_000)
     monkeypatch.setattr(pagecache, "_NR_OPENAT2", 100_000)
     assert file.resident(10, MB) == MB
-    with not_waiting():
+    with nonblocking_reads():
         assert OsDisk().open(big).size() == 4 * MB
     drop(big)
     assert OsDisk().open(big).resident(10, MB) == 0

@@ -98,9 +98,9 @@ def test_a_crash_at_any_step_leaves_a_complete_initial_state_or_none(cut: bool) 
         again = opened(disk.power_cut(random.Random(step)) if cut else disk.killed(), deep=cut)
         if again.end_offset >= 4:
             assert again.start_offset == again.end_offset == 4
-            assert not tails.seeded(again) or (again.producers.open == {7: 1} and again.last_epoch == 3)
+            assert not tails.has_bootstrap_state(again) or (again.producers.open == {7: 1} and again.last_epoch == 3)
         tails.begin(again, seed, NOW)
-        assert tails.seeded(again) and again.producers.open == {7: 1}
+        assert tails.has_bootstrap_state(again) and again.producers.open == {7: 1}
     assert 3 <= steps < 59, "the crash came at every step, and the beginning has an end"
 
 
@@ -117,7 +117,7 @@ def test_the_initial_state_is_kept_after_flushes_and_truncations_to_it() -> None
     ours.truncate_to(6)
     assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 2
     ours.truncate_to(4)
-    assert ours.end_offset == 4 and tails.seeded(ours)
+    assert ours.end_offset == 4 and tails.has_bootstrap_state(ours)
     assert ours.producers.open == {7: 1} and ours.producers.known[9].batches[-1][1] == 0
 
 
@@ -131,7 +131,7 @@ def test_a_power_cut_that_loses_the_initial_state_is_detected() -> None:
         if file.suffix == ".snapshot":
             disk.unlink(file)
     again = opened(disk.killed())
-    assert again.end_offset > 4 and not tails.seeded(again)
+    assert again.end_offset > 4 and not tails.has_bootstrap_state(again)
 
 
 def test_the_flushed_initial_state_survives_a_power_cut() -> None:
@@ -184,7 +184,7 @@ def test_a_log_stays_readable_and_closable_if_its_initial_state_cannot_be_writte
             assert log.end_offset >= 0
             log.close()
             again = opened(disk.killed())
-            assert again.end_offset in (0, 1) or (again.end_offset == 4 and tails.seeded(again))
+            assert again.end_offset in (0, 1) or (again.end_offset == 4 and tails.has_bootstrap_state(again))
             continue
         assert log.end_offset == 4 and step > 3
         return

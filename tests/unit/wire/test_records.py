@@ -124,7 +124,7 @@ def test_garbage_in_a_batch_with_a_valid_crc_raises_only_corrupt_batch(codec: in
 def test_an_uncompressed_batch_is_compressed_by_every_codec(codec: int, size: int) -> None:
     """Its records are a view into the request, not bytes."""
     payload = records.build([Record(0, 1, None, bytes(size))])
-    out = run_now(records.recompressed(memoryview(payload), records.check(payload), codec, records.UnpackBudget()))
+    out = run_now(records.recompress(memoryview(payload), records.check(payload), codec, records.UnpackBudget()))
     assert [h.compression for _, h in records.check(out)] == [codec]
     assert list(records.iterate(out)) == list(records.iterate(payload))
 
@@ -132,7 +132,7 @@ def test_an_uncompressed_batch_is_compressed_by_every_codec(codec: int, size: in
 def test_recompression_changes_only_the_codec() -> None:
     payload = records.build(some(2), compression=GZIP, producer_id=4, producer_epoch=0, base_sequence=8)
     payload += records.build(some(3, first=2), base_offset=2, compression=LZ4)
-    out = run_now(records.recompressed(payload, records.check(payload), ZSTD, records.UnpackBudget()))
+    out = run_now(records.recompress(payload, records.check(payload), ZSTD, records.UnpackBudget()))
     assert [h.compression for _, h in records.check(out)] == [ZSTD] * 2
     assert list(records.iterate(out)) == list(records.iterate(payload))
     same = [h._replace(batch_length=0, crc=0, attributes=0) for _, h in records.check(out)]
@@ -145,7 +145,7 @@ def test_a_higher_level_compresses_better(codec: int, low: int, high: int) -> No
     payload = records.build([Record(0, 1, None, b"".join(words))])
 
     def packed(level: int | None) -> bytes:
-        found = run_now(records.recompressed(payload, records.check(payload), codec, records.UnpackBudget(), level))
+        found = run_now(records.recompress(payload, records.check(payload), codec, records.UnpackBudget(), level))
         assert list(records.iterate(found)) == list(records.iterate(payload))
         return bytes(found)
 

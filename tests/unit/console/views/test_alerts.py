@@ -98,7 +98,7 @@ def test_a_stopped_process_is_started_from_the_page(
     outage: Alert, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(incidents.supervisor, "stopped", lambda folder, name: True)
+    monkeypatch.setattr(incidents.supervisor, "is_kept_stopped", lambda folder, name: True)
     monkeypatch.setattr(incidents.supervisor, "request_start", lambda folder, name: started.append(name))
     assert "Start broker 1" in text(operator.get(f"/alerts/{outage.pk}/"))
     operator.post("/start/process/broker-1/")

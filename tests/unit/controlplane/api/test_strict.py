@@ -8,7 +8,7 @@ import pytest
 from rest_framework import serializers
 
 from controlplane.api.errors import InvalidInput
-from controlplane.api.strict import unknown_parameters, validated
+from controlplane.api.strict import unknown_parameters, validate_body
 
 
 class Place(serializers.Serializer[Any]):
@@ -24,13 +24,13 @@ class Order(serializers.Serializer[Any]):
 
 def faults(data: Any) -> dict[str, str]:
     with pytest.raises(InvalidInput) as refused:
-        validated(Order, data)
+        validate_body(Order, data)
     return {e.field: e.code.value for e in refused.value.errors}
 
 
 def test_a_body_of_known_fields_is_returned() -> None:
     body = {"places": [{"topic": "t"}], "configs": {"any.key": "v"}}
-    assert validated(Order, body) == body
+    assert validate_body(Order, body) == body
 
 
 def test_unknown_fields_of_nested_objects_are_found() -> None:

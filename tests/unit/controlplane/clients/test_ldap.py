@@ -96,8 +96,8 @@ def test_a_wrong_password_or_name_is_refused_like_those_of_local_users(
 
 
 def test_a_name_with_the_characters_of_a_filter_finds_nobody_else(slapd: Directory) -> None:
-    assert ldap.authenticated("*", RIGHT) is None and ldap.authenticated("ali*", RIGHT) is None
-    found = ldap.authenticated("ALICE", RIGHT)
+    assert ldap.authenticate("*", RIGHT) is None and ldap.authenticate("ali*", RIGHT) is None
+    found = ldap.authenticate("ALICE", RIGHT)
     assert found is not None and found.name == "alice", "the name is that of the entry"
 
 
@@ -130,14 +130,14 @@ def test_wrong_settings_are_named(
 ) -> None:
     use(settings, slapd.url, **wrong)
     with pytest.raises(LoginRefused) as refused:
-        ldap.authenticated("alice", RIGHT)
+        ldap.authenticate("alice", RIGHT)
     assert refused.value.refusal == refusal
 
 
 def test_starttls_is_never_left_out(slapd: Directory, settings: Any) -> None:
     use(settings, slapd.url.replace("ldap:", "ldap+starttls:"))
     with pytest.raises(LoginRefused) as refused:
-        ldap.authenticated("alice", RIGHT)
+        ldap.authenticate("alice", RIGHT)
     assert refused.value.refusal == LoginRefusal.BAD_DIRECTORY, "this server has no certificate"
 
 

@@ -13,5 +13,5 @@ pytestmark = pytest.mark.django_db
 
 def test_a_process_with_a_reused_pid_is_another_process() -> None:
 
-    assert not spark.alive(os.getpid(), 12345.0)
-    assert not spark.alive(None, None)
+    assert not spark.is_alive(os.getpid(), 12345.0)
+    assert not spark.is_alive(None, None)

@@ -33,8 +33,8 @@ def test_a_process_is_known_by_its_pid_and_its_start_time(tmp_path: Path) -> Non
     own = supervisor.started_at(os.getpid())
     assert own is not None
     write(tmp_path, supervisor_started=own, started=own)
-    assert supervisor.running(tmp_path, "broker-1") == ProcessIdentity(os.getpid(), own)
-    assert supervisor.running(tmp_path, "broker-2") is None
+    assert supervisor.running_process(tmp_path, "broker-1") == ProcessIdentity(os.getpid(), own)
+    assert supervisor.running_process(tmp_path, "broker-2") is None
     assert supervisor.read_state(tmp_path)["processes"][0]["state"] == ProcessState.RUNNING
 
 
@@ -43,13 +43,13 @@ def test_a_pid_of_another_process_does_not_count(tmp_path: Path, recorded: str, 
     write(tmp_path, supervisor_started=supervisor.started_at(os.getpid()), started=NEVER, state=recorded)
     (row,) = supervisor.read_state(tmp_path)["processes"]
     assert (row["pid"], row["state"]) == (None, shown)
-    assert supervisor.running(tmp_path, "broker-1") is None
+    assert supervisor.running_process(tmp_path, "broker-1") is None
 
 
 def test_without_a_live_supervisor_no_process_counts_as_running(tmp_path: Path) -> None:
     assert supervisor.read_state(tmp_path) == {"supervisor": None, "processes": []}
     write(tmp_path, supervisor_started=NEVER, started=supervisor.started_at(os.getpid()))
-    assert supervisor.running(tmp_path, "broker-1") is None
+    assert supervisor.running_process(tmp_path, "broker-1") is None
 
 
 def test_a_request_names_the_process_and_not_only_the_broker(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_the_stopped_processes_are_named_by_prefix_and_only_under_a_live_supervi
     own = supervisor.started_at(os.getpid())
     write(tmp_path, supervisor_started=own, started=NEVER, state="stopped")
     assert supervisor.stopped_names(tmp_path) == supervisor.stopped_names(tmp_path, "broker-") == ["broker-1"]
-    assert supervisor.stopped_names(tmp_path, "controller-") == [] and supervisor.stopped(tmp_path, "broker-1")
+    assert supervisor.stopped_names(tmp_path, "controller-") == [] and supervisor.is_kept_stopped(tmp_path, "broker-1")
     write(tmp_path, supervisor_started=own, started=own)
     assert supervisor.stopped_names(tmp_path) == []
     write(tmp_path, supervisor_started=NEVER, started=NEVER, state="stopped")
-    assert supervisor.stopped_names(tmp_path) == [] and not supervisor.stopped(tmp_path, "broker-1")
+    assert supervisor.stopped_names(tmp_path) == [] and not supervisor.is_kept_stopped(tmp_path, "broker-1")

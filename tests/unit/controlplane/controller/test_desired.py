@@ -124,7 +124,7 @@ def test_an_unclean_election_discards_the_log_start_of_the_observers() -> None:
     harness.says(500)
     harness.order(delete_below=500)
     state = replace(harness.state, isr=(), elr=(), last_isr=(1,), leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
-    after = election.elected(state, lambda b: 102 if b == 2 else None, min_insync=1, unclean=True)
+    after = election.elect_leader(state, lambda b: 102 if b == 2 else None, min_insync=1, unclean=True)
     assert after is not None and after.leader == 2
     assert (after.observers, after.tail_start, after.log_start_floor) == ((3, 4), NO_BROKER, NO_BROKER)
 
@@ -134,7 +134,8 @@ def test_an_observer_is_never_elected() -> None:
     state = replace(harness.state, leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
     for unclean in (False, True):
         assert (
-            election.elected(state, lambda b: 100 + b if b in (3, 4) else None, min_insync=1, unclean=unclean) is None
+            election.elect_leader(state, lambda b: 100 + b if b in (3, 4) else None, min_insync=1, unclean=unclean)
+            is None
         )
 
 

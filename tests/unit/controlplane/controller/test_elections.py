@@ -136,10 +136,10 @@ def test_an_early_hand_over_keeps_its_leader_with_the_full_history() -> None:
 
 def test_an_unclean_election_chooses_an_adding_replica_last() -> None:
     state = replace(LOST, replicas=(4, 1, 3), adding=(4,), removing=(3,))
-    elected = election.elected(state, {1: 101, 4: 104}.get, min_insync=1, unclean=True)
+    elected = election.elect_leader(state, {1: 101, 4: 104}.get, min_insync=1, unclean=True)
     assert elected is not None
     assert elected.leader == 1
-    alone = election.elected(state, {4: 104}.get, min_insync=1, unclean=True)
+    alone = election.elect_leader(state, {4: 104}.get, min_insync=1, unclean=True)
     assert alone is not None
     assert alone.leader == 4
 

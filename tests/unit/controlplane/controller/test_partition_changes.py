@@ -189,7 +189,7 @@ def test_an_uncleanly_elected_leader_is_no_history_replica() -> None:
     harness = handed_over()
     harness.order((1, 4))
     state = replace(harness.state, isr=(), elr=(), last_isr=(1,), leader=NO_BROKER, leader_broker_epoch=NO_BROKER)
-    after = election.elected(state, lambda b: 101 if b == 1 else None, min_insync=1)
+    after = election.elect_leader(state, lambda b: 101 if b == 1 else None, min_insync=1)
     assert after is not None and (after.leader, after.history_replicas, after.handover_offset) == (1, (2,), S)
 
 

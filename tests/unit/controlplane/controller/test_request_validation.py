@@ -8,8 +8,8 @@ from brokerd.cluster.configs import topic_config_problem
 from brokerd.cluster.requests import AlterConfigOp, OpType
 from brokerd.config.broker import BY_NAME
 from brokerd.config.dynamic import CLUSTER_WIDE
-from brokerd.config.dynamic import altered as broker_altered
-from controlplane.controller.request_validation import altered
+from brokerd.config.dynamic import apply_operations as broker_altered
+from controlplane.controller.request_validation import apply_config_operations
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,9 @@ from controlplane.controller.request_validation import altered
 )
 def test_the_last_cleanup_policy_of_a_topic_can_be_removed(before: dict[str, str], op: str, value: str) -> None:
     operation = AlterConfigOp("cleanup.policy", OpType(op), value)
-    assert altered(before, [operation]) == ({"cleanup.policy": ""}, None)
+    assert apply_config_operations(before, [operation]) == ({"cleanup.policy": ""}, None)
     back = AlterConfigOp("cleanup.policy", OpType.APPEND, "compact")
-    assert altered({"cleanup.policy": ""}, [back]) == ({"cleanup.policy": "compact"}, None)
+    assert apply_config_operations({"cleanup.policy": ""}, [back]) == ({"cleanup.policy": "compact"}, None)
 
 
 def test_an_empty_cleanup_policy_is_valid_for_a_topic_and_as_the_default() -> None:

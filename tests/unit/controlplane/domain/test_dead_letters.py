@@ -59,7 +59,7 @@ def test_a_filter_has_a_limit() -> None:
 
 def test_a_record_that_is_sent_again_starts_with_its_first_attempt() -> None:
     letter = NewRecord(b"k", b"v", HEADERS, 3, 9)
-    retry = d.resent(letter, ResendTarget.RETRY, "orders.dead-3@8", 3)
+    retry = d.build_resent_record(letter, ResendTarget.RETRY, "orders.dead-3@8", 3)
     assert retry == NewRecord(
         b"k",
         b"v",
@@ -73,7 +73,7 @@ def test_a_record_that_is_sent_again_starts_with_its_first_attempt() -> None:
         None,
     )
     assert d.has_group(retry)
-    topic = d.resent(letter, ResendTarget.TOPIC, "orders.dead-3@8", None)
+    topic = d.build_resent_record(letter, ResendTarget.TOPIC, "orders.dead-3@8", None)
     assert not d.has_group(topic) and topic.partition is None and ("trace", b"7") in topic.headers
 
 
@@ -123,10 +123,14 @@ def test_a_dead_letter_of_a_share_group_names_its_record() -> None:
 def test_the_original_is_sent_unless_it_is_another_record() -> None:
     original = NewRecord(b"k", b"v", (("trace", b"7"),), None, 5)
     bare, copy = NewRecord(headers=SHARE), NewRecord(b"k", b"v", SHARE)
-    assert d.restored(bare, original) == d.restored(copy, original) == original
-    assert d.restored(bare, None) is None
-    assert d.restored(copy, None) == d.restored(copy, NewRecord(b"k", b"other")) == NewRecord(b"k", b"v")
-    sent = d.resent(NewRecord(b"k", b"v", SHARE), ResendTarget.TOPIC, "dlq.x-0@8", 3)
+    assert d.restore_failed_record(bare, original) == d.restore_failed_record(copy, original) == original
+    assert d.restore_failed_record(bare, None) is None
+    assert (
+        d.restore_failed_record(copy, None)
+        == d.restore_failed_record(copy, NewRecord(b"k", b"other"))
+        == NewRecord(b"k", b"v")
+    )
+    sent = d.build_resent_record(NewRecord(b"k", b"v", SHARE), ResendTarget.TOPIC, "dlq.x-0@8", 3)
     assert sent.headers == (("x-retry-resent", b"dlq.x-0@8"),)
 
 

@@ -22,7 +22,15 @@ from controlplane.controller.events import DesiredAssignment
 from controlplane.domain import move as core
 from controlplane.domain import move_revert, tail
 from controlplane.domain.compare import StoredComparison
-from controlplane.domain.move_types import ENDED, IN_FLIGHT, MoveSnapshot, ObservedPart, PartStep, PartView, beside
+from controlplane.domain.move_types import (
+    ENDED,
+    IN_FLIGHT,
+    MoveSnapshot,
+    ObservedPart,
+    PartStep,
+    PartView,
+    with_old_replicas,
+)
 
 BROKERS = (1, 2, 3, 4)
 WORKING = ("running", "paused", "verifying", "cancelling", "rolling_back")
@@ -59,7 +67,9 @@ class Moving(RuleBasedStateMachine):
                 before, tuple(ReplicaIncarnation(b, b) for b in before), before[0], before[0]
             )
             part = PartView(i, f"p-{i}", "waiting", before, after, after, 0, None, None, None, None)
-            self.parts[i] = replace(part, desired_replicas=beside(before, after)) if self.waits(part) else part
+            self.parts[i] = (
+                replace(part, desired_replicas=with_old_replicas(before, after)) if self.waits(part) else part
+            )
 
     def broker_epoch(self, broker: int) -> int | None:
         return broker if broker in self.alive else None
@@ -69,7 +79,7 @@ class Moving(RuleBasedStateMachine):
 
     def apply(self, steps: list[PartStep] | tuple[PartStep, ...]) -> None:
         for step in steps:
-            self.parts[step.part_id] = core.after(self.parts[step.part_id], step, self.now)
+            self.parts[step.part_id] = core.apply_step(self.parts[step.part_id], step, self.now)
 
     # -- what happens ------------------------------------------------------------------------------------------------------
     @precondition(lambda self: self.state in WORKING)
@@ -134,7 +144,7 @@ class Moving(RuleBasedStateMachine):
                 state, desired.replicas, desired.hand_over_at, generation, self.broker_epoch
             )
         else:
-            after = partition_changes.assigned(state, desired.replicas, generation, self.broker_epoch)
+            after = partition_changes.start_reassignment(state, desired.replicas, generation, self.broker_epoch)
         if isinstance(after, str):
             return
         assert (i, generation) not in self.taken, "one order was carried out twice"
@@ -152,7 +162,7 @@ class Moving(RuleBasedStateMachine):
                 state = election.with_isr(state, (*state.isr, ReplicaIncarnation(b, b)), min_insync=1)
         self.cluster[i] = state
         if state.reassigning:
-            self.cluster[i] = partition_changes.finished(state, 1, self.broker_epoch) or state
+            self.cluster[i] = partition_changes.complete_reassignment(state, 1, self.broker_epoch) or state
 
     @rule(i=st.integers(0, 3))
     def copies_are_compared(self, i: int) -> None:
@@ -167,7 +177,8 @@ class Moving(RuleBasedStateMachine):
         self.alive.discard(broker)
         for i, state in self.cluster.items():
             self.cluster[i] = (
-                election.without(state, (broker,), (), self.broker_epoch, min_insync=1, unclean=False) or state
+                election.remove_offline_replicas(state, (broker,), (), self.broker_epoch, min_insync=1, unclean=False)
+                or state
             )
 
     @rule(broker=st.sampled_from(BROKERS))
@@ -175,7 +186,7 @@ class Moving(RuleBasedStateMachine):
         self.alive.add(broker)
         for i, state in self.cluster.items():
             if state.leader == NO_LEADER:
-                self.cluster[i] = election.elected(state, self.broker_epoch, min_insync=1) or state
+                self.cluster[i] = election.elect_leader(state, self.broker_epoch, min_insync=1) or state
 
     def all_goes_on(self, i: int) -> None:
         self.a_copy_catches_up(i)
@@ -225,7 +236,10 @@ class Moving(RuleBasedStateMachine):
         for state in getattr(self, "cluster", {}).values():
             assert state.isr or state.elr or state.last_isr, f"no eligible leader is left: {state}"
             if len(self.alive) == len(BROKERS):
-                assert state.leader != NO_LEADER or election.elected(state, self.broker_epoch, min_insync=1) is not None
+                assert (
+                    state.leader != NO_LEADER
+                    or election.elect_leader(state, self.broker_epoch, min_insync=1) is not None
+                )
 
     @invariant()
     def copies_are_bounded(self) -> None:

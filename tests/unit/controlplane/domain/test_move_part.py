@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.domain.move import after, next_steps
+from controlplane.domain.move import apply_step, next_steps
 from controlplane.domain.move_types import (
     NO_PROGRESS_SECONDS,
     ORDER_UNTAKEN_SECONDS,
@@ -86,10 +86,10 @@ def test_an_order_without_a_controller_is_reported_once() -> None:
     assert not next_steps(move(waiting), now=ORDER_UNTAKEN_SECONDS - 1).parts
     step = next_steps(move(waiting), now=ORDER_UNTAKEN_SECONDS + 1).parts[0]
     assert "No controller" in (step.note or "")
-    assert not next_steps(move(after(waiting, step, 11)), now=ORDER_UNTAKEN_SECONDS + 2).parts
+    assert not next_steps(move(apply_step(waiting, step, 11)), now=ORDER_UNTAKEN_SECONDS + 2).parts
 
 
 def test_a_second_poll_of_the_same_state_reports_nothing() -> None:
     first = part(state="copying", observed=copying(sizes={2: 100, 3: 40}))
     steps = next_steps(move(first), now=0)
-    assert not next_steps(move(after(first, steps.parts[0], 0)), now=1).parts
+    assert not next_steps(move(apply_step(first, steps.parts[0], 0)), now=1).parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.domain.move import after, next_steps
+from controlplane.domain.move import apply_step, next_steps
 from controlplane.domain.move_revert import cancel_problem, cancel_steps, roll_back_steps
 from tests.unit.controlplane.domain.test_move import ALIVE, copying, move, part, seen
 
@@ -32,7 +32,7 @@ def test_a_reverted_partition_waits_for_its_order_even_without_a_change() -> Non
     taken = replace(back, observed=seen((1, 2), generation=8))
     step = next_steps(move(taken, state="cancelling"), now=9).parts[0]
     assert (step.state, step.read_generation) == ("copying", 8)
-    steps = next_steps(move(after(taken, step, 9), state="cancelling"), now=10)
+    steps = next_steps(move(apply_step(taken, step, 9), state="cancelling"), now=10)
     assert (steps.parts[0].state, steps.state) == ("reverted", "cancelled")
 
 
@@ -55,5 +55,5 @@ def test_rolling_back_reverts_every_submitted_partition() -> None:
     assert [(s.part_id, s.state) for s in steps] == [(1, "skipped"), (2, "submitted"), (3, "waiting")]
     assert steps[2].active is True
     assert steps[2].read_generation == 9
-    back = after(part(3, "done", seen((2, 3), generation=9)), steps[2], 0)
+    back = apply_step(part(3, "done", seen((2, 3), generation=9)), steps[2], 0)
     assert next_steps(move(back, state="rolling_back"), now=0).parts[0].state == "submitted"

@@ -9,10 +9,10 @@ from controlplane.domain.move_types import (
     ObservedPart,
     PartState,
     PartView,
-    beside,
     difference,
     no_leader,
-    unapplied,
+    step_for_unapplied_order,
+    with_old_replicas,
 )
 from controlplane.domain.progress import StallCause
 
@@ -37,8 +37,8 @@ LATE = 100.0 + ORDER_UNTAKEN_SECONDS + 1
 
 
 def test_old_and_new_replicas_together_begin_with_the_old_ones() -> None:
-    assert beside((1, 2), (3, 2, 4)) == (1, 2, 3, 4)
-    assert beside((1, 2), (2, 1)) == (1, 2)
+    assert with_old_replicas((1, 2), (3, 2, 4)) == (1, 2, 3, 4)
+    assert with_old_replicas((1, 2), (2, 1)) == (1, 2)
     assert PART.forward == ((2, 3), (1, 2, 3))
 
 
@@ -73,25 +73,25 @@ def test_a_partition_without_a_leader_names_the_replicas_to_start() -> None:
 
 
 def test_an_order_is_reported_only_after_the_time_that_a_failover_takes() -> None:
-    assert unapplied(PART, SEEN, ALIVE, 100.0 + ORDER_UNTAKEN_SECONDS) is None
-    assert unapplied(replace(PART, submitted_at=None), SEEN, ALIVE, LATE) is None
-    step = unapplied(PART, SEEN, ALIVE, LATE)
+    assert step_for_unapplied_order(PART, SEEN, ALIVE, 100.0 + ORDER_UNTAKEN_SECONDS) is None
+    assert step_for_unapplied_order(replace(PART, submitted_at=None), SEEN, ALIVE, LATE) is None
+    step = step_for_unapplied_order(PART, SEEN, ALIVE, LATE)
     assert step is not None and (step.part_id, step.cause) == (4, StallCause.CONTROLLER)
-    assert unapplied(replace(PART, note=step.note or ""), SEEN, ALIVE, LATE) is None, (
+    assert step_for_unapplied_order(replace(PART, note=step.note or ""), SEEN, ALIVE, LATE) is None, (
         "the same reason is not stored again"
     )
 
 
 def test_a_target_that_is_down_explains_an_order_that_is_not_taken() -> None:
     before = replace(SEEN, replicas=(1, 2))
-    step = unapplied(PART, before, frozenset({1, 2}), LATE)
+    step = step_for_unapplied_order(PART, before, frozenset({1, 2}), LATE)
     assert step is not None and step.cause == StallCause.TARGET_DOWN and "broker 3 is not alive" in (step.note or "")
-    started = unapplied(PART, SEEN, frozenset({1, 2}), LATE)
+    started = step_for_unapplied_order(PART, SEEN, frozenset({1, 2}), LATE)
     assert started is not None and started.cause == StallCause.CONTROLLER
 
 
 def test_the_reason_of_a_controller_is_kept_unless_a_target_is_down() -> None:
     refused = replace(PART, cause=StallCause.REFUSED, note="no")
-    assert unapplied(refused, SEEN, ALIVE, LATE) is None
-    step = unapplied(refused, replace(SEEN, replicas=(1, 2)), frozenset({1, 2}), LATE)
+    assert step_for_unapplied_order(refused, SEEN, ALIVE, LATE) is None
+    step = step_for_unapplied_order(refused, replace(SEEN, replicas=(1, 2)), frozenset({1, 2}), LATE)
     assert step is not None and step.cause == StallCause.TARGET_DOWN

@@ -140,21 +140,28 @@ def test_an_undo_restores_exactly_and_is_not_limited() -> None:
 
 def test_selection() -> None:
     leaders, committed = [A, B, C], [A, C]
-    assert core.selected(ResetSpec(ResetTarget.EARLIEST), committed, leaders) == [A, C]
-    assert core.selected(ResetSpec(ResetTarget.EARLIEST, topics=("a",)), committed, leaders) == [A, B]
-    assert core.selected(ResetSpec(ResetTarget.EARLIEST, partitions=(("z", 4),)), committed, leaders) == [("z", 4)]
+    assert core.select_partitions(ResetSpec(ResetTarget.EARLIEST), committed, leaders) == [A, C]
+    assert core.select_partitions(ResetSpec(ResetTarget.EARLIEST, topics=("a",)), committed, leaders) == [A, B]
+    assert core.select_partitions(ResetSpec(ResetTarget.EARLIEST, partitions=(("z", 4),)), committed, leaders) == [
+        ("z", 4)
+    ]
     file = ResetSpec(ResetTarget.FILE, offsets={B: 1, C: 2})
-    assert core.selected(file, committed, leaders) == [B, C]
-    assert core.selected(replace(file, topics=("b",)), committed, leaders) == [C]
+    assert core.select_partitions(file, committed, leaders) == [B, C]
+    assert core.select_partitions(replace(file, topics=("b",)), committed, leaders) == [C]
     copied = ResetSpec(ResetTarget.GROUP, source_group="g")
-    assert core.selected(copied, committed, leaders, named=[B]) == [B]
-    assert core.selected(replace(copied, topics=("a",), partitions=(C,)), committed, leaders, named=[B]) == [B, C]
-    assert core.selected(ResetSpec(ResetTarget.DELETE, topics=("a",)), committed, leaders) == [A]
-    assert core.selected(ResetSpec(ResetTarget.UNDO, undone=1), committed, leaders, named=[B]) == [B]
+    assert core.select_partitions(copied, committed, leaders, named=[B]) == [B]
+    assert core.select_partitions(replace(copied, topics=("a",), partitions=(C,)), committed, leaders, named=[B]) == [
+        B,
+        C,
+    ]
+    assert core.select_partitions(ResetSpec(ResetTarget.DELETE, topics=("a",)), committed, leaders) == [A]
+    assert core.select_partitions(ResetSpec(ResetTarget.UNDO, undone=1), committed, leaders, named=[B]) == [B]
     with pytest.raises(Rejected, match="No partition"):
-        core.selected(ResetSpec(ResetTarget.EARLIEST), [], leaders)
+        core.select_partitions(ResetSpec(ResetTarget.EARLIEST), [], leaders)
     with pytest.raises(Rejected, match="at most"):
-        core.selected(ResetSpec(ResetTarget.LATEST), [("w", i) for i in range(core.RESET_PARTITIONS_MAX + 1)], [])
+        core.select_partitions(
+            ResetSpec(ResetTarget.LATEST), [("w", i) for i in range(core.RESET_PARTITIONS_MAX + 1)], []
+        )
 
 
 @pytest.mark.parametrize(
@@ -193,9 +200,9 @@ def test_differences_since_the_preview_and_after_the_write() -> None:
 
 def test_an_offset_that_left_the_log_is_found() -> None:
     row = one(ResetSpec(ResetTarget.EARLIEST))
-    assert core.outside([row], {A: LogRange(10, 100)}) == []
-    assert core.outside([row], {A: LogRange(11, 100)}) == [row]
-    assert core.outside([row], {}) == []
+    assert core.rows_outside_log([row], {A: LogRange(10, 100)}) == []
+    assert core.rows_outside_log([row], {A: LogRange(11, 100)}) == [row]
+    assert core.rows_outside_log([row], {}) == []
 
 
 OFFSETS = st.integers(0, 1000)

@@ -31,11 +31,11 @@ def test_a_growth_rate_needs_seconds_of_samples() -> None:
 
 def test_a_copy_slower_than_the_incoming_data_is_reported_after_a_delay() -> None:
     losing = steady(1_000, 10**6, 60, grows=1_500)
-    assert progress.outrun(losing[:10], 27.0) is None
-    assert progress.outrun(losing, 60.0) == pytest.approx(1_500)
-    assert progress.outrun(steady(1_000, 10**6, 60, grows=900), 60.0) is None
+    assert progress.production_surplus(losing[:10], 27.0) is None
+    assert progress.production_surplus(losing, 60.0) == pytest.approx(1_500)
+    assert progress.production_surplus(steady(1_000, 10**6, 60, grows=900), 60.0) is None
     # A part that copies nothing has another cause.
-    assert progress.outrun(steady(0, 10**6, 60, grows=900), 60.0) is None
+    assert progress.production_surplus(steady(0, 10**6, 60, grows=900), 60.0) is None
 
 
 def test_the_eta_range_of_a_steady_copy_contains_the_end() -> None:
@@ -81,7 +81,7 @@ def test_the_eta_range_of_an_uneven_copy_contains_the_end_in_four_of_five_sample
     samples: list[Sample] = []
     looks: list[tuple[float, tuple[float, float] | None]] = []
     while done < whole:
-        samples = list(progress.added(samples, Sample(t, int(whole - done), int(done))))
+        samples = list(progress.add_sample(samples, Sample(t, int(whole - done), int(done))))
         if done >= whole / 10:
             looks.append((t, progress.ends_in(samples, t)))
         t += 3
@@ -93,7 +93,7 @@ def test_the_eta_range_of_an_uneven_copy_contains_the_end_in_four_of_five_sample
 def test_a_long_history_keeps_its_first_sample_and_is_bounded() -> None:
     samples: tuple[Sample, ...] = ()
     for t in range(5_000):
-        samples = progress.added(samples, Sample(float(t), 5_000 - t, t))
+        samples = progress.add_sample(samples, Sample(float(t), 5_000 - t, t))
     assert samples[0].at == 0 and samples[-1].at == 4_999
     assert len(samples) <= progress.SAMPLES_MAX
     assert [s.at for s in samples] == sorted(s.at for s in samples)
@@ -117,5 +117,5 @@ def test_no_estimate_is_negative(steps: list[tuple[int, int, int]], wait: int) -
 
 
 def test_the_needed_rate_is_that_of_the_busiest_broker_with_headroom() -> None:
-    assert progress.needed([((3,), 100.0), ((3, 4), 60.0)]) == 200
-    assert progress.foretold({1: ((3,), 100.0), 2: ((4,), 50.0)}, 90) == {1}
+    assert progress.required_throttle([((3,), 100.0), ((3, 4), 60.0)]) == 200
+    assert progress.copies_that_outgrow_throttle({1: ((3,), 100.0), 2: ((4,), 50.0)}, 90) == {1}

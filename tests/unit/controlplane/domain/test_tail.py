@@ -71,14 +71,14 @@ def step(part: PartView, seen: ObservedPart, **move: Any) -> PartStep:
 def test_a_topic_whose_old_records_are_needed_or_stay_is_unfit(
     configs: dict[str, str], internal: bool, reason: str
 ) -> None:
-    assert reason in tail.unfit("t", configs, internal=internal)
+    assert reason in tail.tail_move_problem("t", configs, internal=internal)
 
 
 def test_a_retention_by_time_or_bytes_or_a_deadline_makes_a_topic_fit() -> None:
-    assert tail.unfit("t", {"retention.ms": "1000"}, internal=False) == ""
-    assert tail.unfit("t", {"retention.ms": "-1", "retention.bytes": "10"}, internal=False) == ""
-    assert tail.unfit("t", {"retention.ms": "-1"}, internal=False, deadline=True) == ""
-    assert tail.unfit("t", {"retention.ms": "-1", "remote.storage.enable": "true"}, internal=False) == ""
+    assert tail.tail_move_problem("t", {"retention.ms": "1000"}, internal=False) == ""
+    assert tail.tail_move_problem("t", {"retention.ms": "-1", "retention.bytes": "10"}, internal=False) == ""
+    assert tail.tail_move_problem("t", {"retention.ms": "-1"}, internal=False, deadline=True) == ""
+    assert tail.tail_move_problem("t", {"retention.ms": "-1", "remote.storage.enable": "true"}, internal=False) == ""
 
 
 def test_a_waiting_part_orders_its_observers_unless_the_cluster_has_changed() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from brokerd.cluster.latency_buckets import BOUNDS_MS
 from controlplane.domain import throttle
-from controlplane.domain.throttle import Speed, bucket, p99, stepped
+from controlplane.domain.throttle import Speed, bucket, next_speed, p99
 
 MB = 1_000_000
 FLOOR, CAP = 1 * MB, 200 * MB
@@ -42,7 +42,7 @@ class CopyModel:
                 self.counts[bucket(min(9_000.0, self.rng.expovariate(1 / mean)))] += 1
         worst = p99(before, self.counts)
         self.now += 1
-        self.speed = stepped(self.speed, worst, heard=self.answers, floor=FLOOR, cap=CAP, now=self.now)
+        self.speed = next_speed(self.speed, worst, heard=self.answers, floor=FLOOR, cap=CAP, now=self.now)
         return worst or 0.0
 
     def run(self, seconds: int) -> list[tuple[float, float]]:
@@ -88,7 +88,7 @@ def reported(series: Iterable[float | None], speed: Speed | None = None, cap: fl
     """The copy rates that result from this producer latency in each second, independent of the copy rate."""
     speed, out = speed or Speed(FLOOR, None, 0.0), []
     for now, worst in enumerate(series):
-        speed = stepped(speed, worst, heard=True, floor=FLOOR, cap=cap, now=float(now))
+        speed = next_speed(speed, worst, heard=True, floor=FLOOR, cap=cap, now=float(now))
         out.append(speed)
     return out
 
@@ -177,7 +177,7 @@ def test_counters_of_a_restarted_broker_are_not_compared_with_earlier_ones() -> 
 def test_no_sequence_of_measurements_leaves_the_bounds(story: list[tuple[float | None, bool]]) -> None:
     speed = Speed(FLOOR, None, 0.0)
     for now, (worst, heard) in enumerate(story):
-        speed = stepped(speed, worst, heard=heard, floor=FLOOR, cap=CAP, now=float(now))
+        speed = next_speed(speed, worst, heard=heard, floor=FLOOR, cap=CAP, now=float(now))
         assert FLOOR <= speed.rate <= CAP
 
 

@@ -27,21 +27,23 @@ def utc(text: str) -> datetime:
     ],
 )
 def test_a_window_over_midnight_is_open_until_its_stop_by(now: str, open_: bool, until: str) -> None:
-    assert windows.at(NIGHT, utc(now)) == (open_, utc(until))
+    assert windows.window_state(NIGHT, utc(now)) == (open_, utc(until))
 
 
 def test_a_window_of_workdays_belongs_to_the_day_it_opens_on() -> None:
     assert utc("2026-11-21T12:00").weekday() == 5
-    assert windows.at(WORKDAYS, utc("2026-11-21T03:00")) == (True, utc("2026-11-21T05:30")), "opened on Friday"
-    assert windows.at(WORKDAYS, utc("2026-11-21T23:00")) == (False, utc("2026-11-23T22:00"))
+    assert windows.window_state(WORKDAYS, utc("2026-11-21T03:00")) == (True, utc("2026-11-21T05:30")), (
+        "opened on Friday"
+    )
+    assert windows.window_state(WORKDAYS, utc("2026-11-21T23:00")) == (False, utc("2026-11-23T22:00"))
 
 
 def test_a_window_that_opens_once_does_not_open_again() -> None:
     once = windows.read({"from": "2026-11-21T22:00", "stop_by": "2026-11-22T05:30"})
-    assert windows.at(once, utc("2026-11-21T10:00")) == (False, utc("2026-11-21T22:00"))
-    assert windows.at(once, utc("2026-11-21T23:00")) == (True, utc("2026-11-22T05:30"))
-    assert windows.at(once, utc("2026-11-22T05:30")) == (False, None)
-    assert windows.at(windows.read({"stop_by": "2026-11-22T05:30"}), utc("2026-11-01T00:00"))[0]
+    assert windows.window_state(once, utc("2026-11-21T10:00")) == (False, utc("2026-11-21T22:00"))
+    assert windows.window_state(once, utc("2026-11-21T23:00")) == (True, utc("2026-11-22T05:30"))
+    assert windows.window_state(once, utc("2026-11-22T05:30")) == (False, None)
+    assert windows.window_state(windows.read({"stop_by": "2026-11-22T05:30"}), utc("2026-11-01T00:00"))[0]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +76,11 @@ def test_every_window_changes_at_its_next_change(opens: str, stop: str, days: se
         return
     window = windows.read({"opens": opens, "stop_by": stop, "days": sorted(days)})
     now = utc("2026-11-16T00:00") + timedelta(minutes=minutes)
-    was_open, until = windows.at(window, now)
+    was_open, until = windows.window_state(window, now)
     assert until is not None and now < until <= now + timedelta(days=8)
-    assert windows.at(window, until - timedelta(seconds=1))[0] == was_open
+    assert windows.window_state(window, until - timedelta(seconds=1))[0] == was_open
     # If one window ends in the minute in which the next opens, it stays open.
-    back_to_back = windows.at(window, until)[0] == was_open
+    back_to_back = windows.window_state(window, until)[0] == was_open
     assert not back_to_back or was_open
 
 

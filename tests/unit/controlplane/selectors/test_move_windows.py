@@ -25,5 +25,5 @@ def test_a_closed_window_says_until_when(
 ) -> None:
     monkeypatch.setattr(move_windows.timezone, "now", lambda: datetime(2026, 3, 4, hour, tzinfo=UTC))
     move = Move(window=None if window is None else windows.read(window))
-    found = move_windows.closed(move)
+    found = move_windows.window_closed_reason(move)
     assert found is None if text is None else found is not None and found.endswith(text)

@@ -88,7 +88,7 @@ def test_an_archive_job_follows_the_state_of_its_row(world: World, lake: Path, d
     job = archives.start_archive(["flights"], actor="alice")
     job = settled(job, "running")
     job.refresh_from_db()
-    assert spark.alive(job.pid, job.pid_started_at)
+    assert spark.is_alive(job.pid, job.pid_started_at)
     assert archives.advance_archive(job.pk) == "running"
     archives.stop_archive(job.pk, actor="alice")
     job = settled(job, "stopped")
@@ -164,7 +164,7 @@ def test_the_reason_of_a_process_end_is_removed_when_its_successor_reports(
     job = settled(archives.start_archive(["flights"], actor="alice"), "running")
     wait_until(job, lambda: "no room in the lake" in job.note)
     driver("import time; time.sleep(60)")
-    wait_until(job, lambda: spark.alive(job.pid, job.pid_started_at))
+    wait_until(job, lambda: spark.is_alive(job.pid, job.pid_started_at))
     assert job.note, "it is there until the new process has said anything"
     status = spark.folder_of(job.pk) / "status.json"
     status.parent.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def test_a_change_row_cannot_be_altered(db: None, column: str) -> None:
     value = {"at": timezone.now(), "before": {"a": 9}, "generation": 7}.get(column, "mallory")
     with pytest.raises(IntegrityError, match="cannot be edited"), transaction.atomic():
         Change.objects.filter(pk=row.pk).update(**{column: value})
-    assert audit.verified().problems == []
+    assert audit.verify_chain().problems == []
 
 
 def test_change_rows_links_and_transitions_cannot_be_deleted(world: World) -> None:
@@ -70,14 +70,14 @@ def test_an_outcome_is_set_once(db: None) -> None:
         Change.objects.filter(pk=row.pk).update(outcome=Outcome.REFUSED)
     audit.seal()
     assert [(link.number, link.part) for link in ChangeSeal.objects.all()] == [(1, "act"), (2, "outcome")]
-    assert audit.verified().problems == []
+    assert audit.verify_chain().problems == []
 
 
 def test_an_edit_that_bypassed_the_triggers_is_detected(db: None) -> None:
     rows = written()
     table = Change._meta.db_table
     by_hand(f"UPDATE {table} SET actor = 'mallory' WHERE id = {rows[1].pk}")
-    (problem,) = audit.verified().problems
+    (problem,) = audit.verify_chain().problems
     assert f"Change {rows[1].pk} (topic.alter of t1 by mallory) does not match link" in problem
 
 
@@ -86,37 +86,37 @@ def test_a_changed_outcome_is_detected(db: None) -> None:
     finish_changes("o1", 1, Outcome.REFUSED)
     audit.seal()
     by_hand(f"UPDATE {Change._meta.db_table} SET outcome = 'confirmed' WHERE id = {rows[1].pk}")
-    (problem,) = audit.verified().problems
+    (problem,) = audit.verify_chain().problems
     assert "does not match link" in problem and "(outcome)" in problem
 
 
 def test_deleted_links_are_detected(db: None) -> None:
     rows = written()
     by_hand(f"DELETE FROM {ChangeSeal._meta.db_table} WHERE number = 2")
-    problems = audit.verified().problems
+    problems = audit.verify_chain().problems
     assert problems[0] == "Links 2 to 2 of the chain are missing."
     assert f"Change {rows[1].pk} was sealed 1 times, but the chain has 0 of its links." in problems
 
 
 def test_a_rewritten_chain_lacks_a_noted_head(db: None) -> None:
     rows = written()
-    head = audit.verified().head
+    head = audit.verify_chain().head
     by_hand(f"UPDATE {Change._meta.db_table} SET comment = 'harmless', seals = 0 WHERE id = {rows[0].pk}")
     by_hand(f"DELETE FROM {ChangeSeal._meta.db_table}")
     by_hand(f"UPDATE {Change._meta.db_table} SET seals = 0")
     while audit.seal():
         pass
-    assert audit.verified().problems == []
-    assert "is not in this chain" in audit.verified(head).problems[0]
+    assert audit.verify_chain().problems == []
+    assert "is not in this chain" in audit.verify_chain(head).problems[0]
 
 
 def test_an_unsealed_row_is_reported(db: None) -> None:
     (row,) = written(1)
     old = record("alice", "topic.alter", "topic", "late", outcome=Outcome.CONFIRMED)
-    assert audit.verified().problems == [], "the worker looks each second"
+    assert audit.verify_chain().problems == [], "the worker looks each second"
     then = timezone.now() - timedelta(hours=1)
     by_hand(f"UPDATE {Change._meta.db_table} SET at = '{then:%Y-%m-%d %H:%M:%S}' WHERE id = {old.pk}")
-    (problem,) = audit.verified().problems
+    (problem,) = audit.verify_chain().problems
     assert problem.startswith(f"Change {old.pk} of") and "never sealed" in problem and str(row.pk) != str(old.pk)
 
 
@@ -124,9 +124,11 @@ def test_a_missing_trigger_is_reported_and_restored(db: None) -> None:
     with connection.cursor() as cursor:
         on = "" if connection.vendor == "sqlite" else f" ON {Change._meta.db_table}"
         cursor.execute(f"DROP TRIGGER weir_change_kept{on}")
-    assert audit.verified().problems == ["Trigger weir_change_kept is missing; `manage.py migrate` creates it again."]
+    assert audit.verify_chain().problems == [
+        "Trigger weir_change_kept is missing; `manage.py migrate` creates it again."
+    ]
     audit.protect()
-    assert audit.verified().problems == []
+    assert audit.verify_chain().problems == []
 
 
 def test_a_worker_with_an_outdated_head_adds_no_links(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +139,7 @@ def test_a_worker_with_an_outdated_head_adds_no_links(db: None, monkeypatch: pyt
         assert audit.seal() == 0
     assert ChangeSeal.objects.count() == 1
     assert audit.seal() == 2
-    assert audit.verified().problems == []
+    assert audit.verify_chain().problems == []
 
 
 def test_the_command_prints_its_findings(db: None, capsys: pytest.CaptureFixture[str]) -> None:

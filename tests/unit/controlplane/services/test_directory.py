@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.clients import ldap
 from controlplane.domain.external_login import ExternalUser, LoginSource
-from controlplane.services.directory import REMOVED, confirmed
+from controlplane.services.directory import REMOVED, refresh_user
 from controlplane.services.external_logins import user_of
 
 pytestmark = pytest.mark.django_db
@@ -30,5 +30,5 @@ def test_a_session_continues_only_for_the_same_entry_in_a_permitted_group(
 ) -> None:
     settings.WEIR = replace(settings.WEIR, login_operator_groups=("ops",))
     user = user_of(ALICE)
-    monkeypatch.setattr(ldap, "found", lambda name: found)
-    assert confirmed(user).startswith(reason) and bool(confirmed(user)) is bool(reason)
+    monkeypatch.setattr(ldap, "find_user", lambda name: found)
+    assert refresh_user(user).startswith(reason) and bool(refresh_user(user)) is bool(reason)

@@ -49,7 +49,7 @@ def decided(kind: str, target: str) -> Proposal:
 def test_a_decision_is_written_after_the_approval(
     kind: str, decision: bytes, answers: HalfAnswers, written: list[tuple[str, NewRecord]]
 ) -> None:
-    shown, _ = proposals.shown(kind, "orders-0@9", {})
+    shown, _ = proposals.render_target(kind, "orders-0@9", {})
     assert "partition 0 of orders.half, offset 9" in shown.lines[0] and shown.facts["half_id_hex"] == "ff"
     row = decided(kind, "orders-0@9")
     assert row.state == "done"

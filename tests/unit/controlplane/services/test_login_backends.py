@@ -20,7 +20,7 @@ def test_a_provider_of_openid_connect_accepts_no_password_here() -> None:
 
 
 def test_a_right_password_needs_a_permitted_group(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    monkeypatch.setattr(ldap, "authenticated", lambda name, password: ALICE if password == "right" else None)
+    monkeypatch.setattr(ldap, "authenticate", lambda name, password: ALICE if password == "right" else None)
     assert LdapUsers().authenticate(None, "alice", "wrong") is None
     with pytest.raises(LoginRefused):
         LdapUsers().authenticate(None, "alice", "right")

@@ -96,7 +96,7 @@ def test_the_approved_content_is_the_shown_content(risky: Move, world: World) ->
     with pytest.raises(Rejected, match=f"already proposed as proposal {row.pk}"):
         proposals.propose("move.approve", str(risky.pk), actor="carol", comment="x")
     proposals.reject(row.pk, actor="alice", comment="throttled now")
-    again, digest = proposals.shown("move.approve", str(risky.pk), {})
+    again, digest = proposals.render_target("move.approve", str(risky.pk), {})
     assert again.facts["throttle_bytes_per_s"] == 50_000
     with pytest.raises(Rejected, match="facts have changed"):
         proposals.propose("move.approve", str(risky.pk), actor="alice", comment="x", shown_hash=row.shown_hash)

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from brokerd.wire.records import Record, build
 from controlplane.clients import kafka
 from controlplane.clients.connection import Declined, NoAnswer
-from controlplane.domain.compare import ComparedReplica, compared
+from controlplane.domain.compare import ComparedReplica, compare_responses
 from controlplane.models import Move
 from controlplane.services import move_worker, moves, replica_comparison
 from controlplane.services.move_planning import parse_scope
@@ -32,21 +32,23 @@ def copy(*values: str, start: int = 0, known: int | None = None) -> ComparedRepl
 
 
 def test_equal_bytes_are_equal_with_their_range() -> None:
-    found = compared(0, 3, 1, {b: copy("a", "b", "c") for b in (1, 2, 3)})
+    found = compare_responses(0, 3, 1, {b: copy("a", "b", "c") for b in (1, 2, 3)})
     assert (found.equal, found.first, found.after, found.size) == (True, 0, 3, len(log("a", "b", "c")))
     assert found.text == "Offsets 0 to 3 are equal on 3 replicas."
     assert (
-        found.crc == compared(0, 3, 1, {1: copy("a", "b", "c")}).crc != compared(0, 3, 1, {1: copy("a", "b", "d")}).crc
+        found.crc
+        == compare_responses(0, 3, 1, {1: copy("a", "b", "c")}).crc
+        != compare_responses(0, 3, 1, {1: copy("a", "b", "d")}).crc
     )
 
 
 def test_a_different_record_is_found_with_its_offset() -> None:
-    found = compared(0, 3, 1, {1: copy("a", "b", "c"), 2: copy("a", "b", "c"), 3: copy("a", "x", "c")})
+    found = compare_responses(0, 3, 1, {1: copy("a", "b", "c"), 2: copy("a", "b", "c"), 3: copy("a", "x", "c")})
     assert (found.equal, found.text) == (False, "Broker 3 and the leader 1 have different records in offsets 0 to 3.")
 
 
 def test_a_replica_with_a_later_log_start_than_the_leader_lacks_records() -> None:
-    found = compared(0, 3, 1, {1: copy("a", "b", "c"), 2: copy("a", "b", "c", start=2)})
+    found = compare_responses(0, 3, 1, {1: copy("a", "b", "c"), 2: copy("a", "b", "c", start=2)})
     assert found.equal is False and "The log of broker 2 starts at offset 2" in found.text
 
 
@@ -56,16 +58,16 @@ def test_a_replica_with_a_later_log_start_than_the_leader_lacks_records() -> Non
     ids=["short", "empty", "cut"],
 )
 def test_a_missing_response_is_neither_equal_nor_different(other: ComparedReplica) -> None:
-    assert compared(0, 3, 1, {1: copy("a", "b", "c"), 2: other}).equal is None
+    assert compare_responses(0, 3, 1, {1: copy("a", "b", "c"), 2: other}).equal is None
 
 
 def test_records_above_a_high_watermark_are_not_compared() -> None:
-    found = compared(0, 3, 1, {1: copy("a", "b", "c"), 2: copy("a", "b", "x", known=2)})
+    found = compare_responses(0, 3, 1, {1: copy("a", "b", "c"), 2: copy("a", "b", "x", known=2)})
     assert (found.equal, found.after) == (True, 2)
 
 
 def test_an_empty_log_is_equal() -> None:
-    assert compared(5, 5, 1, {1: ComparedReplica(5, 5, b""), 2: ComparedReplica(0, 5, b"")}).equal
+    assert compare_responses(5, 5, 1, {1: ComparedReplica(5, 5, b""), 2: ComparedReplica(0, 5, b"")}).equal
 
 
 # -- on rows -------------------------------------------------------------------------------------------------------------------

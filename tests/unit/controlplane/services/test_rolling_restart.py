@@ -31,7 +31,7 @@ def supervised_pids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: A
     def running(folder: Path, name: str) -> ProcessIdentity | None:
         return ProcessIdentity(pids[name], 7) if name in pids else None
 
-    monkeypatch.setattr(supervisor_client, "running", running)
+    monkeypatch.setattr(supervisor_client, "running_process", running)
     monkeypatch.setattr(rolling_restart.core, "SETTLED_SECONDS", 0.0)
     return pids
 

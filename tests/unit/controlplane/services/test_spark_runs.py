@@ -107,7 +107,7 @@ def test_a_driver_whose_worker_was_killed_before_it_wrote_the_row_is_found_again
     SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING, pid=None, pid_started_at=None)
     until(row, lambda: row.state == SparkRunState.STOPPED)
     assert client.found_again(row.pk) is None
-    assert first is not None and not spark.alive(first, None)
+    assert first is not None and not spark.is_alive(first, None)
 
 
 def test_a_driver_that_has_not_locked_its_folder_yet_is_stopped(driver: Callable[[str], None]) -> None:
@@ -118,7 +118,7 @@ def test_a_driver_that_has_not_locked_its_folder_yet_is_stopped(driver: Callable
     late = client.start(row.pk, row.job.kind, row.parameters)
     SparkRun.objects.filter(pk=row.pk).update(state=SparkRunState.STOPPING)
     until(row, lambda: row.state == SparkRunState.STOPPED)
-    assert not spark.alive(late.pid, late.started_at)
+    assert not spark.is_alive(late.pid, late.started_at)
 
 
 def test_the_process_id_of_an_ended_driver_is_not_another_process(driver: Callable[[str], None]) -> None:

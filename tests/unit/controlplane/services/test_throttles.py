@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brokerd.cluster.requests import AlterConfigOp, OpType
-from controlplane.domain.config_overlay import effective
+from controlplane.domain.config_overlay import apply_overlay
 from controlplane.domain.throttle import ThrottlesBefore
 from controlplane.models import AccessEntry, Change, Move, MovePartition, Topic
 from controlplane.services import Rejected, access, move_worker, moves, throttles, topics
@@ -67,7 +67,7 @@ def test_a_move_ends_when_the_log_has_the_previous_configs(world: World) -> None
     assert in_log(world)["flights"] == before
     assert in_log(world)["1"] == {RATES[0]: "123456"}
     assert in_log(world)["3"] == {}
-    assert throttles.left(move) == ""
+    assert throttles.remaining_throttles(move) == ""
 
 
 def test_a_changed_throttle_applies_during_the_copy(world: World) -> None:
@@ -142,5 +142,5 @@ def test_an_invalid_throttle_is_rejected(world: World) -> None:
 
 def test_a_replica_list_above_the_limit_becomes_a_wildcard() -> None:
     many = ",".join(f"{i}:{i}" for i in range(2_000))
-    assert effective({}, {LEADERS: many})[LEADERS] == "*"
-    assert effective({LEADERS: "*"}, {LEADERS: "0:1"})[LEADERS] == "*"
+    assert apply_overlay({}, {LEADERS: many})[LEADERS] == "*"
+    assert apply_overlay({LEADERS: "*"}, {LEADERS: "0:1"})[LEADERS] == "*"

@@ -36,7 +36,7 @@ def outcomes(verb: str) -> list[tuple[str, str, str]]:
 
 
 def test_a_hanging_transaction_is_aborted_after_the_approval(answers: Answers) -> None:
-    shown, _ = proposals.shown(ABORT, HANGING.target, {})
+    shown, _ = proposals.render_target(ABORT, HANGING.target, {})
     assert shown.facts["verdict"] == "unknown_producer" and "from offset 1234 of orders-1" in shown.lines[0]
     row = decided(ABORT, HANGING.target)
     assert (row.state, answers.requests.count(("marker", 2))) == ("done", 1)
@@ -116,7 +116,7 @@ def test_a_marker_that_does_not_end_the_transaction_is_not_a_success(
 
 def test_the_producer_of_an_open_transaction_is_fenced(answers: Answers) -> None:
     answers.coordinators = {3: [OPEN]}
-    shown, _ = proposals.shown(FENCE, "billing", {})
+    shown, _ = proposals.render_target(FENCE, "billing", {})
     assert shown.facts["producer_epoch"] == 2 and any("Open for" in f for f in shown.figures)
     row = decided(FENCE, "billing")
     assert row.state == "done" and "epoch 9" in row.detail and ("fence", 60_000) in answers.requests

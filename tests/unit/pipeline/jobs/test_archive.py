@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from pipeline.jobs.archive import SLOW_WORKER, STARTS_MAX, patiently
+from pipeline.jobs.archive import SLOW_WORKER, STARTS_MAX, run_with_retries
 
 SLOW = StreamingQueryException(f"[STREAM_FAILED] Query terminated with exception: {SLOW_WORKER}.")
 
@@ -22,7 +22,7 @@ class Query:
 
 def test_the_job_is_retried_while_its_python_worker_is_slow() -> None:
     query = Query(SLOW, SLOW)
-    patiently(query, lambda: False)
+    run_with_retries(query, lambda: False)
     assert query.starts == 3
 
 
@@ -30,12 +30,12 @@ def test_the_retries_are_bounded_and_end_at_a_stop_request() -> None:
     for stopping, starts in ((False, STARTS_MAX), (True, 1)):
         query = Query(*[SLOW] * (STARTS_MAX + 1))
         with pytest.raises(StreamingQueryException, match=SLOW_WORKER):
-            patiently(query, lambda stopping=stopping: stopping)  # type: ignore[misc]
+            run_with_retries(query, lambda stopping=stopping: stopping)  # type: ignore[misc]
         assert query.starts == starts
 
 
 def test_another_failure_ends_the_job() -> None:
     query = Query(StreamingQueryException("records were lost"))
     with pytest.raises(StreamingQueryException, match="lost"):
-        patiently(query, lambda: False)
+        run_with_retries(query, lambda: False)
     assert query.starts == 1

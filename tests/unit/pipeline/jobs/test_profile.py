@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.jobs import profile
-from pipeline.jobs.profile import compressed, tables
+from pipeline.jobs.profile import compress_batches, tables
 from pipeline.profiling import CODECS, Profile
 
 
@@ -14,7 +14,7 @@ def test_values_are_compressed_with_each_codec(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(profile, "BATCH_BYTES", 100)
     monkeypatch.setattr(profile, "SAMPLE_BYTES_MAX", 500)
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 60, None] * 10})
-    rows = [r for out in compressed(iter([batch, batch])) for r in out.to_pylist()]
+    rows = [r for out in compress_batches(iter([batch, batch])) for r in out.to_pylist()]
     assert {r["codec"] for r in rows} == set(CODECS)
     assert all(r["bytes"] == 600 and 0 < r["compressed"] < 600 for r in rows)
 

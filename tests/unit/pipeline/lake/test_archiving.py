@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.lake.archiving import WrittenFile, check, cut, existing_table
+from pipeline.lake.archiving import WrittenFile, check, clip_ranges, existing_table
 from pipeline.lake.tables import topic_table, typed_columns
 from pipeline.offsets import Range
 from pipeline.tables import Contradiction
@@ -128,8 +128,8 @@ def test_a_topic_named_like_dead_letters_is_refused(tmp_path: Path) -> None:
 
 def test_cut_begins_at_the_position() -> None:
     planned = [Range("t", 0, 5, 9), Range("t", 1, 0, 3), Range("u", 0, 0, 1)]
-    assert cut(planned, "t", {0: 7}) == [Range("t", 0, 7, 9), Range("t", 1, 0, 3)]
-    assert cut(planned, "t", {0: 12}) == [Range("t", 0, 12, 12), Range("t", 1, 0, 3)]
+    assert clip_ranges(planned, "t", {0: 7}) == [Range("t", 0, 7, 9), Range("t", 1, 0, 3)]
+    assert clip_ranges(planned, "t", {0: 12}) == [Range("t", 0, 12, 12), Range("t", 1, 0, 3)]
 
 
 @pytest.mark.parametrize("offsets_of_file", [((0, 4, 6, 2),), ((0, 5, 9, 2),), ((1, 5, 6, 2),), ((0, 5, 6, 9),)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from pipeline.lake.replaying import TableReplay, committed
+from pipeline.lake.replaying import TableReplay, commit_with_retries
 
 
 class Failure:
@@ -35,14 +35,14 @@ class FakeProducer:
 
 def test_a_commit_is_repeated_while_that_can_help() -> None:
     producer: Any = FakeProducer(Failure(True, False), Failure(True, False))
-    committed(producer)
+    commit_with_retries(producer)
     assert not producer.failures
 
 
 def test_a_transaction_that_failed_is_aborted() -> None:
     producer: Any = FakeProducer(Failure(False, True))
     with pytest.raises(KafkaException):
-        committed(producer)
+        commit_with_retries(producer)
     assert producer.aborted
 
 
