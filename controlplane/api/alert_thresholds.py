@@ -26,7 +26,6 @@ class AlertThresholdViewSet(RetrieveModelMixin, RowViewSet):
 
     queryset = AlertThreshold.objects.all()
     serializer_class = THRESHOLD
-    pagination_class = None
     lookup_url_kwarg = "name"
     lookup_value_converter = "str"
     noun = "alert threshold"
@@ -35,7 +34,7 @@ class AlertThresholdViewSet(RetrieveModelMixin, RowViewSet):
         return selectors.threshold_row(key)
 
     def list(self, request: Request) -> Response:
-        return self.rows(selectors.threshold_list())
+        return self.computed(selectors.threshold_list())
 
     @extend_schema(request=AlertThresholdAlter, responses={200: THRESHOLD})
     def partial_update(self, request: Request, name: str) -> Response:

@@ -12,11 +12,13 @@ from controlplane.api import serializers
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import ArchiveJob
 from controlplane.selectors import archives as selectors
+from controlplane.selectors.paging import ListOrder
 from controlplane.services import archives as services
 
 ARCHIVE = serializers.shape(selectors.ArchiveRow)
 BATCH = serializers.shape(selectors.BatchRow)
 WRITTEN = serializers.shape(selectors.WrittenRow)
+WRITTEN_ORDER = ListOrder(unique=("topic", "partition"), others=("rows", "batches", "left_records"))
 
 
 class ArchiveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
@@ -53,11 +55,11 @@ class ArchiveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         return self.row()
 
     @extend_schema(responses=WRITTEN(many=True))
-    @action(detail=True, serializer_class=WRITTEN, pagination_class=None)
+    @action(detail=True, serializer_class=WRITTEN, filterset_class=None, list_order=WRITTEN_ORDER)
     def offsets(self, request: Request, job_id: int) -> Response:
         """Archived offsets in the lake, per partition."""
         self.get_object()
-        return self.rows(selectors.archive_written(job_id))
+        return self.computed(selectors.archive_written(job_id))
 
     @extend_schema(responses=BATCH(many=True))
     @action(detail=True, serializer_class=BATCH, page_of=selectors.batch_page, filterset_class=None)

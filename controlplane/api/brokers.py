@@ -14,24 +14,56 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import serializers
-from controlplane.api.pagination import PageQuery, RowPagination, page_response, page_shape
+from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import RowViewSet
 from controlplane.models import Broker
 from controlplane.selectors import broker_configs as configs
 from controlplane.selectors import brokers as selectors
 from controlplane.selectors import log_dirs
+from controlplane.selectors.paging import ListOrder
 from controlplane.services import broker_configs as config_services
 from controlplane.services import brokers as services
 from controlplane.services import log_dirs as log_dir_services
 
 BROKER = serializers.shape(selectors.BrokerRow)
+BROKER_ORDER = ListOrder(
+    unique=("broker_id",),
+    others=(
+        "alive",
+        "host",
+        "rack",
+        "leaders",
+        "leaders_skew_pct",
+        "replicas",
+        "replicas_skew_pct",
+        "replicas_out_of_sync",
+        "size_bytes",
+        "free_bytes",
+        "broker_epoch",
+    ),
+)
 API = serializers.shape(selectors.ApiRow)
-CONFIGS = serializers.shape(configs.BrokerConfigs)
+API_ORDER = ListOrder(
+    unique=("name",),
+    others=("requests_per_s", "p50_ms", "p99_ms", "greatest_ms", "errors_per_s"),
+    default="-requests_per_s",
+)
+CONFIGS = page_shape(configs.BrokerConfigPage)
 LOG_DIRS = page_shape(log_dirs.BrokerLogDirs)
 LOG_DIR_MOVE = serializers.shape(log_dir_services.LogDirMovePreview)
 DRAIN = serializers.shape(selectors.DrainVerdict)
 REPLICA = serializers.shape(selectors.ReplicaRow)
 RESTART = serializers.shape(selectors.RestartVerdict)
+
+
+class BrokerConfigQuery(PageQuery):
+    other_id = drf.IntegerField(default=None, allow_null=True, help_text="Compare with this broker.")
+    query = drf.CharField(default="", allow_blank=True, help_text="Part of a setting's name.")
+    only = drf.ChoiceField(
+        choices=["", "changed", "different"],
+        default="",
+        help_text="changed: not the default. different: the other broker has another value.",
+    )
 
 
 class LogDirQuery(PageQuery):
@@ -54,7 +86,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
 
     queryset = Broker.objects.all()
     serializer_class = BROKER
-    pagination_class = None
+    list_order = BROKER_ORDER
     lookup_url_kwarg = "broker_id"
     noun = "broker"
 
@@ -62,13 +94,12 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         return selectors.broker(key)
 
     def list(self, request: Request) -> Response:
-        return self.rows(selectors.visible_brokers())
+        return self.computed(selectors.visible_brokers())
 
     @extend_schema(responses=REPLICA(many=True))
     @action(
         detail=True,
         serializer_class=REPLICA,
-        pagination_class=RowPagination,
         filterset_class=selectors.ReplicaFilter,
         page_of=selectors.replica_page,
         ordering="topic",
@@ -78,11 +109,11 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         return self.pages(selectors.replicas_on(broker_id))
 
     @extend_schema(responses=API(many=True))
-    @action(detail=True, url_path="requests", serializer_class=API, pagination_class=None, filterset_class=None)
+    @action(detail=True, url_path="requests", serializer_class=API, filterset_class=None, list_order=API_ORDER)
     def requests_by_api(self, request: Request, broker_id: int) -> Response:
         """The requests to this broker by API: rate, latency and errors of the last seconds, as the cluster monitor stored them."""
         self.get_object()
-        return self.rows(selectors.broker_requests(broker_id))
+        return self.computed(selectors.broker_requests(broker_id))
 
     @action(detail=True, serializer_class=RESTART)
     def restart(self, request: Request, broker_id: int) -> Response:
@@ -104,14 +135,16 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         services.drain(broker_id, actor=self.actor, **self.body(serializers.DrainStart))
         return Response(self.get_serializer(selectors.drain_state(broker_id)).data)
 
-    @extend_schema(parameters=[serializers.BrokerConfigQuery])
+    @extend_schema(parameters=[BrokerConfigQuery])
     @action(detail=True, serializer_class=CONFIGS, filterset_class=None)
     def configs(self, request: Request, broker_id: int) -> Response:
-        """All settings with value, source and default, as the broker reports them; with `other`, beside those of another broker. Values of
-        sensitive settings are null."""
+        """A page of the settings with value, source and default, as the broker reports them; with `other_id`, beside those of another broker. Values
+        of sensitive settings are null. `settings`: number of all settings."""
         self.get_object()
-        found = configs.broker_configs(broker_id, **self.query(serializers.BrokerConfigQuery))
-        return Response(self.get_serializer(found).data)
+        found = configs.broker_config_page(broker_id, **self.query(BrokerConfigQuery))
+        if found is None:
+            raise Http404
+        return page_response(request, found)
 
     @extend_schema(request=serializers.BrokerConfigAlter, responses={204: None})
     @configs.mapping.patch

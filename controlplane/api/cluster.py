@@ -14,6 +14,7 @@ from controlplane.api import serializers
 from controlplane.api.viewsets import InputMixin, RowViewSet
 from controlplane.models import Change, ObservedTopic
 from controlplane.selectors import changes, other_clusters, overview, topics
+from controlplane.selectors.paging import ListOrder
 from controlplane.services import topics as topic_services
 
 CLUSTER = serializers.shape(other_clusters.ClusterRow)
@@ -49,12 +50,12 @@ class DriftViewSet(RowViewSet):
 
     queryset = ObservedTopic.objects.all()
     serializer_class = serializers.shape(topics.DriftRow)
-    pagination_class = None
+    list_order = ListOrder(unique=("name",), others=("kind", "row_generation", "log_generation"))
     lookup_url_kwarg = "topic_id"
     lookup_value_converter = "uuid"
 
     def list(self, request: Request) -> Response:
-        return self.rows(topics.drift_list())
+        return self.computed(topics.drift_list())
 
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"], serializer_class=TOPIC)

@@ -18,6 +18,7 @@ from controlplane.models import Move
 from controlplane.selectors import move_loads
 from controlplane.selectors import moves as selectors
 from controlplane.selectors.entity_tags import move_tag
+from controlplane.selectors.paging import ListOrder
 from controlplane.services import brokers, schedules, tails
 from controlplane.services import moves as services
 from controlplane.services.adaptive_throttle import bounds_of
@@ -27,6 +28,9 @@ CAPS = ("parts_in_flight_max", "parts_per_broker_max", "throttle_bytes_per_s")
 DELETION = serializers.shape(tails.DeletionPreview)
 LATENCY = serializers.shape(move_loads.LatencyRow)
 LOAD = serializers.shape(move_loads.MoveBrokerRow)
+LOAD_ORDER = ListOrder(
+    unique=("broker_id",), others=("parts_in", "bytes_in", "bytes_in_done", "bytes_per_s", "parts_out", "bytes_out")
+)
 MOVE = serializers.shape(selectors.MoveRow)
 PART = serializers.shape(selectors.MovePartRow)
 SAMPLE = serializers.shape(selectors.SampleRow)
@@ -136,38 +140,44 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         return self.pages(selectors.parts_of_move(move_id))
 
     @extend_schema(responses=TRANSITION(many=True))
-    @action(detail=True, serializer_class=TRANSITION, pagination_class=None, filterset_class=None)
+    @action(
+        detail=True,
+        serializer_class=TRANSITION,
+        filterset_class=None,
+        page_of=selectors.transition_page,
+        ordering="at",
+    )
     def history(self, request: Request, move_id: int) -> Response:
-        """Every state transition of the move: actor, time, reason."""
+        """Every state transition of the move, the oldest first: actor, time, reason."""
         self.get_object()
-        return self.rows(selectors.move_history(move_id))
+        return self.pages(selectors.transitions_of_move(move_id))
 
     @extend_schema(responses=SAMPLE(many=True))
-    @action(detail=True, serializer_class=SAMPLE, pagination_class=None, filterset_class=None)
+    @action(detail=True, serializer_class=SAMPLE, filterset_class=None, list_order=ListOrder(unique=("at",)))
     def samples(self, request: Request, move_id: int) -> Response:
         """Bytes left and copied over the life of the move."""
         self.get_object()
-        return self.rows(selectors.move_samples(move_id))
+        return self.computed(selectors.move_samples(move_id))
 
     @extend_schema(responses=LOAD(many=True))
-    @action(detail=True, serializer_class=LOAD, pagination_class=None, filterset_class=None)
+    @action(detail=True, serializer_class=LOAD, filterset_class=None, list_order=LOAD_ORDER)
     def brokers(self, request: Request, move_id: int) -> Response:
         """Bytes and replicas that each broker receives and gives away."""
         self.get_object()
-        return self.rows(move_loads.move_brokers(move_loads.move_kinds(move_id)))
+        return self.computed(move_loads.move_brokers(move_loads.move_kinds(move_id)))
 
     @extend_schema(responses=LATENCY(many=True))
     @action(
         detail=True,
         serializer_class=LATENCY,
-        pagination_class=None,
         filterset_class=None,
+        list_order=ListOrder(unique=("at",)),
         url_path="producer-latency",
     )
     def producer_latency(self, request: Request, move_id: int) -> Response:
         """Latency of producers at the slowest of the brokers that the move loads, over its whole life, thinned."""
         self.get_object()
-        return self.rows(move_loads.producer_latency(move_id))
+        return self.computed(move_loads.producer_latency(move_id))
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True)

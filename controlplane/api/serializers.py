@@ -328,16 +328,6 @@ class ProposalAsk(serializers.Serializer[Any]):
     )
 
 
-class BrokerConfigQuery(serializers.Serializer[Any]):
-    other_id = serializers.IntegerField(default=None, allow_null=True, help_text="Compare with this broker.")
-    query = serializers.CharField(default="", allow_blank=True, help_text="Part of a setting's name.")
-    only = serializers.ChoiceField(
-        choices=["", "changed", "different"],
-        default="",
-        help_text="changed: not the default. different: the other broker has another value.",
-    )
-
-
 class BrokerConfigAlter(RequiredComment):
     configs = serializers.DictField(
         child=serializers.CharField(allow_blank=True, allow_null=True),

@@ -82,7 +82,7 @@ class SparkJobViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @action(detail=False, serializer_class=KIND, pagination_class=None)
     def kinds(self, request: Request) -> Response:
         """The kinds of jobs, with the type, default and limits of each parameter."""
-        return self.rows(selectors.kinds())
+        return Response(self.get_serializer(selectors.kinds(), many=True).data)
 
 
 class SparkRunViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):

@@ -27,13 +27,14 @@ from controlplane.models import ObservedPartition, ObservedTopic
 from controlplane.selectors import key_lookups, messages, partitions
 from controlplane.selectors import topics as selectors
 from controlplane.selectors.entity_tags import topic_tag
-from controlplane.selectors.paging import Page
+from controlplane.selectors.paging import ListOrder, Page
 from controlplane.selectors.remote_sizes import PartitionStorage, TopicStorage, partition_storage, topic_storage
 from controlplane.services import Rejected, produce
 from controlplane.services import topics as services
 from controlplane.services.records import look_up_records, read_records
 
 CONFIG = serializers.shape(selectors.ConfigRow)
+CONFIG_ORDER = ListOrder(unique=("name",), others=("source", "value"))
 COPY_PREVIEW = serializers.shape(produce.CopyPreview)
 DETAIL = serializers.shape(selectors.TopicDetail)
 KEY_LOOKUP = serializers.shape(key_lookups.KeyLookup)
@@ -115,10 +116,10 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         return Response(status=202)
 
     @extend_schema(responses=CONFIG(many=True))
-    @action(detail=True, serializer_class=CONFIG, pagination_class=None, filterset_class=None)
+    @action(detail=True, serializer_class=CONFIG, filterset_class=None, list_order=CONFIG_ORDER)
     def configs(self, request: Request, name: str) -> Response:
         self._check_topic(name)
-        return self.rows(selectors.topic_configs(name))
+        return self.computed(selectors.topic_configs(name))
 
     @extend_schema(responses=PARTITION(many=True))
     @action(

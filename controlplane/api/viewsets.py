@@ -20,12 +20,12 @@ from rest_framework.viewsets import GenericViewSet
 
 from controlplane.api import access_rules, idempotency, preconditions
 from controlplane.api.errors import InvalidInput, field_errors
-from controlplane.api.pagination import PageQuery
+from controlplane.api.pagination import PageQuery, page_response
 from controlplane.api.renderers import CsvRenderer
 from controlplane.api.strict import unknown_parameters, validate_body
 from controlplane.selectors import visibility
 from controlplane.selectors.common import INTEGER_MAX, RowFilter
-from controlplane.selectors.paging import Page
+from controlplane.selectors.paging import ListOrder, Page, computed_page
 from controlplane.services import authorization
 from controlplane.services.request_resources import Given
 
@@ -136,6 +136,8 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
     server (`@action(tag_of=None)`): a precondition would lock the database meanwhile."""
     tag: str | None = None
     """Read before the row of the response. A change between the two makes the tag too old, which is safe."""
+    list_order = ListOrder(unique=("name",))
+    """The orders of a computed list."""
     paging: dict[str, Any]
     """The checked page, order and text filter of a list."""
 
@@ -177,7 +179,9 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
     def get_renderers(self) -> list[Any]:
         """Lists are available as CSV, too."""
         options = getattr(getattr(self, self.action or "", None), "kwargs", {})
-        is_list = self.action == "list" or "page_of" in options or "pagination_class" in options
+        is_list = (
+            self.action == "list" or "page_of" in options or "list_order" in options or "pagination_class" in options
+        )
         return [*super().get_renderers(), *([CsvRenderer()] if is_list else [])]
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -195,6 +199,7 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
         page = self.paginate_queryset(self.filter_queryset(rows))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
-    def rows(self, rows: list[Any]) -> Response:
-        """A list that is short enough for one response."""
-        return Response(self.get_serializer(rows, many=True).data)
+    def computed(self, rows: list[Any]) -> Response:
+        """A page of a list that is computed as a whole, in the order of `list_order`."""
+        found = computed_page(rows, self.list_order, **self.query(PageQuery))
+        return page_response(self.request, found, self.get_serializer(found.rows, many=True).data)

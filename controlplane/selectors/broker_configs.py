@@ -12,6 +12,7 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.domain.access import AccessRecordKind
 from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSource, ReportedConfig, compare_configs
 from controlplane.models import AccessEntry, Broker
+from controlplane.selectors.paging import ListOrder, Page, PageStart, computed_page
 from controlplane.selectors.visibility import visible
 
 
@@ -67,6 +68,55 @@ def broker_configs(
         different=len(different),
         problem=mine.problem,
         other_problem=other_problem,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigPage(Page[BrokerConfigRow]):
+    """`total`: settings after the filter, `settings`: before it. `problem`: why the broker did not answer; `other_problem` likewise for the compared
+    broker."""
+
+    broker_id: int
+    other_id: int | None
+    rows: list[BrokerConfigRow]
+    settings: int
+    changed: int
+    different: int
+    problem: str
+    other_problem: str
+
+
+CONFIG_ORDER = ListOrder(unique=("name",), others=("source", "value"))
+
+
+def broker_config_page(
+    broker_id: int,
+    *,
+    other_id: int | None = None,
+    query: str = "",
+    only: str = "",
+    sort: str = "",
+    page: PageStart,
+    per_page: int,
+) -> BrokerConfigPage | None:
+    """None: unknown broker."""
+    found = broker_configs(broker_id, other_id=other_id, query=query, only=only)
+    if found is None:
+        return None
+    shown = computed_page(found.rows, CONFIG_ORDER, sort=sort, page=page, per_page=per_page)
+    return BrokerConfigPage(
+        rows=shown.rows,
+        total=shown.total,
+        window=shown.window,
+        sort=shown.sort,
+        query=query,
+        broker_id=broker_id,
+        other_id=other_id,
+        settings=found.total,
+        changed=found.changed,
+        different=found.different,
+        problem=found.problem,
+        other_problem=found.other_problem,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
@@ -28,7 +28,7 @@ from controlplane.models import Move, MovePartition, MoveTransition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in_states
 from controlplane.selectors.move_totals import TotalsKind, percent, sums_of, sums_of_kinds
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageOptions, PageStart, paged
 from controlplane.selectors.visibility import visible
 
 
@@ -283,8 +283,20 @@ def part_page(
 
 
 def move_history(move_id: int) -> list[TransitionRow]:
-    rows = MoveTransition.objects.filter(move_id=move_id)
-    return [TransitionRow(t.at, t.state_from, t.state_to, t.actor, t.comment) for t in rows]
+    return [_transition_row(t) for t in transitions_of_move(move_id)]
+
+
+def transitions_of_move(move_id: int) -> QuerySet[MoveTransition]:
+    return MoveTransition.objects.filter(move_id=move_id)
+
+
+def transition_page(rows: QuerySet[MoveTransition], **options: Unpack[PageOptions]) -> Page[TransitionRow]:
+    """The order of the transitions is that of their rows."""
+    return paged(rows, lambda found: [_transition_row(t) for t in found], columns={"at": "pk"}, **options)
+
+
+def _transition_row(t: MoveTransition) -> TransitionRow:
+    return TransitionRow(t.at, t.state_from, t.state_to, t.actor, t.comment)
 
 
 def move_samples(move_id: int) -> list[SampleRow]:

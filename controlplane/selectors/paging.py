@@ -125,6 +125,42 @@ def ordered(
     return shown, len(found), PageWindow(window.page, window.pages, window.per_page, after)
 
 
+@dataclass(frozen=True, slots=True)
+class ListOrder:
+    """The orders of a computed list: by a field of its rows with plain values. `unique`: the fields that identify a row, in the default order."""
+
+    unique: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    default: str = ""
+    """Column of the order without `sort`, with '-' in front for descending; empty: that of `unique`."""
+
+
+def computed_page(
+    rows: Sequence[T], order: ListOrder, *, page: PageStart, per_page: int, sort: str = "", query: str = ""
+) -> Page[T]:
+    """One page of a computed list in the order of `sort`, then of the fields that identify a row. An unknown column falls back to the default order.
+    Unknown values sort last."""
+    if sort.lstrip("-") not in (*order.unique, *order.others):
+        sort = order.default or order.unique[0]
+    terms = [*_column(rows, sort.lstrip("-"), sort.startswith("-"))]
+    for name in order.unique:
+        terms += _column(rows, name, False)
+    shown, total, window = ordered(rows, terms, page=page, per_page=per_page)
+    return Page(shown, total, window, sort, query)
+
+
+def _column(rows: Sequence[T], name: str, descending: bool) -> list[tuple[Callable[[T], Any], bool]]:
+    """(value of a row, descending): first whether the value is unknown, then the value."""
+    known = next((v for row in rows if (v := getattr(row, name)) is not None), 0)
+    blank: Any = "" if isinstance(known, str) else type(known)()
+
+    def value(row: T) -> Any:
+        found = getattr(row, name)
+        return blank if found is None else found
+
+    return [(lambda row: getattr(row, name) is None, False), (value, descending)]
+
+
 def _is_behind(row: T, order: Sequence[tuple[Callable[[T], Any], bool]], values: Sequence[Any]) -> bool:
     for (value, descending), limit in zip(order, values, strict=True):
         own = value(row)

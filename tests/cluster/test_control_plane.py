@@ -77,7 +77,7 @@ def test_the_zookeeper_ensemble_and_its_sessions_are_reported(devcluster: DevClu
         acting = (f"controller-{overview['controller_id']}", overview["controller_epoch"])
         controllers = [(s["owner_id"], s["epoch"]) for s in found["sessions"] or () if s["owner"] == "controller"]
         brokers = {s["owner_id"]: s["epoch"] for s in found["sessions"] or () if s["owner"] == "broker"}
-        epochs = {str(b["broker_id"]): b["broker_epoch"] for b in devcluster.get("brokers")}
+        epochs = {str(b["broker_id"]): b["broker_epoch"] for b in devcluster.get("brokers")["rows"]}
         return found if (controllers, brokers) == ([acting], epochs) else None
 
     found = wait_for(complete, "the sessions of the acting controller and of all brokers", 60)
@@ -100,7 +100,7 @@ def test_connected_clients_are_reported_with_their_software(devcluster: DevClust
 
     def all_brokers() -> Any:
         rows = devcluster.get("clients?with_brokers=true&query=broker-")["rows"]
-        ids = {f"broker-{b['broker_id']}" for b in devcluster.get("brokers")}
+        ids = {f"broker-{b['broker_id']}" for b in devcluster.get("brokers")["rows"]}
         return {r["client_id"] for r in rows if r["is_broker"]} == ids
 
     wait_for(all_brokers, "the connections of each broker to others")

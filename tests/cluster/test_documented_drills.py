@@ -95,7 +95,9 @@ def test_broker_3_can_be_drained(devcluster: DevCluster) -> None:
     wait_for(lambda: whole(devcluster), "flights to be in sync", 120)
     # The monitor reads the cluster a moment after `up` is ready: a drain needs four brokers that it has seen alive.
     wait_for(
-        lambda: [b["alive"] for b in devcluster.get("brokers")] == [True] * 4, "the console to see four brokers", 120
+        lambda: [b["alive"] for b in devcluster.get("brokers")["rows"]] == [True] * 4,
+        "the console to see four brokers",
+        120,
     )
     move = devcluster.post("brokers/3/drain", {"comment": "drill"})["move_id"]
     wait_for(lambda: devcluster.get(f"moves/{move}")["state"] == "done", "the drain's end", 240)

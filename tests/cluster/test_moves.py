@@ -117,7 +117,7 @@ def test_a_throttle_is_enforced_changed_in_flight_and_removed_at_the_end(devclus
     assert time.monotonic() - began < 6_000_000 / rate, "the new rate had no effect"
     assert throttles(devcluster, "held") == {}
     assert replicas(devcluster, "held") == scope["partitions"][0]["replicas"]
-    story = [(t["state_from"], t["state_to"]) for t in devcluster.get(f"moves/{move}/history")]
+    story = [(t["state_from"], t["state_to"]) for t in devcluster.get(f"moves/{move}/history")["rows"]]
     assert story[0] == ("planned", "running") and story[-1][1] == "done"
 
 
@@ -471,7 +471,7 @@ def test_a_rollback_during_the_copy_restores_placement_and_configs_exactly(
 
 def test_a_broker_is_filled_and_a_replication_factor_grows_and_shrinks_under_load(devcluster: DevCluster) -> None:
     # Earlier tests may have filled broker 3: so many new replicas on the others that it has less than its share.
-    replicas = {b["broker_id"]: b["replicas"] for b in devcluster.get("brokers")}
+    replicas = {b["broker_id"]: b["replicas"] for b in devcluster.get("brokers")["rows"]}
     partitions = max(4, 3 * replicas[3] - sum(replicas.values()) + 10)
     devcluster.topic(
         "grown",

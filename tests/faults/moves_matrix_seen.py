@@ -118,7 +118,7 @@ class Seen:
         if self.pids().get(name) in (None, pid):
             return False
         if name.startswith("broker-"):
-            rows = self.unless_down(lambda: self.devcluster.get("brokers")) or []
+            rows = self.unless_down(lambda: self.devcluster.get("brokers")["rows"]) or []
             return any(b["broker_id"] == int(name[7:]) and b["alive"] for b in rows)
         if name == "zookeeper":
             return zookeeper.ready(self.devcluster.base + 1)

@@ -156,7 +156,7 @@ def refused(devcluster: DevCluster) -> Iterator[Injected]:
     move = int(devcluster.post("moves", {"scope": scope, "comment": "stuck"})["id"])
     devcluster.manage("process", "kill", "broker-4")
     wait_for(
-        lambda: not next(b for b in devcluster.get("brokers") if b["broker_id"] == 4)["alive"],
+        lambda: not next(b for b in devcluster.get("brokers")["rows"] if b["broker_id"] == 4)["alive"],
         "the death to be seen",
     )
     at = time.monotonic()

@@ -36,7 +36,7 @@ def test_an_archive_job_requested_over_rest_survives_its_drivers_death_and_is_co
         return dict(devcluster.get(f"archives/{job}"))
 
     def written() -> int:
-        return sum(w["rows"] for w in devcluster.get(f"archives/{job}/offsets"))
+        return sum(w["rows"] for w in devcluster.get(f"archives/{job}/offsets")["rows"])
 
     def until(condition: Callable[[], Any], what: str) -> Any:
         try:
@@ -54,7 +54,7 @@ def test_an_archive_job_requested_over_rest_survives_its_drivers_death_and_is_co
     devcluster.fill("archived", 2_000)
     until(lambda: row()["pid"] not in (None, first), "another driver")
     until(lambda: written() == 5_000, "the rest in the lake")
-    table = devcluster.get(f"archives/{job}/offsets")
+    table = devcluster.get(f"archives/{job}/offsets")["rows"]
     assert [w["partition"] for w in table] == [0, 1]
     assert not any(w["gap"] for w in table)
     assert all(w["rows"] == w["next_offset"] - w["first_offset"] for w in table)

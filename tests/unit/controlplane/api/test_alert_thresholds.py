@@ -23,7 +23,7 @@ def administrator(db: None) -> Any:
 
 def test_thresholds_are_listed_read_changed_and_reset(administrator: Any, viewer_client: APIClient) -> None:
     listed = viewer_client.get(URL).json()
-    assert [row["name"] for row in listed] == list(ThresholdName)
+    assert [row["name"] for row in listed["rows"]] == sorted(ThresholdName)
     row = viewer_client.get(f"{URL}/disk_free_low").json()
     assert (row["value"], row["default"], row["unit"], row["changed_at"]) == (10, 10, "percent", None)
     assert row["alert_kinds"] == ["disk_low"]

@@ -18,8 +18,16 @@ def test_each_act_is_audited_and_returns_the_broker(world: World, operator: APIC
     assert operator.post(f"{API}/brokers/77/{act}", {"comment": "disk"}, format="json").status_code == 404
 
 
-def test_brokers_are_one_list_without_pages(world: World, operator: APIClient) -> None:
-    assert [b["broker_id"] for b in operator.get(f"{API}/brokers").json()] == [1, 2, 3]
+def test_the_list_of_brokers_has_pages_and_orders(world: World, operator: APIClient) -> None:
+    Broker.objects.filter(broker_id=2).update(size_bytes=5)
+    page = operator.get(f"{API}/brokers?limit=2").json()
+    assert ([b["broker_id"] for b in page["rows"]], page["total"], page["sort"]) == ([1, 2], 3, "broker_id")
+    following = operator.get(f"{API}/brokers", {"limit": 2, "cursor": page["next_cursor"]}).json()
+    assert ([b["broker_id"] for b in following["rows"]], following["next_cursor"]) == ([3], None)
+    by_size = operator.get(f"{API}/brokers?sort=-size_bytes").json()
+    assert [b["broker_id"] for b in by_size["rows"]] == [2, 1, 3], "unknown sizes are last"
+    assert operator.get(f"{API}/brokers?format=csv&limit=1").headers["X-Total-Count"] == "3"
+    assert operator.get(f"{API}/brokers?page=2").status_code == 400
 
 
 def test_requests_of_a_broker_by_api(world: World, operator: APIClient) -> None:
@@ -32,6 +40,6 @@ def test_requests_of_a_broker_by_api(world: World, operator: APIClient) -> None:
         "errors": {"6": 0.5, "31999": 2.0},
     }
     Broker.objects.filter(broker_id=1).update(requests=[row])
-    (found,) = operator.get(f"{API}/brokers/1/requests").json()
+    (found,) = operator.get(f"{API}/brokers/1/requests").json()["rows"]
     assert (found["name"], found["p99_ms"], found["errors"][0]) == ("Produce", 25.0, {"code": "31999", "per_s": 2.0})
     assert operator.get(f"{API}/brokers/9/requests").status_code == 404

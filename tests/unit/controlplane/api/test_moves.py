@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
+from controlplane.domain.progress import Sample
+from controlplane.models import Move
+from controlplane.services import moves
+from controlplane.services.moves import parse_scope
 from tests.unit.controlplane.api.test_api import API
 from tests.unit.controlplane.world import World
 
@@ -54,12 +58,36 @@ def test_throttle_history_and_samples_of_a_move_over_rest(
         operator.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").json()["throttle_bytes_per_s"]
         is None
     )
-    assert [(t["state_from"], t["state_to"]) for t in operator.get(f"{here}/history").json()] == [
+    assert [(t["state_from"], t["state_to"]) for t in operator.get(f"{here}/history").json()["rows"]] == [
         ("planned", "running")
     ]
-    assert operator.get(f"{here}/samples").json() == []
+    assert operator.get(f"{here}/samples").json()["rows"] == []
     assert viewer_client.post(f"{here}/throttle", {"throttle_bytes_per_s": None}, format="json").status_code == 403
     assert operator.get(f"{API}/moves/999/history").status_code == 404
+
+
+def test_the_figures_of_a_move_have_pages(world: World, operator: APIClient) -> None:
+    world.topic("flights", (1, 2))
+    scope = parse_scope({"kind": "topic", "topic": "flights", "brokers": [2, 3]})
+    move = moves.plan_move(scope, actor="alice", comment="x")
+    moves.start_move(move.pk, actor="alice", comment="x")
+    moves.pause_move(move.pk, actor="alice", comment="x")
+    samples = tuple(Sample(100.0 + n, 10 - n, n) for n in range(5))
+    Move.objects.filter(pk=move.pk).update(samples=samples)
+    here = f"{API}/moves/{move.pk}"
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = operator.get(f"{here}/samples", {"limit": 2, "cursor": cursor}).json()
+        seen += [row["at"] for row in page["rows"]]
+        cursor = page["next_cursor"]
+    assert seen == [s.at for s in samples]
+    assert [r["at"] for r in operator.get(f"{here}/samples?sort=-at&limit=1").json()["rows"]] == [104.0]
+    first = operator.get(f"{here}/history?limit=1").json()
+    second = operator.get(f"{here}/history", {"limit": 1, "cursor": first["next_cursor"]}).json()
+    assert [r["state_to"] for r in [*first["rows"], *second["rows"]]] == ["running", "paused"]
+    loads = operator.get(f"{here}/brokers?sort=-parts_in").json()
+    assert loads["rows"][0]["broker_id"] == 3 and loads["total"] == 2
+    assert operator.get(f"{here}/producer-latency").json()["rows"] == []
 
 
 def test_the_plan_of_a_move_is_exported_and_imported_as_kafkas_json(world: World, operator: APIClient) -> None:

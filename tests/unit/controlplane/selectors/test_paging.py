@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,18 @@ from hypothesis import strategies as st
 
 from controlplane.models import ConsumerGroup
 from controlplane.selectors import paging
-from controlplane.selectors.paging import After, Page, PageStart, PageWindow, numbered, ordered, paged, within
+from controlplane.selectors.paging import (
+    After,
+    ListOrder,
+    Page,
+    PageStart,
+    PageWindow,
+    computed_page,
+    numbered,
+    ordered,
+    paged,
+    within,
+)
 
 COLUMNS = {"name": "group_id", "lag": "lag_records"}
 
@@ -123,6 +135,32 @@ def test_pages_of_a_computed_list_have_the_rows_that_stay_one_time(
     rows = walk(read, lambda: now.extend(set(added) - set(first)))
     expected = ordered(first, order, page=1, per_page=500)[0]
     assert [r for r in rows if r in first] == expected and len(set(rows)) == len(rows)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    size: int | None
+    rack: str | None = None
+
+
+@pytest.mark.parametrize("sort", ["name", "-name", "size", "-size", "rack", "-rack", "nothing"])
+@pytest.mark.parametrize("per_page", [1, 2, 7])
+def test_pages_of_a_computed_list_have_each_row_one_time_with_unknown_values_last(sort: str, per_page: int) -> None:
+    rows = [Row("d", 4), Row("a", None, "x"), Row("c", 4), Row("b", 0), Row("e", None)]
+    order = ListOrder(unique=("name",), others=("size", "rack"), default="-size")
+    place, seen = After(), list[Row]()
+    while True:
+        page = computed_page(rows, order, sort=sort, page=place, per_page=per_page)
+        seen += page.rows
+        if page.window.after is None:
+            break
+        place = page.window.after
+    assert sorted(seen, key=lambda r: r.name) == sorted(rows, key=lambda r: r.name) and page.total == 5
+    names = "".join(r.name for r in seen)
+    expected = {"name": "abcde", "-name": "edcba", "size": "bcdae", "-size": "cdbae", "rack": "abcde", "-rack": "abcde"}
+    assert names == expected.get(sort, expected["-size"])
+    assert computed_page([], order, page=After(), per_page=2).rows == []
 
 
 def test_the_number_of_a_row_is_its_place_in_a_list_that_never_changes() -> None:
