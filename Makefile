@@ -249,7 +249,7 @@ bench-lookup-scale: setup  ## time of a look-up by key among millions of records
 bench-routes: setup  ## broker CPU per routed record with 1, 100 and 1,000 bindings, as a ratio to a plain topic; some three minutes (options: make bench-routes ARGS='--rounds 5')
 	$(BIN)/python -m bench.routes $(ARGS)
 
-bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker
+bench-console: setup  ## the console's pages with 10,000 topics, 100,000 partitions and a dead broker, alone and beside 100 open pages (ARGS='--smoke')
 	$(BIN)/python -m bench.console $(ARGS)
 
 bench-history: setup  ## disk and time of the recorded history of 10,000 topics (options: make bench-history ARGS='--noise 0.3')

@@ -23,7 +23,7 @@ BROKER = 1
 
 def measure(topics: int, partitions: int) -> list[tuple[str, float, float, float]]:
     """(name of the step, elapsed seconds, CPU seconds, budget in seconds) of each step."""
-    from bench.console import BROKERS, DEAD, seed
+    from bench.console_rows import BROKERS, DEAD, seed
 
     seed(topics, partitions, 1)
     from controlplane.domain.scope import DrainScope, parse

@@ -4,8 +4,8 @@ Updates are numbered. A page sends its position (run, seq); it gets the updates 
 
 From the browser after every page change: {"run", "seq", "language", "subjects"}. To the browser: {"run", "seq", "age_s", "zookeeper_away",
 "samples_current", "cells": [[subject, field, html]], "points": [[subject, figure, value]], "refresh": [subject], "gone": [subject]}, or
-{"reload": true}. Updates are collected for FLUSH_SECONDS, so a burst of elections is a few messages. Messages with "tail" belong to the live tail of
-the page (`console.record_tails`).
+{"reload": true}. Updates are collected for FLUSH_SECONDS, so a burst of elections is a few messages, each of at most `live_frames.FRAME_BYTES_MAX`.
+Messages with "tail" belong to the live tail of the page (`console.record_tails`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from django.urls import path
 from django.utils import translation
 
 from console.cells import PageUpdate, page_update
+from console.live_fanout import LiveFanout, fanout
+from console.live_frames import frames
 from console.record_tails import PageTail
 from console.texts import known_language
 from controlplane.domain.record_tail import TailEnd
 from controlplane.domain.visibility import EVERYTHING, subject_visible
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.age import DataAge, data_age
-from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
+from controlplane.monitoring.live_events import LiveUpdate
 from controlplane.selectors.sessions import signed_in
 from controlplane.services.authorization import visibility_of_stored
 
@@ -43,6 +45,9 @@ SUBJECTS_MAX = 2_000
 """Subjects that one page may subscribe to: four times the largest page."""
 
 SUBJECT_CHARS_MAX = 600
+
+SERVER_ERROR = 1011
+"""Close code for a browser that must connect again."""
 
 SIGNED_OUT = 4401
 """Close code for a browser without a login: it must not reconnect automatically."""
@@ -73,20 +78,24 @@ _age = _CachedAge()
 
 
 class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
-    groups = [LIVE_GROUP]
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.requested: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
-        """Those of the asked subjects that the user may see."""
+        """The asked subjects that the user may see."""
         self.language = settings.LANGUAGE_CODE
         self.run, self.seq = "", -1
+        """Position up to which updates were collected. The fanout may be further: it delivers no updates without the subjects of this page."""
         self.sent: tuple[str, int] = ("", -1)
         """Position up to which the page has received all updates. `seq` also counts updates that are collected but not sent."""
         self.pending = PageUpdate()
+        self.reload_due = False
+        self.shown: dict[tuple[str, str], int] = {}
+        """Hashes of the cells as they were last sent: an update has all cells of a row, and few of them have changed."""
         self.marks: dict[tuple[str, str], object] = {}
+        self.fanout: LiveFanout | None = None
         self.flusher: asyncio.Task[None] | None = None
+        self.ending: asyncio.Task[None] | None = None
         self.tail: PageTail | None = None
         self.heartbeat: asyncio.Task[None] | None = None
         """None: the browser has no login, and gets no updates."""
@@ -100,6 +109,9 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         self.heartbeat = asyncio.create_task(self._send_heartbeats())
 
     async def disconnect(self, code: int) -> None:
+        if self.fanout is not None:
+            self.fanout.unsubscribe(self)
+            self.fanout = None
         if self.tail is not None:
             self.tail.end(TailEnd.CLOSED)
         for task in (self.heartbeat, self.flusher):
@@ -119,69 +131,104 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         subjects = subjects if isinstance(subjects, list) else []
         self.language = known_language(content.get("language"))
         self.requested = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
+        live = fanout()
+        await live.start()
         await self._limit_subjects()
-        self.marks = {}
         run, seq = str(content.get("run", "")), content.get("seq")
         if not isinstance(seq, int):
             await self.send_json({"reload": True})
             return
-        self.pending = PageUpdate()
-        await self._catch_up(run, seq)
+        # Without an await up to the end of _catch_up: an update in between would be neither missed nor delivered.
+        self.marks, self.shown, self.pending = {}, {}, PageUpdate()
+        self.fanout = live
+        live.subscribe(self, self.subjects)
+        self.sent = (run, seq)
+        if self._catch_up(run, seq):
+            await self._send(PageUpdate(), (run, seq))
 
-    async def live_update(self, update: LiveUpdate) -> None:
-        if self.seq < 0 or self.heartbeat is None:
-            return  # the page has not sent its subjects yet; it will send its position with them
+    def deliver(self, update: LiveUpdate) -> None:
+        """By the fanout: an update that concerns a subject of this page."""
         if update["run"] == self.run and update["seq"] <= self.seq:
             return
-        if update["run"] == self.run and update["seq"] == self.seq + 1:
-            self._collect(update)
-        elif live_selectors.latest()[1] == 0:
-            # The cluster monitor runs in another process with its own history: start at its first update.
-            first = self.run == update["run"] or self.seq == 0
-            self.run, self.seq = update["run"], update["seq"] - 1
-            if first and update["seq"] == self.seq + 1:
-                self._collect(update)
-            else:
-                await self.send_json({"reload": True})
-        else:
-            await self._catch_up(self.run, self.seq)
+        if update["run"] != self.run:
+            self._lost(update["run"], update["seq"] - 1)
+        self._collect(update)
 
-    async def _catch_up(self, run: str, seq: int) -> None:
+    def lose_position(self, run: str, seq: int) -> None:
+        """By the fanout: updates before the one after `seq` were lost on their way. Those of this process are in its buffer."""
+        position = self._position()
+        if run != position[0]:
+            self._lost(run, seq)
+        elif position[1] < seq:
+            self._catch_up(*position)
+
+    def end(self) -> None:
+        """By the fanout: updates do not arrive any more."""
+        self.ending = asyncio.create_task(self.close(SERVER_ERROR))
+
+    def _lost(self, run: str, seq: int) -> None:
+        """Continue after `seq` of another run. A page that was loaded before the first update has missed nothing that it shows."""
+        if self.seq > 0:
+            self.reload_due = True
+        self.run, self.seq = run, seq
+        self._flush_soon()
+
+    def _position(self) -> tuple[str, int]:
+        if self.fanout is not None and self.fanout.run == self.run:
+            return self.run, max(self.seq, self.fanout.seq)
+        return self.run, self.seq
+
+    def _catch_up(self, run: str, seq: int) -> bool:
+        """Collect the updates that the page missed. True if there are none."""
         missed = live_selectors.since(run, seq)
         if missed is None:
             self.run, self.seq = live_selectors.latest()
-            await self.send_json({"reload": True})
-            return
+            self.reload_due = True
+            self._flush_soon()
+            return False
         self.run, self.seq = run, seq
         for update in missed:
             self._collect(update)
-        if not missed:
-            await self._send(PageUpdate(), (run, seq))
+        return not missed
 
     def _collect(self, update: LiveUpdate) -> None:
         self.seq = update["seq"]
         with translation.override(self.language):
             self.pending.join(page_update(update, self.subjects))
-        if self.pending and self.flusher is None:
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if (self.pending or self.reload_due) and self.flusher is None:
             self.flusher = asyncio.create_task(self._flush())
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
+            if self.reload_due:
+                self.reload_due = False
+                await self.send_json({"reload": True})
             collected, self.pending = self.pending, PageUpdate()
-            upto = (self.run, self.seq)
+            upto = self._position()
             for key, value in collected.marks.items():
                 # The first mark is the baseline, because the page was just loaded.
                 if self.marks.setdefault(key, value) != value:
                     self.marks[key] = value
                     collected.refresh.add(key[0])
             collected.marks = {}
+            collected.cells = {k: html for k, html in collected.cells.items() if self._is_new(k, html)}
             if collected:
                 await self._send(collected, upto)
             self.sent = upto
-            if not self.pending:
+            if not (self.pending or self.reload_due):
                 self.flusher = None
                 return
+
+    def _is_new(self, cell: tuple[str, str], html: str) -> bool:
+        mark = hash(html)
+        if self.shown.get(cell) == mark:
+            return False
+        self.shown[cell] = mark
+        return True
 
     async def _send_heartbeats(self) -> None:
         """A heartbeat carries the position of sent updates only: the page does not get an update at or below its position again."""
@@ -192,7 +239,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
                 return
             await self._limit_subjects()
             if self.flusher is None:
-                self.sent = (self.run, self.seq)
+                self.sent = self._position()
             if self.sent[1] >= 0:
                 await self._send(PageUpdate(), self.sent)
 
@@ -209,23 +256,16 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         seen = EVERYTHING
         if settings.WEIR.view_by_role:
             seen = await database_sync_to_async(visibility_of_stored)(self.scope["user"].pk)
-        self.subjects = frozenset(s for s in self.requested if subject_visible(seen, s))
+        subjects = frozenset(s for s in self.requested if subject_visible(seen, s))
+        if subjects != self.subjects:
+            self.subjects = subjects
+            if self.fanout is not None:
+                self.fanout.subscribe(self, subjects)
 
     async def _send(self, out: PageUpdate, upto: tuple[str, int]) -> None:
-        age = await _age.now()
-        await self.send_json(
-            {
-                "run": upto[0],
-                "seq": upto[1],
-                "age_s": age.age_s,
-                "zookeeper_away": age.zookeeper_away,
-                "samples_current": age.samples_current,
-                "cells": [[s, name, html] for (s, name), html in out.cells.items()],
-                "points": [[s, name, value] for (s, name), value in out.points.items()],
-                "refresh": sorted(out.refresh),
-                "gone": sorted(out.gone),
-            }
-        )
+        before = self.sent
+        for text in frames(out, before, upto, await _age.now()):
+            await self.send(text_data=text)
 
 
 urlpatterns = [path("ws/live", LiveSocket.as_asgi())]

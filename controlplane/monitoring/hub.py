@@ -13,12 +13,58 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
+from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveBatch, LiveUpdate
 
 log = logging.getLogger(__name__)
 
-KEPT = 2_000
-"""Buffered updates for browsers that reconnect: about a minute of a busy cluster, twice the outage that a page must tolerate."""
+KEPT_ROWS = 100_000
+"""Rows of buffered updates for browsers that reconnect: some rounds of samples of a large cluster, minutes of a small one. A row takes about a
+kilobyte."""
+
+WAITING_MAX = 20_000
+"""Updates that wait for the channel layer. If it stands still for longer, sockets see a gap and their pages reload."""
+
+BATCH_ROWS = 2_000
+"""Rows of one message on the channel layer: the event loop serves requests between two messages."""
+
+
+def row_count(update: LiveUpdate) -> int:
+    return max(1, sum(len(v) for v in update["data"].values() if isinstance(v, list)))
+
+
+class UpdateBuffer:
+    """The newest updates of one run, without gaps. Not safe for several threads."""
+
+    def __init__(self, run: str = "") -> None:
+        self.run = run
+        self.seq = 0
+        self._kept: deque[LiveUpdate] = deque()
+        self._rows = 0
+
+    def clear(self) -> None:
+        """Nothing is received from now on: a page must not believe that it has missed nothing."""
+        self.run, self.seq, self._rows = "", 0, 0
+        self._kept.clear()
+
+    def append(self, update: LiveUpdate) -> None:
+        """An update of another run, or one after a gap, replaces the buffered ones."""
+        if (update["run"], update["seq"]) != (self.run, self.seq + 1):
+            self.clear()
+        self.run, self.seq = update["run"], update["seq"]
+        self._kept.append(update)
+        self._rows += row_count(update)
+        while self._rows > KEPT_ROWS and len(self._kept) > 1:
+            self._rows -= row_count(self._kept.popleft())
+
+    def since(self, run: str, seq: int) -> list[LiveUpdate] | None:
+        """Updates after `seq`; None if they are no longer buffered and the page must be reloaded."""
+        if run != self.run or seq > self.seq:
+            return None
+        if seq == self.seq:
+            return []
+        if not self._kept or self._kept[0]["seq"] > seq + 1:
+            return None
+        return [u for u in self._kept if u["seq"] > seq]
 
 
 class Hub:
@@ -27,8 +73,7 @@ class Hub:
     def __init__(self) -> None:
         self.run = uuid.uuid4().hex[:12]
         self._lock = threading.Lock()
-        self._seq = 0
-        self._kept: deque[LiveUpdate] = deque(maxlen=KEPT)
+        self._buffer = UpdateBuffer(self.run)
         self._send: Callable[[LiveUpdate], None] = lambda update: None
         self._listeners: list[Callable[[LiveUpdate], None]] = []
 
@@ -42,9 +87,8 @@ class Hub:
     def publish(self, kind: str, data: dict[str, Any]) -> LiveUpdate:
         """Number, keep and send one update. From any thread; in order per thread."""
         with self._lock:
-            self._seq += 1
-            update = LiveUpdate(type=LIVE_TYPE, run=self.run, seq=self._seq, kind=kind, data=data)
-            self._kept.append(update)
+            update = LiveUpdate(run=self.run, seq=self._buffer.seq + 1, kind=kind, data=data)
+            self._buffer.append(update)
             self._send(update)
             for listener in self._listeners:
                 listener(update)
@@ -52,38 +96,56 @@ class Hub:
 
     def latest(self) -> tuple[str, int]:
         with self._lock:
-            return self.run, self._seq
+            return self.run, self._buffer.seq
 
     def since(self, run: str, seq: int) -> list[LiveUpdate] | None:
         """Updates after `seq`; None if they are no longer buffered and the page must be reloaded."""
         with self._lock:
-            if run != self.run or seq > self._seq:
-                return None
-            if seq == self._seq:
-                return []
-            if not self._kept or self._kept[0]["seq"] > seq + 1:
-                return None
-            return [u for u in self._kept if u["seq"] > seq]
+            return self._buffer.since(run, seq)
 
 
 hub = Hub()
 
 
+class _LayerSender:
+    """Sends updates to the channel layer in batches, one after the other: a burst does not overflow the channel of a receiver."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._waiting: deque[LiveUpdate] = deque(maxlen=WAITING_MAX)
+        self._draining = False
+
+    def send(self, update: LiveUpdate) -> None:
+        with self._lock:
+            self._waiting.append(update)
+            if self._draining or self._loop.is_closed():
+                return
+            self._draining = True
+        asyncio.run_coroutine_threadsafe(self._drain(), self._loop)
+
+    async def _drain(self) -> None:
+        from channels.layers import get_channel_layer
+
+        layer = get_channel_layer()
+        while batch := self._next_batch():
+            try:
+                await layer.group_send(LIVE_GROUP, LiveBatch(type=LIVE_TYPE, updates=batch))
+            except Exception as e:
+                # A failure of the layer loses one batch. Sockets see the gap in the numbers. Live updates must continue.
+                log.warning("live updates not sent: seq=%s count=%s error=%s", batch[0]["seq"], len(batch), e)
+
+    def _next_batch(self) -> list[LiveUpdate]:
+        batch: list[LiveUpdate] = []
+        rows = 0
+        with self._lock:
+            while self._waiting and rows < BATCH_ROWS:
+                batch.append(self._waiting.popleft())
+                rows += row_count(batch[-1])
+            self._draining = bool(batch)
+        return batch
+
+
 def through_loop(loop: asyncio.AbstractEventLoop) -> Callable[[LiveUpdate], None]:
     """Send updates to the channel layer in the web server's event loop: the in-memory layer works only there."""
-    from channels.layers import get_channel_layer
-
-    layer = get_channel_layer()
-
-    async def group_send(update: LiveUpdate) -> None:
-        try:
-            await layer.group_send(LIVE_GROUP, update)
-        except Exception as e:
-            # A failure of the layer loses one update. Sockets see the gap in the numbers. Live updates must continue.
-            log.warning("live update not sent: seq=%s error=%s", update["seq"], e)
-
-    def send(update: LiveUpdate) -> None:
-        if not loop.is_closed():
-            asyncio.run_coroutine_threadsafe(group_send(update), loop)
-
-    return send
+    return _LayerSender(loop).send

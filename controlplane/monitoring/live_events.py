@@ -1,7 +1,7 @@
 """Kinds and shapes of live updates for browsers. The cluster monitor sends them through the channel layer group "live".
 
-A message on the layer is {"type": "live.update", "run": run, "seq": n, "kind": KIND, "data": {...}}; `seq` is one above the last message's in one
-`run`. A page contains `live_selectors.latest()`. A socket that sees a gap calls `live_selectors.since(run, seq)`.
+A message on the layer is {"type": "live.updates", "updates": [{"run": run, "seq": n, "kind": KIND, "data": {...}}]}; `seq` is one above the last
+update's in one `run`. A page contains `live_selectors.latest()`. A socket that sees a gap calls `live_selectors.since(run, seq)`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 LIVE_GROUP = "live"
-LIVE_TYPE = "live.update"
+LIVE_TYPE = "live.updates"
 
 CLUSTER = "cluster"
 """The overview's figures: what `selectors.overview.overview().as_dict()` returns."""
@@ -72,8 +72,14 @@ KINDS = (
 
 
 class LiveUpdate(TypedDict):
-    type: str
     run: str
     seq: int
     kind: str
     data: dict[str, Any]
+
+
+class LiveBatch(TypedDict):
+    """A message on the channel layer."""
+
+    type: str
+    updates: list[LiveUpdate]

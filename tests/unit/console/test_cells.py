@@ -141,9 +141,7 @@ def test_a_share_group_updates_its_row_its_partitions_and_its_list() -> None:
     shared = {"topic": "t", "index": 0, "start_offset": 4000, "lag_records": 1}
     group = {"group_id": "s", "state": "Stable", "member_count": 2, "lag_records": None, "partitions_unknown": 1}
     data = {"groups": [{**group, "partitions": [shared]}], "gone": ["old"], "total": 1}
-    update = live_events.LiveUpdate(
-        type=live_events.LIVE_TYPE, run="r", seq=1, kind=live_events.SHARE_GROUPS, data=data
-    )
+    update = live_events.LiveUpdate(run="r", seq=1, kind=live_events.SHARE_GROUPS, data=data)
     shown = {"share-groups", "share-group:s", "share-lag:s:t:0", "share-group:old", "share-members:s"}
     found = cells.page_update(update, shown)
     assert found.cells["share-group:s", "members"] == "2" and "4" in found.cells["share-lag:s:t:0", "start"]

@@ -21,7 +21,7 @@ from controlplane.domain.record_tail import TailEnd
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.age import DataAge
 from controlplane.monitoring.hub import Hub
-from controlplane.monitoring.live_events import LIVE_GROUP
+from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE
 
 MOVE = "move:7"
 
@@ -92,7 +92,8 @@ def run(
         page = Page(socket, *hub.latest())
 
         async def publish(state: str) -> None:
-            await layer.group_send(LIVE_GROUP, hub.publish(live_events.MOVES, {"moves": [move(state)]}))
+            update = hub.publish(live_events.MOVES, {"moves": [move(state)]})
+            await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [update]})
 
         try:
             await scene(page, publish)

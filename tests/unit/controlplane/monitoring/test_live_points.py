@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from controlplane.domain.history import FIGURES
-from controlplane.monitoring.live_events import LIVE_TYPE, LiveUpdate
+from controlplane.monitoring.live_events import LiveUpdate
 from controlplane.monitoring.live_points import LIVE_FIGURES, figures
 
 
 def of(kind: str, data: dict[str, Any]) -> dict[tuple[str, str], float]:
-    update = LiveUpdate(type=LIVE_TYPE, run="r", seq=1, kind=kind, data=data)
+    update = LiveUpdate(run="r", seq=1, kind=kind, data=data)
     return {(subject, figure): value for subject, figure, value in figures(update)}
 
 

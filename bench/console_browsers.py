@@ -1,0 +1,206 @@
+"""`python -m bench.console_browsers URL COOKIE COUNT MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
+
+Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s, or itself, at most every 3 s
+(static/weir/panels.js). Prints "open" when all pages are open, and their figures as JSON after the end of its input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import html
+import json
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+
+from bench.console_rows import group_name, topic_name
+
+PAGE_SECONDS_MIN, PANEL_SECONDS_MIN = 3.0, 1.5
+RETRY_SECONDS = 1.0
+PANEL = re.compile(r'<[^>]*\bdata-refresh="([^"]*)"[^>]*>')
+SUBJECT = re.compile(r'\bdata-subject="([^"]*)"')
+POSITION = re.compile(r'data-run="([^"]*)" data-seq="(-?\d+)"')
+
+
+@dataclass
+class Figures:
+    """Sums over all pages. `frame_bytes`: number of messages by size. `panel_ms`: server time of requests for panels."""
+
+    frame_bytes: Counter[int] = field(default_factory=Counter)
+    panel_ms: list[float] = field(default_factory=list)
+    panel_requests: int = 0
+    reloads: int = 0
+    reconnects: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    cells: int = 0
+    age_s_max: float = 0.0
+    silent_s_max: float = 0.0
+    """Longest time without a message. A heartbeat comes every 3 s."""
+
+
+def paths(count: int, move: int) -> list[str]:
+    """The pages of `count` browsers, in a fixed mix."""
+    mix = [
+        *["/"] * 20,
+        *[f"/topics/?page={n % 4 + 1}" for n in range(20)],
+        *[f"/topics/{topic_name(n)}/" for n in range(15)],
+        *[f"/groups/{group_name(n)}/" for n in range(15)],
+        *[f"/moves/{move}/"] * 10,
+        *[f"/brokers/{n % 5 + 1}/" for n in range(10)],
+        *["/alerts/"] * 10,
+    ]
+    return [mix[n * len(mix) // count] for n in range(count)]
+
+
+class Browser:
+    def __init__(self, client: httpx.AsyncClient, path: str, language: str, figures: Figures) -> None:
+        self.client, self.path, self.language, self.figures = client, path, language, figures
+        self.run, self.seq = "", -1
+        self.page: frozenset[str] = frozenset()
+        self.panels: dict[str, frozenset[str]] = {}
+        """Names by panel."""
+        self.parts: dict[str, frozenset[str]] = {}
+        """Subjects by panel, of reloaded panels."""
+        self.due: set[str] = set()
+        self.page_due = False
+        self.wake = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.socket: ClientConnection | None = None
+
+    async def get(self, headers: dict[str, str] | None = None) -> httpx.Response | None:
+        try:
+            answer = await self.client.get(self.path, headers=headers)
+        except httpx.HTTPError as e:
+            self.figures.errors[type(e).__name__] += 1
+            return None
+        if answer.status_code != 200:
+            self.figures.errors[str(answer.status_code)] += 1
+            return None
+        return answer
+
+    async def load(self) -> None:
+        answer = await self.get()
+        if answer is None or (position := POSITION.search(answer.text)) is None:
+            return
+        self.run, self.seq = position[1], int(position[2])
+        self.page = frozenset(html.unescape(s) for s in SUBJECT.findall(answer.text))
+        self.panels, self.parts = {}, {}
+        for match in PANEL.finditer(answer.text):
+            found = re.search(r'\bid="([^"]*)"', match[0])
+            if found and "data-refresh-as" not in match[0]:
+                self.panels[found[1]] = frozenset(html.unescape(match[1]).split())
+        await self.subscribe()
+
+    async def subscribe(self) -> None:
+        if self.socket is not None:
+            subjects = self.page.union(*self.panels.values(), *self.parts.values())
+            message = {"run": self.run, "seq": self.seq, "language": self.language, "subjects": sorted(subjects)}
+            try:
+                await self.socket.send(json.dumps(message))
+            except WebSocketException:
+                pass  # `keep_connected` connects again
+
+    async def reload_panels(self) -> None:
+        ids = sorted(self.due)
+        self.due.clear()
+        answer = await self.get({"Weir-Panels": " ".join(ids)})
+        if answer is None:
+            return
+        self.figures.panel_requests += 1
+        self.figures.panel_ms.append(float(answer.headers["bench-ms"]))
+        places = sorted((answer.text.find(f'id="{i}"'), i) for i in ids)
+        for n, (place, i) in enumerate(places):
+            end = places[n + 1][0] if n + 1 < len(places) else None
+            self.parts[i] = frozenset(html.unescape(s) for s in SUBJECT.findall(answer.text[max(0, place) : end]))
+        await self.subscribe()
+
+    async def keep_current(self) -> None:
+        page_at = panels_at = time.monotonic()
+        while True:
+            await self.wake.wait()
+            self.wake.clear()
+            if self.page_due:
+                await asyncio.sleep(max(0.0, page_at + PAGE_SECONDS_MIN - time.monotonic()))
+                self.page_due, page_at = False, time.monotonic()
+                self.figures.reloads += 1
+                await self.load()
+            elif self.due:
+                await asyncio.sleep(max(0.0, panels_at + PANEL_SECONDS_MIN - time.monotonic()))
+                panels_at = time.monotonic()
+                await self.reload_panels()
+            if self.page_due or self.due:
+                self.wake.set()
+
+    def on_message(self, text: str) -> None:
+        self.figures.frame_bytes[len(text.encode())] += 1
+        message: dict[str, Any] = json.loads(text)
+        if message.get("reload"):
+            self.page_due = True
+        else:
+            self.run, self.seq = message["run"], message["seq"]
+            self.figures.cells += len(message["cells"])
+            self.figures.age_s_max = max(self.figures.age_s_max, message["age_s"] or 0.0)
+            names = set(message["refresh"])
+            self.due |= {i for i, wanted in self.panels.items() if wanted & names}
+        if self.page_due or self.due:
+            self.wake.set()
+
+    async def keep_connected(self, url: str, headers: dict[str, str]) -> None:
+        await self.load()
+        while True:
+            try:
+                async with connect(url, additional_headers=headers, proxy=None, max_size=None) as self.socket:
+                    await self.subscribe()
+                    heard = time.monotonic()
+                    async for text in self.socket:
+                        self.figures.silent_s_max = max(self.figures.silent_s_max, time.monotonic() - heard)
+                        heard = time.monotonic()
+                        self.opened.set()
+                        self.on_message(str(text))
+            except (OSError, WebSocketException) as e:
+                self.figures.errors[type(e).__name__] += 1
+            self.socket = None
+            self.figures.reconnects += 1
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+async def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("url")
+    options.add_argument("cookie", help="value of the header Cookie of a login")
+    options.add_argument("count", type=int)
+    options.add_argument("move", type=int, help="id of a running move")
+    arguments = options.parse_args()
+    headers = {"Cookie": arguments.cookie, "Origin": arguments.url}
+    figures = Figures()
+    limits = httpx.Limits(max_connections=arguments.count)
+    async with httpx.AsyncClient(
+        base_url=arguments.url, headers=headers, limits=limits, timeout=60, trust_env=False
+    ) as client:
+        browsers = [
+            Browser(client, path, "zh-hans" if n % 10 == 9 else "en", figures)
+            for n, path in enumerate(paths(arguments.count, arguments.move))
+        ]
+        url = arguments.url.replace("http", "ws", 1) + "/ws/live"
+        tasks = [asyncio.create_task(b.keep_connected(url, headers)) for b in browsers]
+        tasks += [asyncio.create_task(b.keep_current()) for b in browsers]
+        for browser in browsers:
+            await browser.opened.wait()
+        print("open", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    print(json.dumps(vars(figures)), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,190 @@
+"""Delivers live updates to the sockets of this process.
+
+The sockets are one receiver of the channel layer, not one each: a layer copies each message for each receiver. An index of subjects leads an update to
+the sockets that show one of its rows. So the cost of an update depends on the pages that show its rows, not on the number of open pages.
+
+Invariant: a registered socket has got each update up to `run`, `seq` that concerns its subjects, in the order of the numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from channels.layers import get_channel_layer
+
+from controlplane.monitoring import live_events, live_selectors
+from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
+
+log = logging.getLogger(__name__)
+
+JOIN_SECONDS = 30.0
+"""Between two registrations at the channel layer. A layer forgets a receiver after a day, and the in-memory one also after the first message that was not
+received for a minute."""
+
+STATUSES = "statuses"
+"""The panel that depends on the status of every group."""
+
+
+class LiveReceiver(Protocol):
+    def deliver(self, update: LiveUpdate) -> None: ...
+
+    def lose_position(self, run: str, seq: int) -> None:
+        """Updates were lost. The next one is after number `seq` of `run`."""
+
+    def end(self) -> None:
+        """The channel layer failed: the browser must connect again."""
+
+
+def _key(subject: str) -> str:
+    """The rows of a group and of a topic are one key: each of their updates has rows of one group or topic."""
+    kind = subject.partition(":")[0]
+    if kind == "lag":
+        return subject.rsplit(":", 2)[0]
+    return subject.rsplit(":", 1)[0] if kind == "partition" else subject
+
+
+def _topic_keys(row: dict[str, Any]) -> tuple[str, str]:
+    return f"topic:{row['name']}", f"partitions:{row['name']}"
+
+
+def _group_keys(row: dict[str, Any]) -> tuple[str, str]:
+    return f"group:{row['group_id']}", f"members:{row['group_id']}"
+
+
+_LISTS: dict[str, tuple[str, Callable[[dict[str, Any]], tuple[str, str]], str]] = {
+    live_events.TOPICS: ("topics", _topic_keys, "topic"),
+    live_events.GROUPS: ("groups", _group_keys, "group"),
+}
+"""Updates with a row per topic or group of the whole cluster: (name of the list, keys of a row, kind of a subject that is gone)."""
+
+
+class LiveFanout:
+    def __init__(self) -> None:
+        self.run, self.seq = "", -1
+        """Position of the last delivered update."""
+        self._keys: dict[LiveReceiver, frozenset[str]] = {}
+        self._by_key: dict[str, set[LiveReceiver]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._joined: asyncio.Event | None = None
+
+    async def start(self) -> None:
+        """Returns when updates are received. The first socket of the process starts the receiver."""
+        if self._task is None or self._task.done():
+            self.run, self.seq = "", -1
+            self._joined = asyncio.Event()
+            self._task = asyncio.create_task(self._receive(self._joined))
+        assert self._joined is not None
+        await self._joined.wait()
+
+    def subscribe(self, socket: LiveReceiver, subjects: Iterable[str]) -> None:
+        """Replaces the earlier subjects of the socket."""
+        keys = frozenset(map(_key, subjects))
+        before = self._keys.get(socket, frozenset())
+        self._keys[socket] = keys
+        for key in keys - before:
+            self._by_key.setdefault(key, set()).add(socket)
+        self._discard(socket, before - keys)
+
+    def unsubscribe(self, socket: LiveReceiver) -> None:
+        """Without sockets nothing is received."""
+        self._discard(socket, self._keys.pop(socket, frozenset()))
+        if not self._keys and self._task is not None:
+            self._task.cancel()
+            self._task = None
+            live_selectors.received.clear()
+
+    def _discard(self, socket: LiveReceiver, keys: Iterable[str]) -> None:
+        for key in keys:
+            sockets = self._by_key[key]
+            sockets.discard(socket)
+            if not sockets:
+                del self._by_key[key]
+
+    async def _receive(self, joined: asyncio.Event) -> None:
+        layer = get_channel_layer()
+        channel = ""
+        try:
+            channel = await layer.new_channel("live")
+            while True:
+                await layer.group_add(LIVE_GROUP, channel)
+                joined.set()
+                try:
+                    async with asyncio.timeout(JOIN_SECONDS):
+                        while True:
+                            self.deliver((await layer.receive(channel))["updates"])
+                except TimeoutError:
+                    continue
+        except Exception as e:  # noqa: BLE001 - a layer raises the errors of its server
+            log.warning("live updates not received, browsers connect again: error=%s", e)
+            live_selectors.received.clear()
+            for socket in list(self._keys):
+                socket.end()
+        finally:
+            joined.set()
+            if channel:
+                await layer.group_discard(LIVE_GROUP, channel)
+
+    def deliver(self, updates: list[LiveUpdate]) -> None:
+        for update in updates:
+            run, seq = update["run"], update["seq"]
+            if run == self.run and seq <= self.seq:
+                continue
+            lost = self.seq >= 0 and (run, seq) != (self.run, self.seq + 1)
+            if not live_selectors.is_local(run):
+                live_selectors.received.append(update)
+            self.run, self.seq = run, seq
+            if lost:
+                for socket in self._keys:
+                    socket.lose_position(run, seq - 1)
+            for socket, part in self._parts(update):
+                socket.deliver(part)
+
+    def _parts(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
+        """The sockets that an update concerns, each with its rows."""
+        kind, data = update["kind"], update["data"]
+        if kind in _LISTS:
+            yield from self._list_parts(update)
+            return
+        if kind == live_events.LAG:
+            sockets: Iterable[LiveReceiver] = self._by_key.get(f"lag:{data['group_id']}", ())
+        elif kind == live_events.PARTITIONS:
+            sockets = self._by_key.get(f"partition:{data['topic']}", ())
+        else:
+            sockets = self._keys
+        for socket in sockets:
+            yield socket, update
+
+    def _list_parts(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
+        name, keys_of, noun = _LISTS[update["kind"]]
+        data = update["data"]
+        all_rows = self._by_key.get(STATUSES, set()) if update["kind"] == live_events.GROUPS else set()
+        rows: dict[LiveReceiver, list[dict[str, Any]]] = {}
+        gone: dict[LiveReceiver, list[str]] = {}
+        for row in data[name]:
+            keys = keys_of(row)
+            first = self._by_key.get(keys[0], ())
+            for socket in first:
+                rows.setdefault(socket, []).append(row)
+            for socket in self._by_key.get(keys[1], ()):
+                if socket not in first:
+                    rows.setdefault(socket, []).append(row)
+        for object_name in data.get("gone", ()):
+            for socket in self._by_key.get(f"{noun}:{object_name}", ()):
+                gone.setdefault(socket, []).append(object_name)
+        for socket in all_rows:
+            yield socket, update
+        for socket in (rows.keys() | gone.keys()) - all_rows:
+            part = {name: rows.get(socket, []), "gone": gone.get(socket, [])}
+            yield socket, LiveUpdate(run=update["run"], seq=update["seq"], kind=update["kind"], data=part)
+
+
+_fanouts: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveFanout] = WeakKeyDictionary()
+
+
+def fanout() -> LiveFanout:
+    """The fanout of the running event loop."""
+    return _fanouts.setdefault(asyncio.get_running_loop(), LiveFanout())

@@ -1,0 +1,151 @@
+"""Delivery of live updates to the sockets of a process: who gets which rows, gaps, another run, the failure of the channel layer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from channels.layers import get_channel_layer
+
+from console.live_fanout import LiveFanout, fanout
+from controlplane.monitoring import live_events, live_selectors
+from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
+
+
+class Socket:
+    def __init__(self) -> None:
+        self.got: list[LiveUpdate] = []
+        self.lost: list[tuple[str, int]] = []
+        self.called = asyncio.Event()
+
+    def deliver(self, update: LiveUpdate) -> None:
+        self.got.append(update)
+        self.called.set()
+
+    def lose_position(self, run: str, seq: int) -> None:
+        self.lost.append((run, seq))
+
+    def end(self) -> None:
+        self.called.set()
+
+    def names(self) -> list[str]:
+        """The rows of topics and groups that it got."""
+        return [
+            row.get("name") or row["group_id"]
+            for u in self.got
+            for rows in u["data"].values()
+            for row in rows
+            if isinstance(row, dict)
+        ]
+
+
+@pytest.fixture(autouse=True)
+def no_received_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_selectors, "hub", Hub())
+    live_selectors.received.clear()
+
+
+def update(seq: int, kind: str, data: dict[str, Any], run: str = "r") -> LiveUpdate:
+    return LiveUpdate(run=run, seq=seq, kind=kind, data=data)
+
+
+def test_a_socket_gets_the_rows_of_its_subjects_only() -> None:
+    live = LiveFanout()
+    orders, flights, group, alerts = Socket(), Socket(), Socket(), Socket()
+    live.subscribe(orders, {"topic:orders", "partition:orders:0", "partitions:orders"})
+    live.subscribe(flights, {"partitions:flights", "cluster"})
+    live.subscribe(group, {"group:a:b", "lag:a:b:orders:3"})
+    live.subscribe(alerts, {"statuses"})
+    topics = [{"name": n} for n in ("orders", "flights", "others")]
+    live.deliver([update(1, live_events.TOPICS, {"topics": topics, "gone": ["orders"]})])
+    assert orders.names() == ["orders"] and orders.got[0]["data"]["gone"] == ["orders"]
+    assert flights.names() == ["flights"] and flights.got[0]["data"]["gone"] == []
+    groups = [{"group_id": "a:b"}, {"group_id": "c"}]
+    live.deliver([update(2, live_events.GROUPS, {"groups": groups, "gone": []})])
+    assert group.names() == ["a:b"] and alerts.names() == ["a:b", "c"], "statuses depend on every group"
+    live.deliver([update(3, live_events.LAG, {"group_id": "a:b", "partitions": []})])
+    live.deliver([update(4, live_events.LAG, {"group_id": "c", "partitions": []})])
+    live.deliver([update(5, live_events.PARTITIONS, {"topic": "orders", "partitions": []})])
+    assert [u["seq"] for u in group.got] == [2, 3] and [u["seq"] for u in orders.got] == [1, 5]
+    live.deliver([update(6, live_events.CLUSTER, {})])
+    assert [s.got[-1]["seq"] for s in (orders, flights, group, alerts)] == [6] * 4
+
+
+def test_new_subjects_replace_the_former_ones_and_nothing_is_left_of_a_closed_socket() -> None:
+    live, socket = LiveFanout(), Socket()
+    live.subscribe(socket, {"topic:a", "topic:b"})
+    live.subscribe(socket, {"topic:b"})
+    rows = [{"name": "a"}, {"name": "b"}]
+    live.deliver([update(1, live_events.TOPICS, {"topics": rows})])
+    assert socket.names() == ["b"]
+    live.unsubscribe(socket)
+    live.unsubscribe(socket)
+    live.deliver([update(2, live_events.TOPICS, {"topics": rows}), update(3, live_events.CLUSTER, {})])
+    assert len(socket.got) == 1 and not live._by_key and not live._keys
+
+
+def test_a_gap_and_another_run_are_reported_and_a_repeated_update_is_not_delivered() -> None:
+    live, socket = LiveFanout(), Socket()
+    live.subscribe(socket, {"cluster"})
+    live.deliver([update(n, live_events.CLUSTER, {}) for n in (5, 6, 6, 5, 7)])
+    assert [u["seq"] for u in socket.got] == [5, 6, 7] and not socket.lost
+    live.deliver([update(9, live_events.CLUSTER, {}), update(1, live_events.CLUSTER, {}, "s")])
+    assert socket.lost == [("r", 8), ("s", 0)] and live_selectors.latest() == ("s", 1)
+
+
+def test_updates_of_another_process_are_kept_for_pages_that_connect() -> None:
+    live, socket = LiveFanout(), Socket()
+    live.subscribe(socket, {"cluster"})
+    live.deliver([update(n, live_events.CLUSTER, {}) for n in (5, 6)])
+    assert live_selectors.latest() == ("r", 6)
+    assert [u["seq"] for u in live_selectors.since("r", 5) or []] == [6]
+    assert live_selectors.since("r", 3) is None
+
+
+def test_the_sockets_of_a_process_are_one_receiver_which_ends_with_the_last() -> None:
+    async def main() -> None:
+        layer, live = get_channel_layer(), fanout()
+        assert fanout() is live
+        one, other = Socket(), Socket()
+        for socket in (one, other):
+            await live.start()
+            live.subscribe(socket, {"cluster"})
+        assert len(layer.groups[LIVE_GROUP]) == 1
+        await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [update(1, live_events.CLUSTER, {})]})
+        async with asyncio.timeout(30):
+            await one.called.wait()
+            await other.called.wait()
+        live.unsubscribe(one)
+        assert live_selectors.latest() == ("r", 1)
+        receiver = live._task
+        assert receiver is not None
+        live.unsubscribe(other)
+        await asyncio.wait([receiver], timeout=30)
+        assert not layer.groups.get(LIVE_GROUP)
+        assert live_selectors.latest()[1] == 0, "a page that connects later has missed something"
+
+    asyncio.run(main())
+
+
+def test_a_failure_of_the_channel_layer_ends_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        live, socket = fanout(), Socket()
+
+        async def fail(channel: str) -> None:
+            raise ConnectionError("no Redis")
+
+        await live.start()
+        live.subscribe(socket, {"cluster"})
+        live.unsubscribe(Socket())
+        monkeypatch.setattr(get_channel_layer(), "receive", fail)
+        await get_channel_layer().group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": []})
+        async with asyncio.timeout(30):
+            await socket.called.wait()
+        assert not socket.got
+        monkeypatch.undo()
+        live.unsubscribe(socket)
+        await live.start()
+
+    asyncio.run(main())
