@@ -20,6 +20,8 @@ TONES: dict[str, str] = {
     "electable": "blue", "preferred_leads": "", "no_leader": "red", "broker_offline": "amber", "leadership_disabled": "amber", "not_in_isr": "amber", "handing_over": "blue",
     # groups
     "Stable": "", "PreparingRebalance": "blue", "CompletingRebalance": "blue", "Assigning": "blue", "Reconciling": "blue", "Empty": "grey", "Dead": "grey",
+    # connectors and their tasks
+    "RUNNING": "", "PAUSED": "grey", "STOPPED": "grey", "FAILED": "red", "UNASSIGNED": "amber", "RESTARTING": "blue", "DESTROYED": "grey", "UNKNOWN": "grey",
     # transactions
     "Ongoing": "blue", "PrepareCommit": "blue", "PrepareAbort": "blue", "PrepareEpochFence": "blue", "CompleteCommit": "", "CompleteAbort": "grey",
     # moves, parts, recoveries, jobs
@@ -43,6 +45,14 @@ TONES: dict[str, str] = {
 
 
 STATE_LABELS = {
+    "RUNNING": gettext_lazy("running"),
+    "PAUSED": gettext_lazy("paused"),
+    "STOPPED": gettext_lazy("stopped"),
+    "FAILED": gettext_lazy("failed"),
+    "UNASSIGNED": gettext_lazy("unassigned"),
+    "RESTARTING": gettext_lazy("restarting"),
+    "DESTROYED": gettext_lazy("destroyed"),
+    "UNKNOWN": gettext_lazy("unknown"),
     "deadline_passed": gettext_lazy("retention deadline passed"),
     "dropped": gettext_lazy("archived"),
     "demoted": gettext_lazy("leadership off"),

@@ -29,6 +29,7 @@ LISTED = (
     "channels",
     "clients",
     "configs",
+    "connectors",
     "deliveries",
     "differences",
     "failures",

@@ -21,6 +21,8 @@ PRICE_MAX = 1_000_000
 BROKERS_MAX = 1_000
 """A larger number of brokers is a typing error."""
 TAILS_MAX = 200
+CONNECT_CLUSTERS_MAX = 20
+"""One page asks all of them at the same time."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS_MAX = 500
 """Groups in one of the settings of directories. A login creates those that it needs."""
@@ -154,6 +156,21 @@ def memory(text: str) -> str:
     return text
 
 
+def _connect_clusters(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """`a=url url, b=url`: (name, addresses of workers) of each cluster."""
+    found = []
+    for item in filter(str.strip, text.split(",")):
+        name, _, workers = item.strip().partition("=")
+        urls = tuple(workers.split())
+        is_http = all(urlsplit(u).scheme in ("http", "https") and urlsplit(u).hostname for u in urls)
+        if not re.fullmatch(r"[\w.-]{1,100}", name) or not urls or not is_http:
+            raise ValueError(text)
+        found.append((name, urls))
+    if len(dict(found)) < len(found) or len(found) > CONNECT_CLUSTERS_MAX:
+        raise ValueError(text)
+    return tuple(found)
+
+
 def _price(text: str) -> float | None:
     if not text:
         return None
@@ -168,6 +185,11 @@ SWITCH = choice({**dict.fromkeys(ON, True), **dict.fromkeys(OFF, False)}, "boole
 TEXT = Kind("string", "any text", str)
 FOLDER = Kind("path", "a directory, relative to the working directory or absolute", lambda text: Path(text).resolve())
 FILE = Kind("path", "a file", lambda text: Path(text) if text else None)
+CONNECT_CLUSTERS = Kind(
+    "list",
+    "name=https://[user:password@]host:port, more workers of the cluster after spaces, more clusters after commas",
+    _connect_clusters,
+)
 LOG_LEVEL = Kind("choice", ", ".join(LOG_LEVELS), lambda text: LOG_LEVELS[LOG_LEVELS.index(text.upper())])
 GROUPS = Kind("list", f"names of groups, separated by commas, {GROUPS_MAX} at most", _group_names)
 GROUP_MAP = Kind("list", "group or group=Django group, separated by commas", _group_map)

@@ -17,6 +17,7 @@ from weir.login_variables import LoginSettings
 from weir.variable_kinds import (
     BROKERS_MAX,
     CLUSTER_COLOURS,
+    CONNECT_CLUSTERS,
     FILE,
     FOLDER,
     LOG_LEVEL,
@@ -136,6 +137,14 @@ class WeirSettings(LoginSettings):
         url("http", "https", form="https://[user:password@]host:port"),
         "",
         "Confluent-compatible schema registry, for messages in Avro, Protobuf or JSON Schema ([how-to](how-to/record-formats.md)).",
+        default_note="none",
+        secret=True,
+    )
+    connect_urls: tuple[tuple[str, tuple[str, ...]], ...] = variable(
+        "WEIR_CONNECT_URLS",
+        CONNECT_CLUSTERS,
+        "",
+        "Kafka Connect clusters: a name and the REST addresses of its workers for each ([how-to](how-to/kafka-connect.md)).",
         default_note="none",
         secret=True,
     )

@@ -85,6 +85,7 @@ NAV_SECTIONS = (
             ("pipeline", gettext_lazy("Archives"), "p"),
             ("spark-jobs", gettext_lazy("Spark jobs"), "j"),
             ("lake", gettext_lazy("Lake"), "i"),
+            ("connect", gettext_lazy("Connect"), "d"),
         ),
     ),
     (

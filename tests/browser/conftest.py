@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.served import PASSWORD, USER
 from tests.cluster.local import ROOT, free_port, wait_for
+from tests.unit.connect_server import WorkerState, running_worker
 
 expect.set_options(timeout=120_000)  # a busy machine is slow
 
@@ -136,9 +138,26 @@ class Served:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    running = Served(tmp_path_factory.mktemp("served"))
-    yield running
-    running.end()
+    with connect_worker() as worker:
+        running = Served(tmp_path_factory.mktemp("served"), WEIR_CONNECT_URLS=f"etl={worker.url}")
+        yield running
+        running.end()
+
+
+@contextmanager
+def connect_worker() -> Iterator[WorkerState]:
+    """A small Connect cluster with a connector whose task failed, a paused one and a source."""
+    with running_worker() as worker:
+        url = "jdbc:postgresql://shop:s3cr3t-password@db:5432/shop"
+        worker.add("orders-to-db", tasks=2, topics="orders", connection_url=url, connection_auth="s3cr3t-password")
+        worker.add("flights-to-db", topics="flights", connection_url=url)
+        worker.add("files", "shop.FileSource", connection_url="file:///data/in")
+        worker.fail_task("orders-to-db", 1)
+        worker.states["flights-to-db"] = "PAUSED"
+        worker.topics["orders-to-db"] = ["orders"]
+        partition = {"kafka_topic": "orders", "kafka_partition": 0}
+        worker.offsets["orders-to-db"] = [{"partition": partition, "offset": {"kafka_offset": 1234}}]
+        yield worker
 
 
 @pytest.fixture

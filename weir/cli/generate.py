@@ -28,6 +28,7 @@ VERBS = {
     ("post", "/anomalies/figures/{name}/{verb}"): "switch-figure",
     ("get", "/moves/{move_id}/delete-records"): "preview-delete-records",
     ("post", "/rebalance"): "propose",
+    ("get", "/connectors/connector"): "show",
 }
 """Verbs of paths whose own name would be ambiguous."""
 LEFT_OUT = {"/", "/schema"}

@@ -31,6 +31,8 @@ PAGES = [
     "/hanging-transactions/",
     "/hanging-transactions/?topic=orders",
     "/zookeeper/",
+    "/connect/",
+    "/connect/new/",
     "/schemas/",
     "/schemas/register/",
     "/documents/",

@@ -26,8 +26,9 @@ READS_BROKERS = (
     "/clients/",
     "/permissions/?principal=",
     "/schemas/",
+    "/connect/",
 )
-"""Only the brokers have their settings (a permission depends on their authorizer), log directories, share groups, transactions and clients, only ZooKeeper has its state, and only the registry its subjects. These pages wait a few seconds at most."""
+"""Only the brokers have their settings (a permission depends on their authorizer), log directories, share groups, transactions and clients, only ZooKeeper has its state, only the registry its subjects, and only the workers of Connect their connectors. These pages wait a few seconds at most."""
 
 READINGS = [
     "alerts",

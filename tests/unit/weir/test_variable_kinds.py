@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from weir.variable_kinds import GROUP_MAP, GROUPS, GROUPS_MAX, directory_url, filter_with, provider_url, scopes
+from weir.variable_kinds import (
+    CONNECT_CLUSTERS,
+    CONNECT_CLUSTERS_MAX,
+    GROUP_MAP,
+    GROUPS,
+    GROUPS_MAX,
+    directory_url,
+    filter_with,
+    provider_url,
+    scopes,
+)
 
 
 def test_a_map_of_groups() -> None:
@@ -54,3 +64,25 @@ def test_a_filter_has_brackets_and_one_of_its_placeholders() -> None:
     for text in ("(member=x)", "member={dn}", "(member={name})"):
         with pytest.raises(ValueError):
             kind.parse(text)
+
+
+def test_clusters_of_connect_have_a_name_and_addresses_of_workers() -> None:
+    parse = CONNECT_CLUSTERS.parse
+    assert parse("") == () and parse("etl=http://a:8083") == (("etl", ("http://a:8083",)),)
+    assert parse(" etl=https://u:p%2C@a:1 https://b:1/x , edge.2=http://c:1,") == (
+        ("etl", ("https://u:p%2C@a:1", "https://b:1/x")),
+        ("edge.2", ("http://c:1",)),
+    )
+    many = ",".join(f"c{n}=http://a:1" for n in range(CONNECT_CLUSTERS_MAX + 1))
+    for text in (
+        "http://a:1",
+        "a=",
+        "=http://a:1",
+        "a=ftp://a:1",
+        "a=http://",
+        "a b=http://a:1",
+        "a=http://a:1,a=http://b:1",
+        many,
+    ):
+        with pytest.raises(ValueError):
+            parse(text)

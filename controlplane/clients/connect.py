@@ -1,0 +1,174 @@
+"""Client of the REST API of Kafka Connect: the clusters of WEIR_CONNECT_URLS, each with one or several workers.
+
+Invariants: a response is limited in bytes and time, and redirects are not followed. The next worker gets the request if one does not answer; a change only
+if the first worker cannot have received it. A worker that did not answer gets no request for some seconds, so that no page waits for it again. Errors
+never contain users and passwords of addresses. Does not contain: paths and bodies of requests (`controlplane.clients.connectors`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from django.conf import settings
+
+READ_SECONDS = 2.0
+"""Time limit of a request that reads. A page waits for it."""
+
+CHANGE_SECONDS = 10.0
+"""Time limit of a request that changes or validates: connectors look at external systems to validate their config."""
+
+FAILOVER_SECONDS = 3.0
+"""After this time no further worker is tried."""
+
+UNREACHABLE_SECONDS = 10.0
+"""A worker that did not answer gets no request for this time."""
+
+RESPONSE_BYTES_MAX = 16 * 1024 * 1024
+"""Bytes of one response: it is in memory as a whole. A list of connectors has the config of each and the traces of failed tasks."""
+
+MESSAGE_BYTES_MAX = 256 * 1024
+"""Bytes of the body of an error. A proxy may answer with a page."""
+
+MESSAGE_CHARS_MAX = 2_000
+"""Characters of the reason of a worker, which may name each invalid config."""
+
+REFUSALS = (400, 403, 409, 422)
+"""Statuses of a request that the worker does not carry out. 409: the workers rebalance, or the connector exists."""
+
+NOT_CARRIED_OUT = (404, 405, 501)
+
+
+class ConnectUnavailable(Exception):
+    """A Connect cluster cannot answer; the text names it and the reason."""
+
+
+class ConnectUnreachable(ConnectUnavailable):
+    """No worker answered. A change may have been carried out unless `sent` is False."""
+
+    def __init__(self, reason: str, *, sent: bool = True) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+class ConnectUnknown(ConnectUnavailable):
+    """The worker does not have this connector, task or operation."""
+
+
+class ConnectRefused(ConnectUnavailable):
+    """The worker does not carry out the request. The text is the worker's."""
+
+
+class _ConnectRedirectsRefused(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class ConnectWorker:
+    """One address of a cluster. `label`: the address without user and password."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        host = parts.netloc.rpartition("@")[2]
+        self.label = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        self.headers = {"Accept": "application/json"}
+        if parts.username:
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self.headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+        self.retry_at = 0.0
+        self.reason = ""
+
+
+class ConnectClient:
+    """Thread-safe. `addresses`: workers of the cluster, which may contain user and password."""
+
+    def __init__(self, name: str, addresses: tuple[str, ...], clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self.workers = [ConnectWorker(address) for address in addresses]
+        self.secret_configs: dict[str, frozenset[str]] = {}
+        """Configs of the type PASSWORD of each plugin class that was read."""
+        self._clock = clock
+        self._opener = build_opener(_ConnectRedirectsRefused)
+
+    def request(self, method: str, path: str, what: str, given: Any = None) -> Any:
+        """The body of a response, None if it is empty. `what`: the object in errors. Raises ConnectUnavailable."""
+        started, reasons = self._clock(), []
+        for worker in self.workers:
+            if self._clock() < worker.retry_at:
+                reasons.append(worker.reason)
+                continue
+            if reasons and self._clock() - started > FAILOVER_SECONDS:
+                break
+            try:
+                return self._send(worker, method, path, what, given)
+            except ConnectUnreachable as error:
+                if error.sent and method != "GET":
+                    raise
+                reasons.append(str(error))
+        raise ConnectUnreachable(" ".join(dict.fromkeys(reasons)), sent=False)
+
+    def _send(self, worker: ConnectWorker, method: str, path: str, what: str, given: Any) -> Any:
+        headers = worker.headers | ({} if given is None else {"Content-Type": "application/json"})
+        data = None if given is None else json.dumps(given).encode()
+        request = Request(worker.label + path, data, headers, method=method)  # noqa: S310 - the setting allows http and https only.
+        timeout = READ_SECONDS if method == "GET" else CHANGE_SECONDS
+        try:
+            with self._opener.open(request, timeout=timeout) as response:
+                received = response.read(RESPONSE_BYTES_MAX + 1)
+            if len(received) > RESPONSE_BYTES_MAX:
+                raise ConnectUnavailable(
+                    f"Connect cluster {self.name}: the response for {what} is larger than {RESPONSE_BYTES_MAX} bytes."
+                )
+            return json.loads(received) if received.strip() else None
+        except HTTPError as error:
+            raise self._failure(worker, error, what) from None
+        except (OSError, ValueError, RecursionError) as error:
+            cause = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
+            worker.reason = f"Worker {worker.label} of Connect cluster {self.name} did not answer ({_name(cause)})."
+            worker.retry_at = self._clock() + UNREACHABLE_SECONDS
+            raise ConnectUnreachable(worker.reason, sent=not isinstance(cause, ConnectionRefusedError)) from None
+
+    def _failure(self, worker: ConnectWorker, error: HTTPError, what: str) -> ConnectUnavailable:
+        message = _message(error)
+        if error.code in NOT_CARRIED_OUT:
+            return ConnectUnknown(message or f"Connect cluster {self.name} has no {what}.")
+        if error.code in REFUSALS:
+            return ConnectRefused(message or f"Connect cluster {self.name} refused the request ({error.code}).")
+        if error.code == HTTPStatus.UNAUTHORIZED:
+            return ConnectRefused(
+                f"Worker {worker.label} of Connect cluster {self.name} refused user and password (401)."
+            )
+        detail = f": {message}" if message else "."
+        return ConnectUnavailable(
+            f"Worker {worker.label} of Connect cluster {self.name} answered with status {error.code} for {what}{detail}"
+        )
+
+
+_clients: dict[tuple[str, tuple[str, ...]], ConnectClient] = {}
+"""One client per cluster, for its memory of workers that do not answer."""
+
+
+def clients() -> list[ConnectClient]:
+    """The clusters of WEIR_CONNECT_URLS in their order."""
+    given: tuple[tuple[str, tuple[str, ...]], ...] = settings.WEIR.connect_urls
+    return [_clients.setdefault(cluster, ConnectClient(*cluster)) for cluster in given]
+
+
+def _name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def _message(error: HTTPError) -> str:
+    """The reason in the body of an error, "" if there is none."""
+    try:
+        body = json.loads(error.read(MESSAGE_BYTES_MAX))
+        return str(body["message"])[:MESSAGE_CHARS_MAX]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return ""

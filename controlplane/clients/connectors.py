@@ -1,0 +1,246 @@
+"""Connectors of a Connect cluster: list, one connector, plugins, validation, and their changes.
+
+Invariants: each function sends one request of the cluster's client, with its limits of time and bytes. A body of an unknown form is ConnectUnavailable.
+Does not contain: pages of connectors (`controlplane.selectors.connect`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from controlplane.clients.connect import ConnectClient, ConnectUnavailable
+from controlplane.domain.connect import ConnectorState, ConnectorType, state_of, type_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectWorkerInfo:
+    """`kafka_cluster_id`: of the cluster that has the topics of the connectors."""
+
+    version: str
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """`worker`: its ID, host and port. `trace`: of a failed task, else ""."""
+
+    id: int
+    state: ConnectorState
+    worker: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """`config` has secrets in clear text. `trace`: of a failed connector, else ""."""
+
+    name: str
+    type: ConnectorType
+    state: ConnectorState
+    worker: str
+    trace: str
+    config: dict[str, str]
+    tasks: list[TaskStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectPlugin:
+    """A class of connectors that the workers have."""
+
+    class_name: str
+    type: ConnectorType
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDefinition:
+    """A config of a connector, its value and what is wrong with it, from a validation. `default` null: none. `recommended`: allowed or suggested values."""
+
+    name: str
+    type: str
+    is_required: bool
+    default: str | None
+    importance: str
+    documentation: str
+    group: str
+    value: str | None
+    recommended: list[str]
+    errors: list[str]
+    is_visible: bool
+
+
+def worker_info(client: ConnectClient) -> ConnectWorkerInfo:
+    """Raises ConnectUnavailable, as all functions here."""
+    found = client.request("GET", "/", "version")
+    return _read(client, "version", lambda: ConnectWorkerInfo(str(found["version"]), str(found["kafka_cluster_id"])))
+
+
+def connectors(client: ConnectClient) -> list[Connector]:
+    found = client.request("GET", "/connectors?expand=status&expand=info", "list of connectors")
+    return _read(
+        client,
+        "list of connectors",
+        lambda: [_connector(name, c["info"], c.get("status")) for name, c in found.items()],
+    )
+
+
+def connector_config(client: ConnectClient, name: str) -> dict[str, str]:
+    """With secrets in clear text."""
+    what = f"connector {name}"
+    found = client.request("GET", f"{_path(name)}/config", what)
+    return _read(client, what, lambda: _texts(found))
+
+
+def connector_info(client: ConnectClient, name: str) -> dict[str, Any]:
+    found = client.request("GET", _path(name), f"connector {name}")
+    return _read(client, f"connector {name}", lambda: dict(found))
+
+
+def connector_status(client: ConnectClient, name: str) -> dict[str, Any]:
+    found = client.request("GET", f"{_path(name)}/status", f"status of connector {name}")
+    return _read(client, f"status of connector {name}", lambda: dict(found))
+
+
+def connector_of(client: ConnectClient, info: Mapping[str, Any], status: Mapping[str, Any] | None) -> Connector:
+    return _read(client, "connector", lambda: _connector(str(info["name"]), info, status))
+
+
+def active_topics(client: ConnectClient, name: str) -> list[str]:
+    """Topics that the connector used since its creation or since they were reset."""
+    what = f"topics of connector {name}"
+    found = client.request("GET", f"{_path(name)}/topics", what)
+    return _read(client, what, lambda: sorted(str(t) for t in found[name]["topics"]))
+
+
+def offsets(client: ConnectClient, name: str) -> list[tuple[str, str]]:
+    """(partition, offset) as JSON texts (KIP-875). Of a sink they are offsets of a consumer group."""
+    what = f"offsets of connector {name}"
+    found = client.request("GET", f"{_path(name)}/offsets", what)
+    return _read(client, what, lambda: [(_json(o["partition"]), _json(o["offset"])) for o in found["offsets"]])
+
+
+def plugins(client: ConnectClient) -> list[ConnectPlugin]:
+    found = client.request("GET", "/connector-plugins", "list of plugins")
+
+    def read() -> list[ConnectPlugin]:
+        known = [ConnectPlugin(str(p["class"]), type_of(p.get("type")), str(p.get("version") or "")) for p in found]
+        return sorted((p for p in known if p.type is not ConnectorType.UNKNOWN), key=lambda p: p.class_name)
+
+    return _read(client, "list of plugins", read)
+
+
+def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
+    """Configs of the type PASSWORD of a plugin (KIP-769). Read one time per class."""
+    if class_name not in client.secret_configs:
+        what = f"configs of plugin {class_name}"
+        found = client.request("GET", f"/connector-plugins/{quote(class_name, safe='')}/config", what)
+        names = _read(client, what, lambda: frozenset(str(c["name"]) for c in found if c.get("type") == "PASSWORD"))
+        client.secret_configs[class_name] = names
+    return client.secret_configs[class_name]
+
+
+def validate(client: ConnectClient, config: Mapping[str, str]) -> list[ConfigDefinition]:
+    """All configs of the connector's class and of its transforms, with the errors of each. Changes nothing."""
+    class_name = config.get("connector.class", "")
+    what = f"plugin {class_name}"
+    path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
+    found = client.request("PUT", path, what, dict(config))
+    return _read(client, what, lambda: [_definition(c) for c in found["configs"]])
+
+
+def create(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
+    client.request("POST", "/connectors", f"connector {name}", {"name": name, "config": dict(config)})
+
+
+def change_config(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
+    """Replaces the whole config. The worker restarts the tasks."""
+    client.request("PUT", f"{_path(name)}/config", f"connector {name}", dict(config))
+
+
+def pause(client: ConnectClient, name: str) -> None:
+    client.request("PUT", f"{_path(name)}/pause", f"connector {name}")
+
+
+def resume(client: ConnectClient, name: str) -> None:
+    client.request("PUT", f"{_path(name)}/resume", f"connector {name}")
+
+
+def stop(client: ConnectClient, name: str) -> None:
+    """Tasks end and free their resources, the config stays (KIP-875)."""
+    client.request("PUT", f"{_path(name)}/stop", f"connector {name}")
+
+
+def restart(client: ConnectClient, name: str, *, include_tasks: bool, only_failed: bool) -> None:
+    query = f"includeTasks={str(include_tasks).lower()}&onlyFailed={str(only_failed).lower()}"
+    client.request("POST", f"{_path(name)}/restart?{query}", f"connector {name}")
+
+
+def restart_task(client: ConnectClient, name: str, task: int) -> None:
+    client.request("POST", f"{_path(name)}/tasks/{task}/restart", f"task {task} of connector {name}")
+
+
+def delete(client: ConnectClient, name: str) -> None:
+    client.request("DELETE", _path(name), f"connector {name}")
+
+
+def _path(name: str) -> str:
+    """The path of a connector, whose name may have any character but control characters."""
+    return f"/connectors/{quote(name, safe='')}"
+
+
+def _connector(name: str, info: Mapping[str, Any], status: Mapping[str, Any] | None) -> Connector:
+    known = status or {}
+    own = known.get("connector") or {}
+    tasks = [
+        TaskStatus(int(t["id"]), state_of(t.get("state")), str(t.get("worker_id") or ""), str(t.get("trace") or ""))
+        for t in known.get("tasks") or []
+    ]
+    return Connector(
+        name=name,
+        type=type_of(known.get("type") or info.get("type")),
+        state=state_of(own.get("state")),
+        worker=str(own.get("worker_id") or ""),
+        trace=str(own.get("trace") or ""),
+        config=_texts(info.get("config") or {}),
+        tasks=sorted(tasks, key=lambda t: t.id),
+    )
+
+
+def _definition(found: Mapping[str, Any]) -> ConfigDefinition:
+    definition, value = found["definition"], found["value"]
+    default = definition.get("default_value")
+    return ConfigDefinition(
+        name=str(definition["name"]),
+        type=str(definition.get("type") or "STRING"),
+        is_required=bool(definition.get("required")),
+        default=None if default is None else str(default),
+        importance=str(definition.get("importance") or "LOW"),
+        documentation=str(definition.get("documentation") or ""),
+        group=str(definition.get("group") or ""),
+        value=None if value.get("value") is None else str(value["value"]),
+        recommended=[str(v) for v in value.get("recommended_values") or []],
+        errors=[str(e) for e in value.get("errors") or []],
+        is_visible=bool(value.get("visible", True)),
+    )
+
+
+def _texts(config: Mapping[str, Any]) -> dict[str, str]:
+    """Configs as text: a null is left out."""
+    return {str(name): str(value) for name, value in config.items() if value is not None}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _read(client: ConnectClient, what: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ConnectUnavailable(f"Connect cluster {client.name} answered in an unknown form for {what}.") from None

@@ -1,0 +1,135 @@
+"""Kafka Connect: states of connectors and tasks, and their configs without secrets. Pure.
+
+Invariants: a hidden config has no password, token or key, neither as a value nor inside an address. A hidden value that comes back unchanged is replaced by
+the stored one, so that an operator edits a config without seeing its secrets. Does not contain: requests to workers (`controlplane.clients.connect`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from typing import Any
+
+MASK = "********"
+"""Shown instead of a secret."""
+
+SECRET_CHARS_MIN = 4
+"""A shorter secret is not searched in other texts: it would hide parts of ordinary words."""
+
+GROUP_CONFIG = "consumer.override.group.id"
+
+
+class ConnectorState(StrEnum):
+    """States of connectors and of tasks, as workers name them. UNKNOWN: the worker reports none, for example right after the creation."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    UNASSIGNED = "UNASSIGNED"
+    RESTARTING = "RESTARTING"
+    DESTROYED = "DESTROYED"
+    UNKNOWN = "UNKNOWN"
+
+
+class ConnectorType(StrEnum):
+    SOURCE = "source"
+    SINK = "sink"
+    UNKNOWN = "unknown"
+
+
+ATTENTION = (
+    ConnectorState.FAILED,
+    ConnectorState.UNASSIGNED,
+    ConnectorState.RESTARTING,
+    ConnectorState.UNKNOWN,
+    ConnectorState.DESTROYED,
+    ConnectorState.STOPPED,
+    ConnectorState.PAUSED,
+    ConnectorState.RUNNING,
+)
+"""States in the order in which an operator should look at them."""
+
+SECRET_NAME = re.compile(
+    r"passw(or)?d|passphrase|\bpwd\b|secret|token|credential|sasl\.jaas\.config|authorization"
+    r"|(private|api|access|account|storage|encryption|sas|ssl|keystore)[._-]?key",
+    re.IGNORECASE,
+)
+"""Names of configs with secrets. Plugins also have types of configs, of which PASSWORD is a secret."""
+
+REFERENCE = re.compile(r"(\$\{[^${}:]+:[^{}]*\})+")
+"""References to a config provider are no secrets: the worker replaces them."""
+
+LOGIN_IN_ADDRESS = re.compile(r"(://[^\s/@:]*:)([^\s@/]+)(?=@)")
+SECRET_IN_TEXT = re.compile(
+    r"((?:^|[?&;,\s])[\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|api[._-]?key|access[._-]?key)[\w.-]*\s*=\s*)"
+    r"(\"[^\"]*\"|'[^']*'|[^&;,\s]+)",
+    re.IGNORECASE,
+)
+"""Parameters of addresses and of property lists inside a value."""
+
+
+def type_of(text: Any) -> ConnectorType:
+    return ConnectorType(text) if text in tuple(ConnectorType) else ConnectorType.UNKNOWN
+
+
+def state_of(text: Any) -> ConnectorState:
+    return ConnectorState(text) if text in tuple(ConnectorState) else ConnectorState.UNKNOWN
+
+
+def group_of(name: str, config: Mapping[str, str]) -> str:
+    """The consumer group of a sink connector."""
+    return config.get(GROUP_CONFIG) or f"connect-{name}"
+
+
+def is_secret(name: str, secret_names: Collection[str] = ()) -> bool:
+    """`secret_names`: configs that the plugin declares as passwords."""
+    return name in secret_names or SECRET_NAME.search(name) is not None
+
+
+def hidden_value(name: str, value: str, secret_names: Collection[str] = ()) -> str:
+    if not value or REFERENCE.fullmatch(value):
+        return value
+    if is_secret(name, secret_names):
+        return MASK
+    return SECRET_IN_TEXT.sub(rf"\g<1>{MASK}", LOGIN_IN_ADDRESS.sub(rf"\g<1>{MASK}", value))
+
+
+def hidden(config: Mapping[str, str], secret_names: Collection[str] = ()) -> dict[str, str]:
+    """The config for display, sorted by name."""
+    return {name: hidden_value(name, config[name], secret_names) for name in sorted(config)}
+
+
+def restored(
+    edited: Mapping[str, str], stored: Mapping[str, str], secret_names: Collection[str] = ()
+) -> tuple[dict[str, str], list[str]]:
+    """(config with the stored secrets, names of configs whose hidden value is not the one that was shown)."""
+    found, unknown = {}, []
+    for name, value in edited.items():
+        found[name] = value
+        if MASK not in value:
+            continue
+        if name in stored and hidden_value(name, stored[name], secret_names) == value:
+            found[name] = stored[name]
+        else:
+            unknown.append(name)
+    return found, unknown
+
+
+def without_secrets(text: str, config: Mapping[str, str], secret_names: Collection[str] = ()) -> str:
+    """A text of a worker, for example the trace of a task, without the secrets of this config."""
+    for secret in sorted(_secrets(config, secret_names), key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _secrets(config: Mapping[str, str], secret_names: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    for name, value in config.items():
+        if REFERENCE.fullmatch(value):
+            continue
+        if is_secret(name, secret_names):
+            found.add(value)
+        found.update(m[2].strip("\"'") for p in (LOGIN_IN_ADDRESS, SECRET_IN_TEXT) for m in p.finditer(value))
+    return {s for s in found if len(s) >= SECRET_CHARS_MIN}

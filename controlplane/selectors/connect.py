@@ -1,0 +1,358 @@
+"""Kafka Connect: the clusters, the list of connectors, one connector. Read from the workers at each request.
+
+Invariants: all clusters are asked at the same time, and a page waits at most PAGE_SECONDS; what did not arrive is unknown. A cluster that does not
+answer is a `problem` of its row, not an error. No row has a secret of a config. Does not contain: changes (`controlplane.services.connect`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from django.utils.crypto import salted_hmac
+
+from controlplane.clients import connectors as api
+from controlplane.clients.connect import ConnectClient, ConnectUnavailable, ConnectUnknown, clients
+from controlplane.clients.connectors import Connector
+from controlplane.domain.connect import (
+    ATTENTION,
+    ConnectorState,
+    ConnectorType,
+    group_of,
+    hidden,
+    without_secrets,
+)
+from controlplane.domain.errors import Rejected
+from controlplane.models import Topic
+from controlplane.selectors.common import cluster_row
+from controlplane.selectors.paging import Page, PageStart, ordered
+
+PAGE_SECONDS = 4.0
+"""Time limit for the answers of all clusters, or for all parts of one connector."""
+
+PARALLEL = 20
+"""Requests of one page at a time; one or two per cluster."""
+
+PER_PAGE_MAX = 200
+"""Connectors of one page. The workers send all of them, whatever the page shows."""
+
+TRACE_CHARS_MAX = 20_000
+"""Characters of the trace of a failed task. Traces of Java have some thousand characters."""
+
+OFFSETS_MAX = 500
+"""Offsets of one connector that are shown. A source may have one per file or table."""
+
+K = TypeVar("K")
+NO_CLUSTER = "No Connect cluster is configured (WEIR_CONNECT_URLS)."
+LATE = f"The Connect cluster did not answer within {PAGE_SECONDS:g} s."
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectClusterRow:
+    """`workers`: addresses of WEIR_CONNECT_URLS. The other fields are null if the cluster did not answer; `problem` says why. `is_this_cluster`: its topics
+    and consumer groups are those of this Kafka cluster."""
+
+    name: str
+    workers: list[str]
+    version: str | None
+    kafka_cluster_id: str | None
+    is_this_cluster: bool | None
+    connectors: int | None
+    failed_connectors: int | None
+    tasks: int | None
+    failed_tasks: int | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRow:
+    """`state`: of the connector itself; its tasks have their own. `group`: the consumer group of a sink, null for a source."""
+
+    cluster: str
+    name: str
+    type: str
+    class_name: str
+    state: str
+    worker: str
+    tasks: int
+    running_tasks: int
+    failed_tasks: int
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorPage(Page[ConnectorRow]):
+    """`clusters`: all configured ones, also those that did not answer."""
+
+    clusters: list[ConnectClusterRow]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorTaskRow:
+    """`trace`: why a failed task ended, else ""."""
+
+    id: int
+    state: str
+    worker: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigRow:
+    """`value`: without secrets."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorTopicRow:
+    """`exists`: whether this Kafka cluster has the topic."""
+
+    name: str
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorOffsetRow:
+    """Partition and offset as JSON texts. A source chooses their form, those of a sink are a topic, a partition and an offset of its group."""
+
+    partition: str
+    offset: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorDetail:
+    """`topics` and `offsets`: null if the workers do not report them. `offsets_complete`: no offset was left out at the end. `version`: of the config, for
+    a change that must not overwrite another one. `is_this_cluster`: topics and group are those of this Kafka cluster; null if unknown."""
+
+    row: ConnectorRow
+    trace: str
+    config: list[ConnectorConfigRow]
+    version: str
+    tasks: list[ConnectorTaskRow]
+    topics: list[ConnectorTopicRow] | None
+    offsets: list[ConnectorOffsetRow] | None
+    offsets_complete: bool
+    is_this_cluster: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectPluginRow:
+    class_name: str
+    type: str
+    version: str
+
+
+def client_of(cluster: str) -> ConnectClient:
+    """Raises Rejected if the cluster is not configured."""
+    found = next((c for c in clients() if c.name == cluster), None)
+    if found is None:
+        known = ", ".join(c.name for c in clients())
+        raise Rejected(
+            f"There is no Connect cluster {cluster!r}; configured: {known}." if known else NO_CLUSTER, "cluster"
+        )
+    return found
+
+
+def cluster_names() -> list[str]:
+    return [c.name for c in clients()]
+
+
+def connector_list(
+    *,
+    query: str = "",
+    cluster: str = "",
+    state: str = "",
+    sort: str = "state",
+    page: PageStart = 1,
+    per_page: int = 50,
+) -> ConnectorPage:
+    """Connectors with `query` in their name or class. `state`: failed = the connector or a task failed; else a state of the connector. `sort`: state (those
+    that need attention first), name, cluster, failed_tasks, with '-' for the reverse."""
+    calls: dict[tuple[str, str], Callable[[], Any]] = {}
+    for client in clients():
+        calls["info", client.name] = partial(api.worker_info, client)
+        calls["connectors", client.name] = partial(api.connectors, client)
+    found = _read_all(calls)
+    rows, known, own_id = [], [], cluster_row().cluster_id
+    for client in clients():
+        listed = found["connectors", client.name]
+        own = [] if isinstance(listed, ConnectUnavailable) else [_row(client.name, c) for c in listed]
+        known.append(_cluster(client, found["info", client.name], listed, own, own_id))
+        rows += own
+    chosen = [
+        r
+        for r in rows
+        if query.lower() in f"{r.name} {r.class_name}".lower()
+        and cluster in ("", r.cluster)
+        and (not state or state in states_of(r))
+    ]
+    column, descending = sort.removeprefix("-"), sort.startswith("-")
+    if column not in ORDERS:
+        column, descending = "state", False
+    order = [(ORDERS[column], descending), (ORDERS["name"], False), (ORDERS["cluster"], False)]
+    shown, total, window = ordered(chosen, order, page=page, per_page=min(per_page, PER_PAGE_MAX))
+    return ConnectorPage(
+        rows=shown,
+        total=total,
+        window=window,
+        sort=f"-{column}" if descending else column,
+        query=query,
+        clusters=known,
+    )
+
+
+def states_of(row: ConnectorRow) -> set[str]:
+    """The states that find a connector: its own, and `failed` if it or a task failed."""
+    has_failed = row.failed_tasks or row.state == ConnectorState.FAILED
+    return {row.state.lower()} | ({"failed"} if has_failed else set())
+
+
+def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
+    """None if the cluster does not have the connector. Raises Rejected if the cluster is not configured or does not answer."""
+    client = client_of(cluster)
+    found = _read_all(
+        {
+            "info": partial(api.connector_info, client, name),
+            "status": partial(api.connector_status, client, name),
+            "topics": partial(api.active_topics, client, name),
+            "offsets": partial(api.offsets, client, name),
+            "worker": partial(api.worker_info, client),
+        }
+    )
+    info, status = found["info"], found["status"]
+    if isinstance(info, ConnectUnknown):
+        return None
+    if isinstance(info, ConnectUnavailable):
+        raise Rejected(str(info))
+    if isinstance(status, ConnectUnavailable) and not isinstance(status, ConnectUnknown):
+        raise Rejected(str(status))
+    try:
+        connector = api.connector_of(client, info, None if isinstance(status, ConnectUnavailable) else status)
+    except ConnectUnavailable as error:
+        raise Rejected(str(error)) from None
+    secrets = secret_names(client, connector.config)
+    offsets = None if isinstance(found["offsets"], ConnectUnavailable) else found["offsets"]
+    return ConnectorDetail(
+        row=_row(cluster, connector),
+        trace=_trace(connector.trace, connector.config, secrets),
+        config=[ConnectorConfigRow(n, v) for n, v in hidden(connector.config, secrets).items()],
+        version=config_version(connector.config),
+        tasks=[
+            ConnectorTaskRow(t.id, t.state, t.worker, _trace(t.trace, connector.config, secrets))
+            for t in connector.tasks
+        ],
+        topics=None if isinstance(found["topics"], ConnectUnavailable) else _topics(found["topics"]),
+        offsets=None if offsets is None else [ConnectorOffsetRow(*o) for o in offsets[:OFFSETS_MAX]],
+        offsets_complete=offsets is None or len(offsets) <= OFFSETS_MAX,
+        is_this_cluster=_is_this_cluster(found["worker"], cluster_row().cluster_id),
+    )
+
+
+def plugin_list(cluster: str) -> list[ConnectPluginRow]:
+    """Classes of connectors that the workers of this cluster have. Raises Rejected."""
+    try:
+        return [ConnectPluginRow(p.class_name, p.type, p.version) for p in api.plugins(client_of(cluster))]
+    except ConnectUnavailable as error:
+        raise Rejected(str(error)) from None
+
+
+def secret_names(client: ConnectClient, config: Mapping[str, str]) -> frozenset[str]:
+    """Configs of the type PASSWORD of the connector's class; empty if the worker does not report them."""
+    try:
+        return api.secret_configs(client, config.get("connector.class", ""))
+    except ConnectUnavailable:
+        return frozenset()
+
+
+def config_version(config: Mapping[str, str]) -> str:
+    """Changes with each change of the config, and tells nothing about its secrets."""
+    return salted_hmac("weir.connector", json.dumps(config, sort_keys=True), algorithm="sha256").hexdigest()[:32]
+
+
+STATES = ("failed", *(s.value.lower() for s in ATTENTION if s is not ConnectorState.FAILED))
+"""Filters of the list."""
+
+ORDERS: dict[str, Callable[[ConnectorRow], Any]] = {
+    "state": lambda r: min(ATTENTION.index(ConnectorState(r.state)), 0 if r.failed_tasks else len(ATTENTION)),
+    "name": lambda r: r.name,
+    "cluster": lambda r: r.cluster,
+    "failed_tasks": lambda r: r.failed_tasks,
+}
+
+
+def _row(cluster: str, c: Connector) -> ConnectorRow:
+    states = [t.state for t in c.tasks]
+    return ConnectorRow(
+        cluster=cluster,
+        name=c.name,
+        type=c.type,
+        class_name=c.config.get("connector.class", ""),
+        state=c.state,
+        worker=c.worker,
+        tasks=len(states),
+        running_tasks=states.count(ConnectorState.RUNNING),
+        failed_tasks=states.count(ConnectorState.FAILED),
+        group=group_of(c.name, c.config) if c.type is ConnectorType.SINK else None,
+    )
+
+
+def _cluster(client: ConnectClient, info: Any, listed: Any, rows: list[ConnectorRow], own_id: str) -> ConnectClusterRow:
+    problems = [str(answer) for answer in (info, listed) if isinstance(answer, ConnectUnavailable)]
+    is_listed = not isinstance(listed, ConnectUnavailable)
+    has_info = not isinstance(info, ConnectUnavailable)
+    return ConnectClusterRow(
+        name=client.name,
+        workers=[w.label for w in client.workers],
+        version=info.version if has_info else None,
+        kafka_cluster_id=info.kafka_cluster_id if has_info else None,
+        is_this_cluster=_is_this_cluster(info, own_id),
+        connectors=len(rows) if is_listed else None,
+        failed_connectors=sum(r.state == ConnectorState.FAILED for r in rows) if is_listed else None,
+        tasks=sum(r.tasks for r in rows) if is_listed else None,
+        failed_tasks=sum(r.failed_tasks for r in rows) if is_listed else None,
+        problem=problems[0] if problems else "",
+    )
+
+
+def _is_this_cluster(info: Any, own_id: str) -> bool | None:
+    """None if the Connect cluster did not answer, or if this cluster's ID is unknown."""
+    if isinstance(info, ConnectUnavailable) or not own_id:
+        return None
+    return bool(info.kafka_cluster_id == own_id)
+
+
+def _topics(names: list[str]) -> list[ConnectorTopicRow]:
+    known = set(Topic.objects.filter(name__in=names, deleted_at__isnull=True).values_list("name", flat=True))
+    return [ConnectorTopicRow(name, name in known) for name in names]
+
+
+def _trace(text: str, config: Mapping[str, str], secrets: frozenset[str]) -> str:
+    return without_secrets(text[:TRACE_CHARS_MAX], config, secrets)
+
+
+def _read_all(calls: Mapping[K, Callable[[], Any]]) -> dict[K, Any]:
+    """The result of each call, or its ConnectUnavailable. A late request ends by its own time-out, in the background."""
+    pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="connect")
+    try:
+        requested = {key: pool.submit(call) for key, call in calls.items()}
+        wait(requested.values(), timeout=PAGE_SECONDS)
+        return {key: _result(future) for key, future in requested.items()}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(future: Future[Any]) -> Any:
+    if not future.done():
+        return ConnectUnavailable(LATE)
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, ConnectUnavailable):
+        return error
+    raise error

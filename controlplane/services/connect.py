@@ -1,0 +1,356 @@
+"""Changes of Kafka Connect by an operator: create, change, pause, resume, stop, restart and delete connectors, restart a task.
+
+Invariants: an audit row is written before the request and gets its outcome afterwards: the workers may carry out a request whose response is lost. A
+refusal of a worker has its own words. Neither an audit row nor an error has a secret of a config. A config is validated before it is sent. Does not
+contain: reading (`controlplane.selectors.connect`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from controlplane.clients import connectors as api
+from controlplane.clients.connect import (
+    ConnectClient,
+    ConnectRefused,
+    ConnectUnavailable,
+    ConnectUnknown,
+    ConnectUnreachable,
+)
+from controlplane.clients.connectors import ConfigDefinition
+from controlplane.domain.connect import hidden, hidden_value, restored, without_secrets
+from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
+from controlplane.models.change import Outcome
+from controlplane.selectors.connect import client_of, config_version, secret_names
+from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
+
+NAME_CHARS_MAX = 200
+"""Characters of the name of a connector. A consumer group gets it with a prefix, and the audit log has 255 for cluster and name."""
+
+CHARS_REFUSED = frozenset("/\\%;")
+"""Workers create connectors with these characters in the name, and then refuse each address with them (Jetty 12)."""
+
+CONFIGS_MAX = 1_000
+"""Configs of one connector; those with the most have some hundred. The audit row has all of them."""
+
+VALUE_CHARS_MAX = 100_000
+"""Characters of one config; queries and schemas are the longest."""
+
+UNKNOWN_OUTCOME = "The workers may have carried it out. Look at the connector before you try again."
+CHANGED_MEANWHILE = "The config was changed after you opened it. Open it again and repeat your change."
+CLASS = "connector.class"
+HIDDEN_VALUE = "The shown value is hidden. Leave it unchanged to keep the stored one, or enter a new value."
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigField:
+    """A config with its definition by the plugin. `value` without secrets; null: not given. `default` null: none. `recommended`: allowed or suggested
+    values. `importance`: HIGH, MEDIUM or LOW. `errors`: why the worker does not accept the value."""
+
+    name: str
+    type: str
+    is_required: bool
+    default: str | None
+    importance: str
+    documentation: str
+    group: str
+    value: str | None
+    recommended: list[str]
+    errors: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigChange:
+    """`before` and `after` without secrets; null: the config is not set. A changed secret has equal texts."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorValidation:
+    """`fields`: those that the plugin and its transforms define. `changes`: what the config would change, of a new connector all of it."""
+
+    valid: bool
+    error_count: int
+    fields: list[ConnectorConfigField]
+    changes: list[ConnectorConfigChange]
+
+
+def validate_config(cluster: str, name: str, config: Mapping[str, str]) -> ConnectorValidation:
+    """Ask the workers whether they would accept the config of a new or an existing connector. Hidden values are those of the existing one. Changes nothing.
+    Raises Rejected."""
+    client = client_of(cluster)
+    stored = _stored(client, name)
+    complete = _complete(client, name, config, stored)
+    secrets = secret_names(client, complete)
+    found = _validated(client, complete)
+    fields = [_field(d, complete, secrets) for d in found if d.is_visible or d.errors]
+    errors = sum(len(f.errors) for f in fields)
+    return ConnectorValidation(errors == 0, errors, fields, changes(stored or {}, complete, secrets))
+
+
+def connector_fields(cluster: str, config: Mapping[str, str], name: str = "") -> list[ConnectorConfigField]:
+    """The configs that the plugin of `config` defines, for a form, without errors. `name`: of the connector whose hidden values `config` has. Raises
+    Rejected."""
+    client = client_of(cluster)
+    secrets = secret_names(client, config)
+    complete, _ = restored(config, _stored(client, name) or {}, secrets)
+    found = _validated(client, complete)
+    return [replace(_field(d, complete, secrets), errors=[]) for d in found if d.is_visible]
+
+
+def create_connector(cluster: str, name: str, config: Mapping[str, str], *, actor: str, comment: str) -> None:
+    """Create a connector; it starts at once. Raises Rejected, MisfitValue with all errors of the validation, AlreadyExists."""
+    verb, requested = "connector.create", _names(config)
+    with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
+        needs_reason(comment)
+        client = client_of(cluster)
+        if _stored(client, name) is not None:
+            raise AlreadyExists(f"Connect cluster {cluster} has a connector {name!r} already.", "name")
+        if CHARS_REFUSED & set(name) or name.strip() in (".", ".."):
+            raise Rejected("A name has no / \\ % and ;: the workers refuse addresses with them.", "name")
+        complete = _complete(client, name, config, None)
+        _check(client, complete)
+    secrets = secret_names(client, complete)
+    _audited(
+        verb,
+        cluster,
+        name,
+        actor,
+        comment,
+        lambda: api.create(client, name, complete),
+        after=hidden(complete, secrets),
+        hide=partial(without_secrets, config=complete, secret_names=secrets),
+    )
+
+
+def change_connector(
+    cluster: str, name: str, config: Mapping[str, str], *, actor: str, comment: str, version: str = ""
+) -> None:
+    """Replace the config of a connector; its tasks restart. A hidden value keeps the stored one. `version`: of the config that was edited, "" = any. Raises
+    Rejected, MisfitValue with all errors of the validation."""
+    verb, requested = "connector.change", _names(config)
+    with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
+        needs_reason(comment)
+        client = client_of(cluster)
+        stored = _stored(client, name)
+        if stored is None:
+            raise Rejected(f"Connect cluster {cluster} has no connector {name!r}.", "name")
+        if version and version != config_version(stored):
+            raise Rejected(CHANGED_MEANWHILE)
+        complete = _complete(client, name, config, stored)
+        _check(client, complete)
+    secrets = secret_names(client, complete)
+    changed = changes(stored, complete, secrets)
+    _audited(
+        verb,
+        cluster,
+        name,
+        actor,
+        comment,
+        lambda: api.change_config(client, name, complete),
+        before={c.name: c.before for c in changed},
+        after={c.name: c.after for c in changed},
+        hide=partial(without_secrets, config=complete, secret_names=secrets),
+    )
+
+
+def pause_connector(cluster: str, name: str, *, actor: str, comment: str = "") -> None:
+    """Tasks stop to read and write, and stay assigned. Raises Rejected, as all functions below."""
+    _change("connector.pause", cluster, name, actor, comment, lambda c: api.pause(c, name))
+
+
+def resume_connector(cluster: str, name: str, *, actor: str, comment: str = "") -> None:
+    """Start a paused or a stopped connector."""
+    _change("connector.resume", cluster, name, actor, comment, lambda c: api.resume(c, name))
+
+
+def stop_connector(cluster: str, name: str, *, actor: str, comment: str) -> None:
+    """Tasks end and free their resources; the config and the offsets stay."""
+    _change("connector.stop", cluster, name, actor, comment, lambda c: api.stop(c, name), reason_needed=True)
+
+
+def restart_connector(
+    cluster: str, name: str, *, include_tasks: bool, only_failed: bool, actor: str, comment: str = ""
+) -> None:
+    requested = {"include_tasks": include_tasks, "only_failed": only_failed}
+    _change(
+        "connector.restart",
+        cluster,
+        name,
+        actor,
+        comment,
+        lambda c: api.restart(c, name, include_tasks=include_tasks, only_failed=only_failed),
+        after=requested,
+    )
+
+
+def restart_task(cluster: str, name: str, task: int, *, actor: str, comment: str = "") -> None:
+    _change(
+        "connector.restart",
+        cluster,
+        name,
+        actor,
+        comment,
+        lambda c: api.restart_task(c, name, task),
+        after={"task": task},
+    )
+
+
+def delete_connector(cluster: str, name: str, *, actor: str, comment: str) -> None:
+    """Its topics and their records stay, and so does the consumer group of a sink. Offsets of a source stay in the offsets topic."""
+    _change("connector.delete", cluster, name, actor, comment, lambda c: api.delete(c, name), reason_needed=True)
+
+
+def changes(
+    stored: Mapping[str, str], complete: Mapping[str, str], secrets: frozenset[str]
+) -> list[ConnectorConfigChange]:
+    """Configs with another value, sorted by name."""
+
+    def shown(config: Mapping[str, str], key: str) -> str | None:
+        return hidden_value(key, config[key], secrets) if key in config else None
+
+    names = sorted(n for n in {*stored, *complete} if stored.get(n) != complete.get(n))
+    return [ConnectorConfigChange(n, shown(stored, n), shown(complete, n)) for n in names]
+
+
+def _stored(client: ConnectClient, name: str) -> dict[str, str] | None:
+    """The config of a connector, None if there is none."""
+    if not name.strip():
+        return None
+    try:
+        return api.connector_config(client, name)
+    except ConnectUnknown:
+        return None
+    except ConnectUnavailable as error:
+        raise Rejected(str(error)) from None
+
+
+def _complete(
+    client: ConnectClient, name: str, config: Mapping[str, str], stored: Mapping[str, str] | None
+) -> dict[str, str]:
+    """The config with its name and with the stored secrets."""
+    if not name.strip() or len(name) > NAME_CHARS_MAX or not name.isprintable():
+        raise Rejected(f"A name has 1 to {NAME_CHARS_MAX} characters.", "name")
+    if not config.get(CLASS, "").strip():
+        raise MisfitValue("config", [(f"$.{CLASS}", f"{CLASS} is required.")])
+    if len(config) > CONFIGS_MAX or any(len(v) > VALUE_CHARS_MAX for v in config.values()):
+        raise Rejected(f"At most {CONFIGS_MAX:,} configs with {VALUE_CHARS_MAX:,} characters each.", "config")
+    secrets = secret_names(client, config)
+    complete, unknown = restored(config, stored or {}, secrets)
+    if unknown:
+        raise MisfitValue("config", [(f"$.{n}", HIDDEN_VALUE) for n in sorted(unknown)])
+    return {**complete, "name": name}
+
+
+def _validated(client: ConnectClient, complete: Mapping[str, str]) -> list[ConfigDefinition]:
+    try:
+        return api.validate(client, complete)
+    except ConnectUnknown as error:
+        raise MisfitValue("config", [(f"$.{CLASS}", str(error))]) from None
+    except ConnectRefused as error:
+        raise Rejected(without_secrets(str(error), complete), "config") from None
+    except ConnectUnavailable as error:
+        raise Rejected(without_secrets(str(error), complete)) from None
+
+
+def _check(client: ConnectClient, complete: Mapping[str, str]) -> None:
+    """Raises MisfitValue with all errors of the worker's validation."""
+    secrets = secret_names(client, complete)
+    faults = [
+        (f"$.{d.name}", without_secrets(text, complete, secrets))
+        for d in _validated(client, complete)
+        for text in d.errors
+    ]
+    if faults:
+        raise MisfitValue("config", faults)
+
+
+def _field(d: ConfigDefinition, complete: Mapping[str, str], secrets: frozenset[str]) -> ConnectorConfigField:
+    known = secrets | ({d.name} if d.type == "PASSWORD" else set())
+    value = complete.get(d.name)
+    return ConnectorConfigField(
+        name=d.name,
+        type=d.type,
+        is_required=d.is_required,
+        default=d.default,
+        importance=d.importance,
+        documentation=d.documentation,
+        group=d.group,
+        value=None if value is None else hidden_value(d.name, value, known),
+        recommended=d.recommended,
+        errors=[without_secrets(e, complete, known) for e in d.errors],
+    )
+
+
+def _change(
+    verb: str,
+    cluster: str,
+    name: str,
+    actor: str,
+    comment: str,
+    send: Callable[[ConnectClient], None],
+    *,
+    after: Any = None,
+    reason_needed: bool = False,
+) -> None:
+    with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=after):
+        if reason_needed:
+            needs_reason(comment)
+        client = client_of(cluster)
+    _audited(verb, cluster, name, actor, comment, lambda: send(client), after=after)
+
+
+def _audited(
+    verb: str,
+    cluster: str,
+    name: str,
+    actor: str,
+    comment: str,
+    send: Callable[[], None],
+    *,
+    before: Any = None,
+    after: Any = None,
+    hide: Callable[[str], str] = str,
+) -> None:
+    object_id = f"connector-{uuid.uuid4().hex}"
+    record(
+        actor,
+        verb,
+        "connector",
+        _object(cluster, name),
+        comment=comment,
+        before=before,
+        after=after,
+        object_id=object_id,
+    )
+    try:
+        send()
+    except (ConnectRefused, ConnectUnknown) as error:
+        text = hide(str(error))
+        finish_changes(object_id, None, Outcome.REFUSED, text)
+        raise Rejected(text) from None
+    except ConnectUnreachable as error:
+        text = f"{error} {UNKNOWN_OUTCOME}" if error.sent else str(error)
+        finish_changes(object_id, None, Outcome.UNKNOWN if error.sent else Outcome.REFUSED, text)
+        raise Rejected(text) from None
+    except ConnectUnavailable as error:
+        text = f"{hide(str(error))} {UNKNOWN_OUTCOME}"
+        finish_changes(object_id, None, Outcome.UNKNOWN, text)
+        raise Rejected(text) from None
+    finish_changes(object_id, None, Outcome.CONFIRMED, "")
+
+
+def _object(cluster: str, name: str) -> str:
+    return f"{cluster}/{name}"[:255]
+
+
+def _names(config: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the audit row of a refused config has: no values, because nothing is known about its secrets yet."""
+    return {CLASS: config.get(CLASS, "")[:255], "configs": sorted(config)[:CONFIGS_MAX]}
