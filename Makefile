@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-rocketmq bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-rocketmq bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -263,6 +263,9 @@ bench-plans: setup  ## a plan of 100,000 partitions: create, store, compare, exp
 
 clients: setup tools  ## every feature against third-party clients (Python, Java, Node, Go, Spark); docs/clients.md (options: make clients ARGS='--column kafkajs')
 	$(BIN)/python -m tests.foreign $(ARGS)
+
+connect: setup  ## two workers of Apache Kafka's Connect (from Maven) on three brokers: connectors, rebalances, killed worker and leader; docs/how-to/kafka-connect.md
+	$(BIN)/python -m tests.connect $(ARGS)
 
 clean:  ## remove build output, keep data
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .import_linter_cache

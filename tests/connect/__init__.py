@@ -1,0 +1,1 @@
+"""Kafka Connect of Apache Kafka with brokers of Weir: `make connect`."""
