@@ -2,7 +2,7 @@
 
 Invariants: issuer, audience, signature, expiry and nonce of the ID token are verified, and only with asymmetric algorithms. A state is accepted one time,
 in the session in which it was created. Nothing of a token is logged or stored. Does not contain: what groups permit (`domain.external_login`).
-Authlib is an optional dependency (the extra `oidc`): `configured()` does not import it.
+Authlib is an optional dependency (the extra `oidc`): `is_configured()` does not import it.
 """
 
 from __future__ import annotations
