@@ -139,6 +139,7 @@ RULES: dict[str, AccessRule | None] = {
             "acls-from-template",
             "alert-act",
             "alert-threshold",
+            "alert-threshold-override",
             "anomaly-switch",
             "connector-act",
             "connector-delete",

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
 from console.texts import gettext_lazy
+from controlplane.domain.alert_thresholds import SUBJECT_CHARS_MAX, ThresholdScope
 from controlplane.selectors.alert_thresholds import AlertThresholdRow
 from controlplane.services.incidents import NOTE_CHARS_MAX
 
@@ -19,6 +20,13 @@ DURATIONS = (
     (1440, gettext_lazy("1 day")),
     (10080, gettext_lazy("1 week")),
 )
+
+
+SUBJECT_LABELS = {
+    ThresholdScope.BROKER: gettext_lazy("Broker ID"),
+    ThresholdScope.GROUP: gettext_lazy("Group"),
+    ThresholdScope.TOPIC: gettext_lazy("Topic"),
+}
 
 
 class NoteForm(WeirForm):
@@ -43,6 +51,23 @@ class SilenceForm(WeirForm):
         initial="object",
     )
     comment = comment_field(required=True)
+
+
+class ThresholdOverrideForm(WeirForm):
+    """The value of a threshold for one object. Without a value that of the cluster applies again."""
+
+    subject = forms.CharField(max_length=SUBJECT_CHARS_MAX)
+    value = forms.FloatField(required=False, widget=forms.NumberInput(attrs={"class": "short", "step": "any"}))
+    comment = comment_field(required=True)
+
+    def __init__(self, row: AlertThresholdRow, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["subject"].label = SUBJECT_LABELS[row.objects]
+        field = self.fields["value"]
+        field.label = _("Value ({unit})").format(unit=row.unit)
+        field.help_text = _(
+            "From {minimum:,.0f} to {maximum:,.0f}. Empty: the value of the cluster, {value:,g}."
+        ).format(minimum=row.minimum, maximum=row.maximum, value=row.value)
 
 
 class ThresholdForm(WeirForm):

@@ -228,6 +228,7 @@ urlpatterns = [
     path("alerts/<int:alert_id>/<str:verb>/", alerts.act, name="alert-act"),
     path("alerts/thresholds/", alert_thresholds.threshold_list, name="alert-thresholds"),
     path("alerts/thresholds/<str:name>/", alert_thresholds.edit, name="alert-threshold"),
+    path("alerts/thresholds/<str:name>/override/", alert_thresholds.override, name="alert-threshold-override"),
     path("silences/", alerts.silence_list, name="silences"),
     path("silences/<int:silence_id>/end/", alerts.end_silence, name="silence-end"),
     path("notifications/", notifications.channel_list, name="notifications"),

@@ -159,7 +159,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((sentence, "") for sentence in external_login.REFUSALS.values())
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
-    yield from ((word_text(kind), "") for kind in [*AlertKind, *health.CheckState, *healing.HealingMode])
+    yield from ((word_text(kind), "") for kind in WORDS)
     yield from ((doc, "") for doc in CONFIG_DOCS)
     yield from ((template.doc, "") for template in TEMPLATES.values())
     for job in spark_jobs.KINDS.values():
@@ -168,6 +168,9 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((word, "") for word in (*DAYS, *FIELD_LABELS, *OTHER))
     yield from ((singular(what), what) for what in LISTED)
 
+
+WORDS = (*AlertKind, *health.CheckState, *healing.HealingMode, *alert_thresholds.ThresholdScope)
+"""Kinds and states that are shown as words."""
 
 OUTCOME_WORDS = ("failed", "pending", "unknown")
 

@@ -1,4 +1,4 @@
-"""Thresholds of alerts: list, change."""
+"""Thresholds of alerts: list, change, values for single objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from console.alert_forms import ThresholdForm
+from console.alert_forms import ThresholdForm, ThresholdOverrideForm
 from console.views.shell import (
     actor,
     flash,
@@ -16,6 +16,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
+from controlplane.domain.alert_thresholds import ThresholdScope
 from controlplane.selectors import alert_thresholds
 from controlplane.services import Rejected
 from controlplane.services import alert_thresholds as services
@@ -51,3 +52,29 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     context = {"t": row, "form": form, "path": f"alert-thresholds/{name}", "body": {"value": row.default}}
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/alert_threshold_edit.html", context, nav="alerts", status=status)
+
+
+@operator_required
+def override(request: HttpRequest, name: str) -> HttpResponse:
+    """The value of a threshold for one object, that of the query at first."""
+    row = alert_thresholds.threshold_row(name)
+    if row is None or row.objects == ThresholdScope.CLUSTER:
+        return not_found(request, _("alert threshold “{name}”").format(name=name), "alert-thresholds", nav="alerts")
+    subject = request.GET.get("subject", "")
+    own = next((o.value for o in row.overrides if o.subject == subject), None)
+    initial = {"subject": subject, "value": None if own is None else f"{own:g}"}
+    form = ThresholdOverrideForm(row, request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        v = form.cleaned_data
+        try:
+            services.override_threshold(name, v["subject"], v["value"], actor=actor(request), comment=v["comment"])
+        except Rejected as error:
+            form.refuse(error)
+        else:
+            text = _("Threshold {value} changed for {subject}. It applies within seconds.")
+            flash(request, text.format(value=name.replace("_", " "), subject=v["subject"]))
+            return redirect_to("alert-thresholds")
+    body = {"value": row.default, "comment": "COMMENT"}
+    context = {"t": row, "form": form, "path": f"alert-thresholds/{name}/overrides/{subject or 'NAME'}", "body": body}
+    status = 400 if form.is_bound and form.errors else 200
+    return render_page(request, "console/alert_threshold_override.html", context, nav="alerts", status=status)

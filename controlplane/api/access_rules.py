@@ -137,6 +137,8 @@ RULES: dict[str, AccessRule | None] = {
             "POST rebalance",
             "POST lake-query",
             "PATCH alert-threshold-detail",
+            "PUT alert-threshold-override",
+            "DELETE alert-threshold-override",
             "POST alert-acknowledge",
             "POST bulk-alert-acknowledgement",
             "POST alert-notes",

@@ -89,11 +89,13 @@ def _needs(g: GroupFacts) -> str:
 
 def retention(facts: Facts) -> list[Case]:
     """One case per group, the earliest deletion first; one for all if they are more than the threshold."""
-    ahead_s, grave_s = facts.thresholds[ThresholdName.RETENTION_AHEAD], facts.thresholds[ThresholdName.RETENTION_GRAVE]
+    value_of = facts.thresholds.of
     soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
-    found = sorted(((at, g) for at, g in soon if at <= ahead_s), key=lambda f: f[0])
+    ahead = ((at, g) for at, g in soon if at <= value_of(ThresholdName.RETENTION_AHEAD, g.group_id))
+    found = sorted(ahead, key=lambda f: f[0])
+    grave_groups = {g.group_id for at, g in found if at <= value_of(ThresholdName.RETENTION_GRAVE, g.group_id)}
     count = max(len(found), facts.retention_count)
-    grave = Severity.AT_RISK if found and found[0][0] <= grave_s else None
+    grave = Severity.AT_RISK if grave_groups else None
     if count > facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
         soonest = coarse_duration(found[0][0])
         names = ", ".join(g.group_id for _, g in found[:NAMES_MAX])
@@ -117,7 +119,7 @@ def retention(facts: Facts) -> list[Case]:
                 "when": f"{'Within' if g.retention_at_most else 'In'} {coarse_duration(in_s)}",
                 "limit": g.retention_limit,
             },
-            Severity.AT_RISK if in_s <= grave_s else None,
+            Severity.AT_RISK if g.group_id in grave_groups else None,
         )
         for in_s, g in found
     ]
@@ -185,15 +187,15 @@ def hanging(facts: Facts) -> list[Case]:
     return [Case(case.subject, {**case.words, "waits": waits}, severity) for case in found]
 
 
-def disk_severity(total: int | None, free: int | None, thresholds: AlertThresholds) -> Severity | None:
-    """The severity of an alert about this much free space; None: no alert, or unknown."""
+def disk_severity(total: int | None, free: int | None, thresholds: AlertThresholds, broker_id: int) -> Severity | None:
+    """The severity of an alert about this much free space of a broker; None: no alert, or unknown."""
     if not total or free is None:
         return None
     for name, severity in (
         (ThresholdName.DISK_FREE_LEAST, Severity.AT_RISK),
         (ThresholdName.DISK_FREE_LOW, Severity.DEGRADED),
     ):
-        if free * 100 < total * thresholds[name]:
+        if free * 100 < total * thresholds.of(name, str(broker_id)):
             return severity
     return None
 
@@ -201,7 +203,7 @@ def disk_severity(total: int | None, free: int | None, thresholds: AlertThreshol
 def disks_low(facts: Facts) -> list[Case]:
     out = []
     for b in facts.brokers:
-        severity = disk_severity(b.total_bytes, b.free_bytes, facts.thresholds) if b.alive else None
+        severity = disk_severity(b.total_bytes, b.free_bytes, facts.thresholds, b.broker_id) if b.alive else None
         if severity is not None and b.total_bytes and b.free_bytes is not None:
             free = f"{100 * b.free_bytes / b.total_bytes:.0f}"
             out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free}, severity))
@@ -210,10 +212,12 @@ def disks_low(facts: Facts) -> list[Case]:
 
 def disks_filling(facts: Facts) -> list[Case]:
     """The forecasts whose median is below the threshold, the earliest first."""
-    ahead_s, grave_s = (
-        facts.thresholds[name] * DAY_S for name in (ThresholdName.DISK_FULL_AHEAD, ThresholdName.DISK_FULL_GRAVE)
-    )
-    found = sorted((f for f in facts.disk_forecasts if max(0.0, f.median_s) < ahead_s), key=lambda f: f.median_s)
+
+    def within(f: DiskForecastFacts, name: ThresholdName) -> bool:
+        return max(0.0, f.median_s) < facts.thresholds.of(name, str(f.broker_id)) * DAY_S
+
+    ahead = (f for f in facts.disk_forecasts if within(f, ThresholdName.DISK_FULL_AHEAD))
+    found = sorted(ahead, key=lambda f: f.median_s)
     return [
         Case(
             str(f.broker_id),
@@ -226,7 +230,7 @@ def disks_filling(facts: Facts) -> list[Case]:
                 "total": size_text(f.total_bytes),
                 "accuracy": _accuracy(f),
             },
-            Severity.AT_RISK if max(0.0, f.median_s) < grave_s else None,
+            Severity.AT_RISK if within(f, ThresholdName.DISK_FULL_GRAVE) else None,
         )
         for f in found
     ]

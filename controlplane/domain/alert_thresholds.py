@@ -1,13 +1,13 @@
 """Thresholds of alerts that an administrator can change: unit, default and bounds of each, and the values in force. Pure.
 
-Invariants: a threshold without a value has its default. A value that is out of bounds, or that has an unknown name, is ignored: it may come from
-another version. Does not contain: rows, and which alerts use a threshold (`alert`).
+Invariants: a threshold without a value has its default. A value for one object precedes the one for the cluster. A value that is out of bounds, or that
+has an unknown name, is ignored: it may come from another version. Does not contain: rows, and which alerts use a threshold (`alert`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -45,6 +45,15 @@ class ThresholdName(StrEnum):
     HEALTH_PARTITION_SKEW = "health_partition_skew"
     ANOMALY_DISTANCE = "anomaly_distance"
     ANOMALY_ALERTS_MAX = "anomaly_alerts_max"
+
+
+class ThresholdScope(StrEnum):
+    """The objects that a value of a threshold applies to."""
+
+    CLUSTER = "cluster"
+    BROKER = "broker"
+    GROUP = "group"
+    TOPIC = "topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,30 +210,88 @@ ORDERED = (
 )
 """Pairs of which the first may not exceed the second: an alert cannot be at risk before it exists."""
 
+OBJECTS: dict[ThresholdName, ThresholdScope] = {
+    **dict.fromkeys(
+        (
+            ThresholdName.DISK_FREE_LOW,
+            ThresholdName.DISK_FREE_LEAST,
+            ThresholdName.DISK_FULL_AHEAD,
+            ThresholdName.DISK_FULL_GRAVE,
+        ),
+        ThresholdScope.BROKER,
+    ),
+    **dict.fromkeys(
+        (
+            ThresholdName.RETENTION_AHEAD,
+            ThresholdName.RETENTION_GRAVE,
+            ThresholdName.GROUP_BEHIND,
+            ThresholdName.GROUP_STALL,
+            ThresholdName.GROUP_STOPPED,
+        ),
+        ThresholdScope.GROUP,
+    ),
+    **dict.fromkeys(
+        (
+            ThresholdName.HALF_UNDECIDED,
+            ThresholdName.HALF_EXPIRED,
+            ThresholdName.DELAYED_OVERDUE,
+            ThresholdName.DEAD_LETTERS_GROWN,
+        ),
+        ThresholdScope.TOPIC,
+    ),
+}
+"""The thresholds that can have values for single objects, and the kind of the objects."""
+
+SUBJECT_CHARS_MAX = 255
+
+OVERRIDES_MAX = 100
+"""Objects with a value of their own, per threshold: each is a condition of the queries of an evaluation."""
+
 
 @dataclass(frozen=True, slots=True)
 class AlertThresholds:
-    """`values`: those that differ from their defaults."""
+    """`values`: those that differ from their defaults. `overrides`: those of single objects, by threshold and name of the object (a broker's id)."""
 
     values: Mapping[ThresholdName, float] = field(default_factory=dict)
+    overrides: Mapping[ThresholdName, Mapping[str, float]] = field(default_factory=dict)
 
     def __getitem__(self, name: ThresholdName) -> float:
+        """The value for the cluster."""
         return self.values.get(name, RULES[name].default)
+
+    def of(self, name: ThresholdName, subject: str) -> float:
+        """The value for an object: its own, or that for the cluster."""
+        own = self.overrides.get(name, {}).get(subject)
+        return self[name] if own is None else own
 
     @property
     def lag_limits(self) -> lag.LagLimits:
+        return self.lag_limits_of("")
+
+    def lag_limits_of(self, group_id: str) -> lag.LagLimits:
         return lag.LagLimits(
-            behind_ms=round(self[ThresholdName.GROUP_BEHIND] * 1000),
-            stall_ms=round(self[ThresholdName.GROUP_STALL] * 1000),
-            gone_ms=round(self[ThresholdName.GROUP_STOPPED] * 1000),
+            behind_ms=round(self.of(ThresholdName.GROUP_BEHIND, group_id) * 1000),
+            stall_ms=round(self.of(ThresholdName.GROUP_STALL, group_id) * 1000),
+            gone_ms=round(self.of(ThresholdName.GROUP_STOPPED, group_id) * 1000),
         )
 
+    @property
+    def groups_with_lag_limits(self) -> set[str]:
+        """The groups with a value of their own for a limit of the lag."""
+        names = (ThresholdName.GROUP_BEHIND, ThresholdName.GROUP_STALL, ThresholdName.GROUP_STOPPED)
+        return {group_id for name in names for group_id in self.overrides.get(name, {})}
 
-def of_stored(stored: Mapping[str, float]) -> AlertThresholds:
-    """The values in force. A stored value that is not valid any more has no effect."""
+
+def of_stored(stored: Mapping[str, float], overrides: Iterable[tuple[str, str, float]] = ()) -> AlertThresholds:
+    """The values in force. `overrides`: (name of the threshold, object, value). A stored value that is not valid any more has no effect."""
     names = {str(n): n for n in ThresholdName}
     known = {names[k]: v for k, v in stored.items() if k in names}
-    return AlertThresholds({n: v for n, v in known.items() if value_problem(n, v) is None})
+    own: dict[ThresholdName, dict[str, float]] = {}
+    for text, subject, value in overrides:
+        name = names.get(text)
+        if name in OBJECTS and value_problem(name, value) is None:
+            own.setdefault(name, {})[subject] = value
+    return AlertThresholds({n: v for n, v in known.items() if value_problem(n, v) is None}, own)
 
 
 def value_problem(name: ThresholdName, value: float) -> str | None:
@@ -240,6 +307,22 @@ def value_problem(name: ThresholdName, value: float) -> str | None:
 def order_problem(thresholds: AlertThresholds) -> str | None:
     """Return the reason why these values contradict each other; None if they do not."""
     for lower, upper in ORDERED:
-        if thresholds[lower] > thresholds[upper]:
-            return f"{lower} may not be greater than {upper}: {thresholds[lower]:g} and {thresholds[upper]:g} {RULES[upper].unit}."
+        subjects = {*thresholds.overrides.get(lower, {}), *thresholds.overrides.get(upper, {})}
+        for subject in ("", *sorted(subjects)):
+            least, most = thresholds.of(lower, subject), thresholds.of(upper, subject)
+            if least > most:
+                about = f" for {OBJECTS[lower]} {subject}" if subject else ""
+                return f"{lower} may not be greater than {upper}{about}: {least:g} and {most:g} {RULES[upper].unit}."
+    return None
+
+
+def object_problem(name: ThresholdName, subject: str) -> str | None:
+    """Return the reason why the threshold cannot have a value for this object; None if it can."""
+    scope = OBJECTS.get(name)
+    if scope is None:
+        return f"{name} has a value for the whole cluster only."
+    if not subject or len(subject) > SUBJECT_CHARS_MAX:
+        return f"Enter the name of a {scope}, at most {SUBJECT_CHARS_MAX} characters."
+    if scope is ThresholdScope.BROKER and not (subject.isascii() and subject.isdigit()):
+        return "Enter the id of a broker."
     return None

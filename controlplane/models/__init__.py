@@ -3,7 +3,7 @@ Only the monitor writes observed rows, only services write desired rows.
 """
 
 from controlplane.models.access import AccessEntry, Acl
-from controlplane.models.alert import Alert, AlertEntry, AlertSilence, AlertThreshold
+from controlplane.models.alert import Alert, AlertEntry, AlertSilence, AlertThreshold, AlertThresholdOverride
 from controlplane.models.anomaly import Anomaly, AnomalySwitch
 from controlplane.models.api_token import ApiToken
 from controlplane.models.change import Change, ChangeSeal
@@ -52,6 +52,7 @@ __all__ = [
     "AlertEntry",
     "AlertSilence",
     "AlertThreshold",
+    "AlertThresholdOverride",
     "Anomaly",
     "AnomalySwitch",
     "ApiToken",

@@ -54,6 +54,25 @@ class AlertThreshold(models.Model):
         return f"{self.name} = {self.value}"
 
 
+class AlertThresholdOverride(models.Model):
+    """The value of a threshold for one broker, group or topic; `domain.alert_thresholds.OBJECTS` has the kind of the object."""
+
+    name = models.CharField(max_length=40, choices=choices(ThresholdName))
+    subject = models.CharField(max_length=255, help_text="Id of the broker, or name of the group or topic.")
+    value = models.FloatField(help_text="In the unit of the threshold.")
+    changed_at = models.DateTimeField(auto_now=True)
+    changed_by = models.CharField(max_length=150)
+
+    class Meta:
+        ordering = ["name", "subject"]
+        constraints = [
+            models.UniqueConstraint(fields=["name", "subject"], name="one_override_per_threshold_and_object")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.subject} = {self.value}"
+
+
 class AlertEntry(models.Model):
     """One line of an alert's timeline. `actor`: a user, or empty for the monitor."""
 

@@ -15,6 +15,7 @@ from controlplane.clients.broker_samples import BrokerSample
 from controlplane.clients.group_samples import DescribedGroupState, DescribedMember, GroupSample, Key
 from controlplane.db.bulk import update_many
 from controlplane.domain import lag
+from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.log_ends import Age, Ends
 from controlplane.domain.retention import LogFacts, forecast
@@ -66,18 +67,25 @@ class GroupLags:
         """Tracks that changed since they were stored, oldest first."""
         self._stored_ms = -STORE_MS
         self._limits = lag.DEFAULT_LIMITS
+        self._own_limits: dict[str, lag.LagLimits] = {}
+        """Limits of the groups that have their own."""
 
-    def use_limits(self, limits: lag.LagLimits) -> None:
+    def use_thresholds(self, thresholds: AlertThresholds) -> None:
         """Apply changed limits to all groups. They take effect with the next sample."""
-        if limits == self._limits:
-            return
-        self._limits = limits
-        for track in self._all_tracks():
-            track.limits = limits
+        own = {name: thresholds.lag_limits_of(name) for name in thresholds.groups_with_lag_limits}
+        if (thresholds.lag_limits, own) != (self._limits, self._own_limits):
+            self._limits, self._own_limits = thresholds.lag_limits, own
+            self._apply_limits()
 
-    def _all_tracks(self) -> list[lag.Track]:
-        tracks = [t for by_key in self._tracks.values() for t in by_key.values()]
-        return [*tracks, *(total for _, total in self._totals.values())]
+    def _limits_of(self, group_id: str) -> lag.LagLimits:
+        return self._own_limits.get(group_id, self._limits)
+
+    def _apply_limits(self) -> None:
+        for group_id, tracks in self._tracks.items():
+            for track in tracks.values():
+                track.limits = self._limits_of(group_id)
+        for group_id, (_, total) in self._totals.items():
+            total.limits = self._limits_of(group_id)
 
     # -- memory --------------------------------------------------------------------------------------------------------
     def end_observed(self, key: Key, at_ms: int, end: int) -> None:
@@ -128,7 +136,7 @@ class GroupLags:
                 figures.unknown += 1
                 continue
             observed[key] = found
-            track = tracks.setdefault(key, lag.Track(limits=self._limits))
+            track = tracks.setdefault(key, lag.Track(limits=self._limits_of(group.group_id)))
             track.note_members(bool(group.members), now_ms)
             track.add(lag.LagSample(sample.at_ms, committed, found.end), found.start)
         progress = _progress(tracks, owners)
@@ -156,9 +164,9 @@ class GroupLags:
 
     def _total(self, group_id: str, read: Mapping[Key, lag.Track], now_ms: int) -> lag.Track:
         """The group's partitions as one track, which restarts when the set of partitions changes."""
-        keys, total = self._totals.get(group_id, (frozenset(), lag.Track(limits=self._limits)))
+        keys, total = self._totals.get(group_id, (frozenset(), lag.Track(limits=self._limits_of(group_id))))
         if keys != frozenset(read):
-            total = lag.Track(limits=self._limits)
+            total = lag.Track(limits=self._limits_of(group_id))
         self._totals[group_id] = (frozenset(read), total)
         samples = [t.newest for t in read.values() if t.newest is not None]
         if not samples:
@@ -260,8 +268,7 @@ class GroupLags:
             "partition__topic__name", "partition__index", "observed"
         ).iterator():
             self._ends[topic, index] = Ends.restored(points)
-        for track in self._all_tracks():
-            track.limits = self._limits
+        self._apply_limits()
 
     def write(self, changed: set[str], gone: set[str], now: datetime, *, settled: bool) -> None:
         if self._in_rows is None:

@@ -330,4 +330,4 @@ class LivePublisher:
 
 def _disk_alert(metrics: MetricsCache, broker_id: int) -> str:
     total, free = metrics.space.get(broker_id, (None, None))
-    return str(disk_severity(total, free, metrics.thresholds) or "")
+    return str(disk_severity(total, free, metrics.thresholds, broker_id) or "")

@@ -103,7 +103,7 @@ class MetricsCache:
 
     def use_thresholds(self, thresholds: AlertThresholds) -> None:
         self.thresholds = thresholds
-        self.lags.use_limits(thresholds.lag_limits)
+        self.lags.use_thresholds(thresholds)
 
     @property
     def groups(self) -> dict[str, GroupFigures]:

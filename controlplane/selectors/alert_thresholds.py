@@ -6,13 +6,44 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.domain.alert import THRESHOLD_KINDS
-from controlplane.domain.alert_thresholds import RULES, AlertThresholds, ThresholdName, of_stored
-from controlplane.models import AlertThreshold
+from controlplane.domain.alert_thresholds import (
+    OBJECTS,
+    RULES,
+    AlertThresholds,
+    ThresholdName,
+    ThresholdScope,
+    of_stored,
+)
+from controlplane.models import AlertThreshold, AlertThresholdOverride
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdOverrideRow:
+    """The value of a threshold for one object, which precedes the one for the cluster. `subject`: id of a broker, name of a group or topic."""
+
+    subject: str
+    value: float
+    changed_at: datetime
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedThreshold:
+    """The value of a threshold that decided about an alert. `scope`: what the value was set for; `cluster` also for a default. `objects`: the kind of
+    object that can have a value of its own, or cluster."""
+
+    name: str
+    text: str
+    unit: str
+    value: float
+    scope: ThresholdScope
+    objects: ThresholdScope
 
 
 @dataclass(frozen=True, slots=True)
 class AlertThresholdRow:
-    """`value`: in force, in `unit`. `alert_kinds`: the alerts that it decides about. `changed_at` null: it has its default."""
+    """`value`: in force, in `unit`. `alert_kinds`: the alerts that it decides about. `changed_at` null: it has its default. `objects`: the kind of object
+    that can have a value of its own, or cluster; `overrides` has the objects that have one."""
 
     name: str
     text: str
@@ -24,6 +55,8 @@ class AlertThresholdRow:
     alert_kinds: list[str]
     changed_at: datetime | None
     changed_by: str
+    objects: ThresholdScope
+    overrides: list[ThresholdOverrideRow]
 
     @property
     def is_default(self) -> bool:
@@ -31,24 +64,50 @@ class AlertThresholdRow:
 
 
 def current() -> AlertThresholds:
-    """The values in force: one query."""
-    return of_stored(dict(AlertThreshold.objects.values_list("name", "value")))
+    """The values in force: two queries."""
+    overrides = AlertThresholdOverride.objects.values_list("name", "subject", "value")
+    return of_stored(dict(AlertThreshold.objects.values_list("name", "value")), overrides)
 
 
 def threshold_list() -> list[AlertThresholdRow]:
     """All thresholds, in the order of their rules."""
     rows = {row.name: row for row in AlertThreshold.objects.all()}
-    values = of_stored({name: row.value for name, row in rows.items()})
-    return [_shape(name, values, rows.get(name)) for name in ThresholdName]
+    own: dict[str, list[AlertThresholdOverride]] = {}
+    for override in AlertThresholdOverride.objects.all():
+        own.setdefault(override.name, []).append(override)
+    values = of_stored(
+        {name: row.value for name, row in rows.items()},
+        ((o.name, o.subject, o.value) for found in own.values() for o in found),
+    )
+    return [_shape(name, values, rows.get(name), own.get(name, [])) for name in ThresholdName]
 
 
 def threshold_row(name: str) -> AlertThresholdRow | None:
     return next((row for row in threshold_list() if row.name == name), None)
 
 
-def _shape(name: ThresholdName, values: AlertThresholds, row: AlertThreshold | None) -> AlertThresholdRow:
+def applied_thresholds(kind: str, subject: str) -> list[AppliedThreshold]:
+    """The thresholds that decide about alerts of this kind, with the values for this object."""
+    names = [name for name, kinds in THRESHOLD_KINDS.items() if kind in kinds]
+    if not names:
+        return []
+    values = current()
+    return [_applied(name, subject, values) for name in names]
+
+
+def _applied(name: ThresholdName, subject: str, values: AlertThresholds) -> AppliedThreshold:
+    objects = OBJECTS.get(name, ThresholdScope.CLUSTER)
+    own = subject in values.overrides.get(name, {})
+    scope = objects if own else ThresholdScope.CLUSTER
+    return AppliedThreshold(name, RULES[name].text, RULES[name].unit, values.of(name, subject), scope, objects)
+
+
+def _shape(
+    name: ThresholdName, values: AlertThresholds, row: AlertThreshold | None, own: list[AlertThresholdOverride]
+) -> AlertThresholdRow:
     rule = RULES[name]
     changed = row if name in values.values else None
+    valid = values.overrides.get(name, {})
     return AlertThresholdRow(
         name=name,
         text=rule.text,
@@ -60,4 +119,8 @@ def _shape(name: ThresholdName, values: AlertThresholds, row: AlertThreshold | N
         alert_kinds=[kind.value for kind in THRESHOLD_KINDS[name]],
         changed_at=changed.changed_at if changed is not None else None,
         changed_by=changed.changed_by if changed is not None else "",
+        objects=OBJECTS.get(name, ThresholdScope.CLUSTER),
+        overrides=[
+            ThresholdOverrideRow(o.subject, o.value, o.changed_at, o.changed_by) for o in own if o.subject in valid
+        ],
     )

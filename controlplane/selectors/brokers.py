@@ -180,7 +180,7 @@ def broker_list() -> list[BrokerRow]:
             bytes_out_per_s=b.bytes_out_per_s,
             replication_bytes_in_per_s=b.replication_bytes_in_per_s,
             replication_bytes_out_per_s=b.replication_bytes_out_per_s,
-            disk_alert=str(disk_severity(b.total_bytes, b.free_bytes, thresholds) or ""),
+            disk_alert=str(disk_severity(b.total_bytes, b.free_bytes, thresholds, b.broker_id) or ""),
             leaders_skew_pct=skew(b.leaders, [x.leaders for x in living]) if b.alive else None,
             replicas_skew_pct=skew(b.replicas, [x.replicas for x in living]) if b.alive else None,
             # Controllers are separate processes. The field is kept for a controller that runs inside a broker.

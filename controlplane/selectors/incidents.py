@@ -24,6 +24,7 @@ from controlplane.models import (
     ObservedPartition,
     ReplicaDamageReport,
 )
+from controlplane.selectors.alert_thresholds import AppliedThreshold, applied_thresholds
 from controlplane.selectors.alerts import AlertRow, alert_row, open_alerts
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.next_steps import NextStep, next_steps
@@ -107,6 +108,8 @@ class IncidentDetail:
     next_steps: list[NextStep]
     before: list[ContextRow]
     timeline: list[EntryRow]
+    thresholds: list[AppliedThreshold]
+    """Those that decide about this alert, with the values that apply to its object."""
 
 
 def incident_list() -> list[IncidentRow]:
@@ -131,7 +134,8 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
     entries = AlertEntry.objects.filter(alert_id=row.id)
     # The texts of the monitor may name other topics than those of the user.
     timeline = [EntryRow(e.at, e.kind, e.actor, e.text if e.actor or not limited() else "") for e in entries]
-    return IncidentDetail(row, severity, caused_by, effects, next_steps(row), before(row.since), timeline)
+    thresholds = applied_thresholds(row.kind, row.subject)
+    return IncidentDetail(row, severity, caused_by, effects, next_steps(row), before(row.since), timeline, thresholds)
 
 
 def before(since: datetime) -> list[ContextRow]:

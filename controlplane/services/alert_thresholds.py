@@ -1,6 +1,7 @@
-"""Changes of the thresholds of alerts.
+"""Changes of the thresholds of alerts, for the cluster and for single objects.
 
-Invariants: only administrators change them, because a threshold hides alerts from everybody. The monitor applies a change with its next evaluation, two
+Invariants: only administrators change the values for the cluster, because they hide alerts about every object from everybody. A value for one object
+hides alerts about this object only, like a silence: operators of the cluster change it. The monitor applies a change with its next evaluation, two
 seconds later. Does not contain: the evaluation (`controlplane.services.alerts`).
 """
 
@@ -12,8 +13,17 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Permissi
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 
-from controlplane.domain.alert_thresholds import RULES, AlertThresholds, ThresholdName, order_problem, value_problem
-from controlplane.models import AlertThreshold
+from controlplane.domain.alert_thresholds import (
+    OBJECTS,
+    OVERRIDES_MAX,
+    RULES,
+    AlertThresholds,
+    ThresholdName,
+    object_problem,
+    order_problem,
+    value_problem,
+)
+from controlplane.models import AlertThreshold, AlertThresholdOverride
 from controlplane.models.change import Outcome
 from controlplane.selectors import alert_thresholds as selectors
 from controlplane.services.common import Rejected, audited, record, record_refusal
@@ -42,7 +52,7 @@ def alter_threshold(name: str, value: float | None, *, actor: str, comment: str 
         changed = {k: v for k, v in before.values.items() if k is not key}
         if value is not None and value != RULES[key].default:
             changed[key] = value
-        problem = order_problem(AlertThresholds(changed))
+        problem = order_problem(AlertThresholds(changed, before.overrides))
         if problem is not None:
             raise Rejected(problem, "value")
         if key in changed:
@@ -57,6 +67,53 @@ def alter_threshold(name: str, value: float | None, *, actor: str, comment: str 
             comment=comment,
             before={"value": before[key]},
             after={"value": AlertThresholds(changed)[key], "unit": RULES[key].unit},
+            object_id=f"threshold-{name}",
+            outcome=Outcome.CONFIRMED,
+        )
+
+
+@audited("threshold.override", "{name}", after=lambda given: {"value": _json_number(given["value"])})
+def override_threshold(name: str, subject: str, value: float | None, *, actor: str, comment: str = "") -> None:
+    """Set the threshold for one object, in its unit. `value` None: that of the cluster applies again. Raises Rejected. The object need not exist (yet)."""
+    if name not in tuple(ThresholdName):
+        raise Rejected(f"There is no threshold {name!r}.", "name")
+    key = ThresholdName(name)
+    if (problem := object_problem(key, subject)) is not None:
+        raise Rejected(problem, "subject")
+    if value is not None and (problem := value_problem(key, value)) is not None:
+        raise Rejected(problem, "value")
+    with transaction.atomic():
+        list(AlertThreshold.objects.select_for_update().values_list("pk"))
+        list(AlertThresholdOverride.objects.select_for_update().values_list("pk"))
+        before = selectors.current()
+        own = {k: v for k, v in before.overrides.get(key, {}).items() if k != subject}
+        if value is not None:
+            own[subject] = value
+        after = AlertThresholds(before.values, {**before.overrides, key: own})
+        if (problem := order_problem(after)) is not None:
+            raise Rejected(problem, "value")
+        if len(own) > OVERRIDES_MAX:
+            raise Rejected(f"At most {OVERRIDES_MAX} objects have a value of their own for {name}.", "subject")
+        rows = AlertThresholdOverride.objects.filter(name=key, subject=subject)
+        if value is None:
+            rows.delete()
+        else:
+            AlertThresholdOverride.objects.update_or_create(
+                name=key, subject=subject, defaults={"value": value, "changed_by": actor}
+            )
+        record(
+            actor,
+            "threshold.override",
+            "threshold",
+            name,
+            comment=comment,
+            before={"value": before.of(key, subject)},
+            after={
+                "value": after.of(key, subject),
+                "unit": RULES[key].unit,
+                str(OBJECTS[key]): subject,
+                "own": value is not None,
+            },
             object_id=f"threshold-{name}",
             outcome=Outcome.CONFIRMED,
         )

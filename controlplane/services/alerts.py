@@ -5,7 +5,9 @@ Invariants: no request to a broker. The cost is some sums and a few names, whate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
@@ -222,32 +224,27 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
     """The topics with a figure beyond its threshold, at most MESSAGE_ALERTS_MAX for each figure, the worst ones."""
     now = timezone.now()
 
-    def before(name: ThresholdName) -> datetime:
-        return now - timedelta(seconds=thresholds[name])
+    def before(seconds: float) -> datetime:
+        return now - timedelta(seconds=seconds)
 
-    late = {
-        "half_oldest_at": before(ThresholdName.HALF_UNDECIDED),
-        "delayed_next_at": before(ThresholdName.DELAYED_OVERDUE),
-    }
-    many = {
-        "half_expired": thresholds[ThresholdName.HALF_EXPIRED],
-        "dead_letters_grown": thresholds[ThresholdName.DEAD_LETTERS_GROWN],
-    }
+    late = {"half_oldest_at": ThresholdName.HALF_UNDECIDED, "delayed_next_at": ThresholdName.DELAYED_OVERDUE}
+    many = {"half_expired": ThresholdName.HALF_EXPIRED, "dead_letters_grown": ThresholdName.DEAD_LETTERS_GROWN}
     rows: dict[str, TopicMessages] = {}
-    for name, at in late.items():
-        found = TopicMessages.objects.filter(**{f"{name}__lte": at}).order_by(name)
-        rows |= {r.topic: r for r in found[:MESSAGE_ALERTS_MAX]}
-    for name, least in many.items():
-        found = TopicMessages.objects.filter(**{f"{name}__gte": least}).order_by(f"-{name}")
-        rows |= {r.topic: r for r in found[:MESSAGE_ALERTS_MAX]}
+    for name, threshold in late.items():
+        found = TopicMessages.objects.filter(_beyond(thresholds, threshold, "topic", f"{name}__lte", before))
+        rows |= {r.topic: r for r in found.order_by(name)[:MESSAGE_ALERTS_MAX]}
+    for name, threshold in many.items():
+        found = TopicMessages.objects.filter(_beyond(thresholds, threshold, "topic", f"{name}__gte", float))
+        rows |= {r.topic: r for r in found.order_by(f"-{name}")[:MESSAGE_ALERTS_MAX]}
 
     def age_s(r: TopicMessages, name: str) -> float | None:
         at: datetime | None = getattr(r, name)
-        return (now - at).total_seconds() if at is not None and at <= late[name] else None
+        beyond = at is not None and at <= before(thresholds.of(late[name], r.topic))
+        return (now - at).total_seconds() if at is not None and beyond else None
 
     def count(r: TopicMessages, name: str) -> int | None:
         value: int | None = getattr(r, name)
-        return value if value is not None and value >= many[name] else None
+        return value if value is not None and value >= thresholds.of(many[name], r.topic) else None
 
     return tuple(
         types.TopicMessageFacts(
@@ -260,6 +257,17 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
         )
         for r in rows.values()
     )
+
+
+def _beyond(
+    thresholds: AlertThresholds, name: ThresholdName, column: str, lookup: str, limit: Callable[[float], Any]
+) -> Q:
+    """The rows beyond their threshold. `column`: has the name of the object. `lookup`: compares with the limit of a value."""
+    own = thresholds.overrides.get(name, {})
+    found = Q(**{lookup: limit(thresholds[name])}) & ~Q(**{f"{column}__in": list(own)})
+    for subject, value in own.items():
+        found |= Q(**{column: subject, lookup: limit(value)})
+    return found
 
 
 def anomaly_text(a: AnomalyRow) -> str:
@@ -312,7 +320,8 @@ def _groups(thresholds: AlertThresholds) -> tuple[tuple[types.GroupFacts, ...], 
     that have alerts of their own."""
     grave = ConsumerGroup.objects.filter(status__in=[s.value for s in types.GROUP_STATUSES])
     counts = {LagStatus(s): n for s, n in grave.order_by().values_list("status").annotate(n=Count("pk"))}
-    soon = ConsumerGroup.objects.filter(retention_in_s__lte=thresholds[ThresholdName.RETENTION_AHEAD])
+    ahead = _beyond(thresholds, ThresholdName.RETENTION_AHEAD, "pk", "retention_in_s__lte", float)
+    soon = ConsumerGroup.objects.filter(ahead)
     most = int(thresholds[ThresholdName.GROUP_ALERTS_MAX])
     rows: dict[str, ConsumerGroup] = {}
     for status in counts:

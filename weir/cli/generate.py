@@ -22,6 +22,8 @@ VERBS = {
     ("get", "/brokers/{broker_id}/drain"): "check-drain",
     ("get", "/brokers/{broker_id}/restart"): "check-restart",
     ("patch", "/brokers/{broker_id}/configs"): "update-configs",
+    ("put", "/alert-thresholds/{name}/overrides/{subject}"): "override",
+    ("delete", "/alert-thresholds/{name}/overrides/{subject}"): "end-override",
     ("post", "/drift/{topic_id}/adopt"): "adopt",
     ("post", "/lake/query"): "query",
     ("get", "/lake/tables/{namespace}/{name}"): "show-table",

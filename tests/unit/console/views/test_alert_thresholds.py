@@ -8,7 +8,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from controlplane.models import AlertThreshold
+from controlplane.models import Alert, AlertThreshold, AlertThresholdOverride, Broker
+from controlplane.services import alerts
+from controlplane.services.alert_thresholds import override_threshold
+from tests.unit.controlplane.world import World
 
 EDIT = "/alerts/thresholds/disk_free_low/"
 
@@ -53,3 +56,27 @@ def test_operators_and_viewers_read_only(operator: Any, viewer: Client) -> None:
 
 def test_an_unknown_threshold_is_not_found(administrator: Client) -> None:
     assert administrator.get("/alerts/thresholds/no_such/").status_code == 404
+
+
+OVERRIDE = "/alerts/thresholds/disk_free_low/override/"
+
+
+def test_an_operator_sets_and_removes_the_value_of_a_broker(operator: Client, viewer: Client) -> None:
+    done = operator.post(OVERRIDE, {"subject": "2", "value": "25", "comment": "small disk"}, follow=True)
+    page = done.content.decode()
+    assert "changed for 2" in page and "<b>25 %</b>" in page and f"{OVERRIDE}?subject=2" in page
+    assert 'value="25"' in operator.get(f"{OVERRIDE}?subject=2").content.decode()
+    assert viewer.post(OVERRIDE, {"subject": "2", "value": "30", "comment": "x"}).status_code == 403
+    wrong = operator.post(OVERRIDE, {"subject": "two", "value": "25", "comment": "x"})
+    assert wrong.status_code == 400 and "Enter the id of a broker" in wrong.content.decode()
+    operator.post(OVERRIDE, {"subject": "2", "value": "", "comment": "new disk"})
+    assert not AlertThresholdOverride.objects.exists()
+    assert operator.get("/alerts/thresholds/group_alerts_max/override/").status_code == 404
+
+
+def test_the_page_of_an_alert_shows_the_threshold_that_decided(operator: Client, world: World) -> None:
+    Broker.objects.filter(broker_id=2).update(total_bytes=1000, free_bytes=150)
+    override_threshold("disk_free_low", "2", 20, actor="alice", comment="x")
+    alerts.evaluate()
+    page = operator.get(f"/alerts/{Alert.objects.get().pk}/").content.decode()
+    assert "value of this object" in page and "value of the cluster" in page and f"{OVERRIDE}?subject=2" in page

@@ -55,3 +55,23 @@ def test_only_administrators_change_thresholds(operator: APIClient, viewer_clien
     assert Change.objects.get(verb="threshold.alter").outcome == "refused"
     assert viewer_client.patch(f"{URL}/disk_free_low", {"value": 20}, format="json").status_code == 403
     assert not AlertThreshold.objects.exists()
+
+
+def test_operators_set_the_value_of_one_object(operator: APIClient, viewer_client: APIClient) -> None:
+    here = f"{URL}/group_behind/overrides"
+    done = operator.put(f"{here}/team/billing", {"value": 600, "comment": "batch"}, format="json")
+    assert done.status_code == 200, done.content
+    (own,) = done.json()["overrides"]
+    assert (own["subject"], own["value"], done.json()["objects"], done.json()["value"]) == (
+        "team/billing",
+        600,
+        "group",
+        30,
+    )
+    listed = viewer_client.get(here).json()
+    assert ([r["subject"] for r in listed["rows"]], listed["total"]) == (["team/billing"], 1)
+    assert viewer_client.put(f"{here}/a", {"value": 600}, format="json").status_code == 403
+    assert operator.put(f"{URL}/no_such/overrides/a", {"value": 600}, format="json").status_code == 404
+    assert operator.put(f"{URL}/group_alerts_max/overrides/a", {"value": 6}, format="json").status_code == 400
+    gone = operator.delete(f"{here}/team/billing", {"comment": "done"}, format="json")
+    assert (gone.status_code, gone.json()["overrides"]) == (200, [])

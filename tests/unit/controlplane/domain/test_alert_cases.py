@@ -90,4 +90,4 @@ def test_a_changed_threshold_decides_about_the_alert() -> None:
 
 def test_unknown_disk_space_has_no_severity() -> None:
     for total, free in ((None, None), (0, 0), (None, 5), (5, None)):
-        assert disk_severity(total, free, AlertThresholds()) is None
+        assert disk_severity(total, free, AlertThresholds(), 1) is None

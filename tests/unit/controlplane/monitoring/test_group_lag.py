@@ -16,6 +16,7 @@ from controlplane.domain.log_ends import STORED_MAX
 from controlplane.models import (
     Alert,
     AlertThreshold,
+    AlertThresholdOverride,
     ConsumerGroup,
     GroupPartition,
     LogEnds,
@@ -24,6 +25,7 @@ from controlplane.monitoring import samples as samples_module
 from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GROUP_GONE_MS, STORE_MS
 from controlplane.monitoring.samples import MetricsCache
+from controlplane.selectors.alert_thresholds import current
 from controlplane.services import alerts
 from tests.unit.controlplane.monitoring.test_samples import F0, group, sample
 from tests.unit.controlplane.world import World
@@ -142,6 +144,25 @@ def test_offsets_of_a_topic_without_an_assigned_member_are_not_subscribed(world:
         "orders": "not_subscribed",
     }
     assert ConsumerGroup.objects.get().status == "healthy"
+
+
+def test_the_threshold_of_a_group_precedes_the_one_of_the_cluster(world: World) -> None:
+    world.topic("flights", (1, 2))
+    metrics = MetricsCache()
+    metrics.restore()
+    AlertThresholdOverride.objects.create(name="group_stopped", subject="g", value=600, changed_by="alice")
+    metrics.use_thresholds(current())
+    run(world, metrics, 0, 100, lambda s: s, lambda s: 10 + s)
+    run(world, metrics, 100, 150, lambda s: 99, lambda s: 200, members=0)
+    assert metrics.groups["g"].status is not LagStatus.STOPPED
+    restarted = MetricsCache()
+    restarted.restore()
+    run(world, restarted, 150, 200, lambda s: 99, lambda s: 200, members=0)
+    assert restarted.groups["g"].status is not LagStatus.STOPPED
+    AlertThresholdOverride.objects.update(subject="another")
+    metrics.use_thresholds(current())
+    run(world, metrics, 150, 155, lambda s: 99, lambda s: 200, members=0)
+    assert metrics.groups["g"].status is LagStatus.STOPPED
 
 
 def test_changed_thresholds_apply_to_running_and_restored_groups(world: World) -> None:
