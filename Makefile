@@ -174,6 +174,9 @@ cli: setup  ## Kafka's own command line tools, from Maven, on three brokers (opt
 browser: setup tools  ## the console in Chromium; screenshots in build/
 	$(BIN)/python -m pytest tests/browser -m "long or not long" $(ARGS)
 
+screenshots: setup tools  ## contact sheets of every page in two languages, two themes and three widths, to be looked at; some 20 minutes (options: make screenshots ARGS='--only overview topic')
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
 pipeline: setup  ## the Spark jobs on a real cluster
 	$(BIN)/python -m pytest tests/pipeline tests/unit/pipeline -m "long or not long" $(ARGS)
 

@@ -14,6 +14,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tests.browser import answers
+from tests.browser.answers import ADMINISTRATOR, TEAM
+
 if TYPE_CHECKING:
     from tests.unit.controlplane.world import World
 
@@ -32,7 +35,9 @@ def prepare() -> None:
     users = get_user_model().objects
     if not users.filter(username=USER).exists():
         users.create_user(USER, password=PASSWORD, is_staff=True)
-        users.create_user("viewer", password=PASSWORD)
+        users.create_user(ADMINISTRATOR, password=PASSWORD, is_staff=True, is_superuser=True)
+        for name in ("viewer", TEAM):
+            users.create_user(name, password=PASSWORD)
         from tests.unit.console.seed import seed
 
         made = seed(extra_topics=60)
@@ -40,6 +45,8 @@ def prepare() -> None:
         dead_letters(made["world"])
         moves_in_every_state()
         long_names()
+        answers.install(made["world"])
+        lake()
         health_and_past()
 
 
@@ -49,11 +56,11 @@ def delayed_messages(world: World) -> None:
 
     from tests.unit.controlplane.delayed_answers import HOUR_MS, NOW_MS, Waiting, answering
 
-    answers = answering(pytest.MonkeyPatch(), world, "payments")
+    found = answering(pytest.MonkeyPatch(), world, "payments")
     for n in range(400):
         at = NOW_MS + (n % 7 + 1) * (n * n * 977 + 40_000)
-        answers.waiting[n % 2].append(Waiting(100 + n, at, f"payment-{n % 50}".encode(), cancelled=n % 23 == 5))
-    answers.waiting[1].append(Waiting(600, NOW_MS + 24 * 90 * HOUR_MS, b"far"))
+        found.waiting[n % 2].append(Waiting(100 + n, at, f"payment-{n % 50}".encode(), cancelled=n % 23 == 5))
+    found.waiting[1].append(Waiting(600, NOW_MS + 24 * 90 * HOUR_MS, b"far"))
 
 
 def dead_letters(world: World) -> None:
@@ -66,16 +73,31 @@ def dead_letters(world: World) -> None:
     from tests.unit.controlplane.dead_answers import answering, letter, permitted
 
     patch, read_delayed = pytest.MonkeyPatch(), record_range.read_range
-    answers = answering(patch, world, "invoices")
+    found = answering(patch, world, "invoices")
 
     def read_range(topic: str, *rest: Any) -> record_range.RecordRange:
-        return (answers.read_range if topic.endswith(".dead") else read_delayed)(topic, *rest)
+        return (found.read_range if topic.endswith(".dead") else read_delayed)(topic, *rest)
 
     patch.setattr(record_range, "read_range", read_range)
-    answers.letters[1] += [letter(n, "mail", f"address of customer {n} bounced") for n in range(1, 9)]
+    found.letters[1] += [letter(n, "mail", f"address of customer {n} bounced") for n in range(1, 9)]
     services.send(
         permitted(USER), "invoices", [(0, 1), (1, 3)], target=ResendTarget.RETRY, comment="mail server is back"
     )
+
+
+def lake() -> None:
+    """Two tables in $WEIR_DATA_DIR/lake: records of the topic orders, and one that could not be read."""
+    from pathlib import Path
+
+    from django.conf import settings
+
+    from tests.unit.pipeline.lake.records import archive_of, put, record
+    from weir_common.lake import ValueFormat
+
+    folder = Path(settings.WEIR.lake_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    orders = [record(n, b'{"id": %d, "amount": %d}' % (n, 100 * n), topic="orders", day=n % 2) for n in range(40)]
+    put(archive_of(folder, ValueFormat.JSON, topics=["orders"]), [*orders, record(40, b"{", topic="orders")])
 
 
 def health_and_past() -> None:

@@ -8,9 +8,10 @@ from importlib.resources import files
 import pytest
 from playwright.sync_api import Browser
 
+from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, Served
-from tests.browser.served import PASSWORD, USER
-from tests.browser.test_pages import PAGES
+from tests.browser.pages import PAGES
+from tests.browser.served import PASSWORD
 
 pytestmark = pytest.mark.browser
 SAMPLE = ("overview", "topics", "topic-alter", "bulk-topics", "move", "alerts")
@@ -23,7 +24,7 @@ RUN = """async (tags) => (await axe.run(document, {runOnly: {type: "tag", values
 
 
 def violations(chromium: Browser, served: Served, theme: str, names: Iterable[str]) -> list[str]:
-    session = BrowserSession(chromium, served.base, USER, PASSWORD)
+    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD)
     session.context.add_cookies([{"name": "weir_theme", "value": theme, "url": served.base}])
     found: list[str] = []
     for name in names:

@@ -4,150 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Route
 
+from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, Served
+from tests.browser.pages import CUT, PAGES
 from tests.browser.served import PASSWORD, USER
 
 pytestmark = pytest.mark.browser
-
-PAGES = {
-    "overview": "/",
-    "brokers": "/brokers/",
-    "broker": "/brokers/1/",
-    "clients": "/clients/?with=brokers",
-    "log-directories": "/brokers/1/log-directories/",
-    "leader-elections": "/brokers/leader-elections/",
-    "share-groups": "/share-groups/",
-    "transactions": "/transactions/",
-    "hanging-transactions": "/hanging-transactions/?topic=orders",
-    "zookeeper": "/zookeeper/",
-    "schemas": "/schemas/",
-    "schema-register": "/schemas/register/",
-    "connect": "/connect/",
-    "connector": "/connect/connector/?cluster=etl&name=orders-to-db",
-    "connector-new": "/connect/new/",
-    "connector-form": "/connect/new/?cluster=etl&class=shop.JdbcSink",
-    "connector-edit": "/connect/edit/?cluster=etl&name=orders-to-db",
-    "connector-restart": "/connect/restart/?cluster=etl&name=orders-to-db",
-    "connector-stop": "/connect/stop/?cluster=etl&name=orders-to-db",
-    "connector-delete": "/connect/delete/?cluster=etl&name=orders-to-db",
-    "documents": "/documents/",
-    "document-compare": "/documents/compare/",
-    "document-plan": "/documents/plans/1/",
-    "document-drift": "/documents/plans/1/drift/",
-    "document-apply": "/documents/plans/2/apply/",
-    "health": "/health/",
-    "health-check": "/health/checks/replication/",
-    "health-scores": "/health/scores/topic/",
-    "anomalies": "/health/anomalies/",
-    "self-healing": "/health/self-healing/",
-    "top": "/top/",
-    "top-partitions": "/top/?of=partitions",
-    "time-travel": "/time-travel/",
-    "time-travel-changes": "/time-travel/?tab=changes",
-    "time-travel-partitions": "/time-travel/?tab=partitions",
-    "time-travel-brokers": "/time-travel/?tab=brokers",
-    "time-travel-unknown": "/time-travel/?at=2020-01-01T00:00",
-    "api-reference": "/api/v1/docs/",
-    "api-reference-noun": "/api/v1/docs/topics/",
-    "topics": "/topics/?internal=1",
-    "topic": "/topics/flights/",
-    "dead-letters": "/topics/invoices/dead-letters/",
-    "dead-letters-send": "/topics/invoices/dead-letters/send/?place=1@4&place=1@5",
-    "dead-letters-send-matching": "/topics/invoices/dead-letters/send-matching/?group=mail",
-    "dead-letter-edit": "/topics/invoices/dead-letters/1/4/edit/",
-    "delayed-messages": "/topics/payments/delayed-messages/",
-    "delayed-message-cancel": "/topics/payments/delayed-messages/0/3/cancel/",
-    "topic-configs": "/topics/orders/?tab=configs",
-    "topic-groups": "/topics/orders/?tab=groups",
-    "partition": "/topics/orders/1/",
-    "topic-new": "/new/topic/",
-    "topic-alter": "/topics/orders/alter/",
-    "topic-delete": "/topics/flights/delete/",
-    "groups": "/groups/",
-    "group": "/groups/slow-reader/",
-    "moves": "/moves/",
-    "move": "/moves/1/",
-    "move-cancel": "/moves/1/cancel/",
-    "move-throttle": "/moves/1/throttle/",
-    "move-1-choose": "/moves/new/?kind=partitions&topic=orders&p=1",
-    "move-2-where": "/moves/new/?kind=partitions&topic=orders&step=where&p=0&p=2&over=1&over=2&over=4",
-    "move-refused": "/moves/2/",
-    "plans": "/plans/",
-    "plan": "/plans/1/",
-    "plan-difference": "/plans/1/difference/?other=2",
-    "plan-move": "/plans/1/move/",
-    "move-schedule": "/moves/1/schedule/",
-    "move-plan-file": "/moves/new/?kind=plan",
-    "proposals": "/proposals/",
-    "proposal": "/proposals/1/",
-    "move-1-lifted": "/moves/new/?kind=partitions&topic=ledger&step=review&p=0&r0=4",
-    "move-3-review": "/moves/new/?kind=drain&broker=1&step=review",
-    "recoveries": "/moves/?tab=recoveries",
-    "messages": "/messages/",
-    "acls": "/acls/",
-    "acl-new": "/acls/new/",
-    "acl-template": "/acls/from-template/",
-    "permissions": "/permissions/?principal=User:billing",
-    "permission": "/permissions/?principal=User:billing&resource_type=topic&resource_name=orders&operation=write",
-    "users": "/users/",
-    "user": "/users/billing/",
-    "user-new": "/new/user/",
-    "user-password": "/password/user/billing/",
-    "user-delete": "/delete/user/billing/",
-    "quotas": "/quotas/",
-    "quota-new": "/new/quota/",
-    "routes": "/routes/",
-    "route": "/routes/orders-by-kind/?key=paid&headers=",
-    "route-new": "/new/route/",
-    "spark-jobs": "/spark-jobs/",
-    "spark-job-new": "/spark-jobs/new/archive/",
-    "spark-job": "/spark-jobs/1/",
-    "spark-run-failed": "/spark-runs/2/",
-    "lake": "/lake/",
-    "lake-query": "/lake/query/",
-    "pipeline": "/pipeline/",
-    "job": "/pipeline/1/",
-    "audit": "/audit/",
-    "change": "/audit/1/",
-    "move-paused": "/moves/3/",
-    "move-stuck": "/moves/4/",
-    "move-will-not-finish": "/moves/5/",
-    "move-cancelled": "/moves/6/",
-    "move-rolled-back": "/moves/7/",
-    "move-failed": "/moves/8/",
-    "move-tail-ready": "/moves/9/",
-    "alerts-ended": "/alerts/?state=resolved",
-    "alerts": "/alerts/",
-    "damage": "/moves/?tab=damage",
-    "restarts": "/brokers/restarts/",
-    "restart": "/brokers/restarts/1/",
-    "restart-new": "/brokers/restarts/new/?b=1&b=2",
-    "broker-drain": "/brokers/1/drain/",
-    "rebalance": "/brokers/rebalance/",
-    "move-tail": "/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4",
-    "topic-changes": "/topics/orders/?tab=changes",
-    "search": "/search/?q=or",
-    "saved-views": "/saved-views/",
-    "bulk-groups": "/bulk/groups/?q=nightly",
-    "bulk-topics": "/bulk/topics/?q=app",
-    "bulk-quota-limits": "/bulk/quota-limits/",
-    "bulk-move-throttles": "/bulk/move-throttles/",
-    "topic-clone": "/new/topic/?clone=orders",
-    "topic-compare": "/topics/orders/?tab=configs&other=flights",
-    "role-bindings": "/role-bindings/?user=viewer&access=operate&resource_type=topic&resource_name=orders",
-    "role-binding-new": "/role-bindings/new/",
-    "missing": "/topics/nope/",
-}
-
-CUT = """[...document.querySelectorAll(".figures dd, .figures dt, .health, .seg, .head, .filters, .form")]
-    .concat(innerWidth < 1280 ? [] : [...document.querySelectorAll(".wrap")])
-    .filter((e) => e.checkVisibility({ contentVisibilityAuto: true }))
-    .filter((e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth + 1)
-    .map((e) => `${e.className || e.tagName}: ${e.innerText.slice(0, 40)}`)"""
 
 
 def until(session: BrowserSession, expression: str, what: str, seconds: float = 60) -> None:
@@ -158,9 +25,19 @@ def until(session: BrowserSession, expression: str, what: str, seconds: float = 
         session.page.wait_for_timeout(100)
 
 
+@pytest.fixture
+def administrator(chromium: Browser, served: Served) -> Iterator[BrowserSession]:
+    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD)
+    yield session
+    session.context.close()
+    assert not session.errors, session.errors
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_without_errors(session: BrowserSession, name: str) -> None:
-    session.page.goto(PAGES[name])
+def test_a_page_opens_without_errors(administrator: BrowserSession, name: str) -> None:
+    session = administrator
+    answer = session.page.goto(PAGES[name])
+    assert answer is not None and answer.status == (404 if name == "missing" else 200), answer.status
     session.live()
     session.shot(name)
     # Nothing is wider than the window: a cut table hides a state.
@@ -190,7 +67,8 @@ def test_every_page_fits_a_smaller_window(
     chromium: Browser, served: Served, what: str, width: int, height: int
 ) -> None:
     """No page and no figure is cut. A table that is wider than a phone scrolls inside its frame."""
-    session = BrowserSession(chromium, served.base, USER, PASSWORD, viewport={"width": width, "height": height})
+    viewport = {"width": width, "height": height}
+    session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD, viewport=viewport)
     misfits = []
     for name, address in PAGES.items():
         session.page.goto(address)

@@ -1,0 +1,149 @@
+"""A viewer of some topics and groups walks through the console by its links (WEIR_VIEW_BY_ROLE): no page, title, live update, file or palette entry has a name of
+others, and what is missing is explained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import pytest
+from django.urls import resolve
+from playwright.sync_api import Browser
+
+from tests.browser.answers import TEAM
+from tests.browser.conftest import BrowserSession, Served
+from tests.browser.pages import PAGES
+from tests.browser.served import PASSWORD
+from tests.browser.test_pages import until
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+
+HIDDEN = (
+    "flights",
+    "payments",
+    "ledger",
+    "invoices",
+    "checkout",
+    "app-0",
+    "warehouse",
+    "slow-reader",
+    "nightly",
+    "refunds",
+    "shop/",
+)
+"""Names, or parts of names, of topics and groups of others."""
+EXAMPLES = {"/moves/new/?kind=plan", "/api/v1/docs/"}
+"""Pages whose texts have a topic of the demo as an example. Their links are followed."""
+PAGES_MIN = 25
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    running = Served(tmp_path_factory.mktemp("by-role"), WEIR_VIEW_BY_ROLE="on")
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def session(chromium: Browser, served: Served) -> Iterator[BrowserSession]:
+    session = BrowserSession(chromium, served.base, TEAM, PASSWORD)
+    yield session
+    session.context.close()
+
+
+def hidden(text: str, address: str = "") -> list[str]:
+    return [name for name in HIDDEN if name in text and name not in address]
+
+
+def links(session: BrowserSession) -> list[str]:
+    found = session.page.eval_on_selector_all("a[href]", "(all) => all.map((a) => a.href)")
+    return [urldefrag(urljoin(session.page.url, a))[0] for a in found]
+
+
+def shape(address: str) -> tuple[str, ...]:
+    """The page and the names of its parameters: one of each is visited."""
+    parts = urlsplit(address)
+    return (str(resolve(parts.path).url_name), *sorted(re.findall(r"(?:^|&)([^=&]+)=", parts.query)))
+
+
+def test_no_page_that_links_lead_to_has_a_name_of_others(session: BrowserSession, served: Served) -> None:
+    page, frames = session.page, list[str]()
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: frames.append(str(data))))
+    queue, known, leaks = [served.base + "/"], {("overview",)}, dict[str, Any]()
+    visited = 0
+    while queue:
+        address = queue.pop(0)
+        path = address.removeprefix(served.base)
+        answer = page.goto(address) if "format=csv" not in address else None
+        if answer is None:
+            text = page.request.get(address).text()
+        else:
+            assert answer.status < 500, address
+            assert answer.status != 403 or "You need the role" in page.inner_text("main"), address
+            text = f"{page.title()} {page.content()}"
+            for link in links(session):
+                if link.startswith(served.base) and (key := shape(link)) not in known:
+                    known.add(key)
+                    queue.append(link)
+        visited += 1
+        if path not in EXAMPLES and (names := hidden(text, path)):
+            leaks[path] = names
+    assert not leaks
+    assert visited > PAGES_MIN and not hidden(" ".join(frames))
+
+
+def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSession, served: Served) -> None:
+    page, frames = session.page, list[str]()
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: frames.append(str(data))))
+    page.goto("/groups/billing/")
+    session.live()
+    group = {
+        "group_id": "billing",
+        "state": "Stable",
+        "member_count": 7,
+        "consumed_per_s": 10.0,
+        "produced_per_s": 30.0,
+        "lag_records": 50_000,
+        "lag_ms_max": 9_000,
+        "lag_at_least": False,
+        "status": "falling_behind",
+        "lost_records": 0,
+        "retention_partition": "flights-5",
+        "retention_in_s": 600.0,
+        "retention_limit": "retention.bytes",
+        "retention_at_most": False,
+    }
+    served.publish("groups", {"groups": [group, {**group, "group_id": "slow-reader"}], "gone": ["nightly"]})
+    until(session, "document.querySelector('.figures [data-f=members]').innerText === '7'", "the update")
+    assert "of another topic in 10 min" in page.inner_text("[data-f=pace]")
+    assert frames and not hidden(" ".join(frames))
+    page.goto("/")
+    session.live()
+    for word in ("a", "o", "s", "flights", "slow"):
+        page.keyboard.press("Control+k")
+        page.fill("#palette-query", word)
+        page.wait_for_load_state("networkidle")
+        assert not hidden(page.inner_text("#palette-list"))
+        page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("name", ["topic", "group", "audit", "top", "time-travel", "restarts", "spark-jobs"])
+def test_what_is_missing_is_explained(session: BrowserSession, name: str) -> None:
+    answer = session.page.goto(PAGES[name])
+    assert answer is not None and answer.status == 403
+    text = session.page.inner_text("main")
+    assert "You need the role" in text and "limited view" in session.page.inner_text("header")
+    assert not hidden(session.page.title())
+
+
+def test_health_and_totals_of_what_is_visible_are_current(session: BrowserSession, served: Served) -> None:
+    """The monitor publishes totals of all resources. A page that shows others must not keep those of its first second."""
+    session.page.goto("/")
+    session.live()
+    total = session.page.inner_text(".figures [data-f=topics]")
+    assert int(total) < 10
+    session.page.evaluate("document.querySelector('.figures [data-f=topics]').textContent = 'old'")
+    served.publish("changes", {"id": 1, "pending": 0})
+    until(session, f"document.querySelector('.figures [data-f=topics]').innerText === '{total}'", "the heartbeat")
