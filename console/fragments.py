@@ -197,11 +197,12 @@ def group_pace(
         )
     if retention_in_s is None:
         return format_html("{}.", "; ".join(parts))
-    loss = (
-        _("{limit} deletes unread records of {partition} within {time}.")
-        if retention_at_most
-        else _("{limit} deletes unread records of {partition} in {time}.")
-    )
+    if not retention_partition:  # its topic is hidden from the user
+        loss = _("{limit} deletes unread records of another topic in {time}.")
+    elif retention_at_most:
+        loss = _("{limit} deletes unread records of {partition} within {time}.")
+    else:
+        loss = _("{limit} deletes unread records of {partition} in {time}.")
     return format_html(
         '{}. <b class="t-{}">{}</b>',
         "; ".join(parts),

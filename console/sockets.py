@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +29,16 @@ from console.live_frames import frames
 from console.record_tails import PageTail
 from console.texts import known_language
 from controlplane.domain.record_tail import TailEnd
-from controlplane.domain.visibility import EVERYTHING, subject_visible
+from controlplane.domain.visibility import EVERYTHING, Visibility, subject_visible
 from controlplane.monitoring import live_selectors
 from controlplane.monitoring.age import DataAge, data_age
-from controlplane.monitoring.live_events import LiveUpdate
+from controlplane.monitoring.live_events import CLUSTER, LiveUpdate
+from controlplane.monitoring.visible_updates import visible_update
+from controlplane.selectors.common import as_dict
+from controlplane.selectors.moves import visible_moves
+from controlplane.selectors.overview import overview
 from controlplane.selectors.sessions import signed_in
+from controlplane.selectors.visibility import seen_by
 from controlplane.services.authorization import visibility_of_stored
 
 FLUSH_SECONDS = 0.15
@@ -77,12 +83,26 @@ class _CachedAge:
 _age = _CachedAge()
 
 
+def _visible_moves(seen: Visibility, subjects: Iterable[str]) -> set[str]:
+    """Those of the subjects `move:N` whose topics are all visible."""
+    numbers = [int(n) for s in subjects if s.startswith("move:") and (n := s.removeprefix("move:")).isdecimal()]
+    with seen_by(seen):
+        return {f"move:{number}" for number in visible_moves(numbers)}
+
+
+def _cluster_cells(seen: Visibility, language: str) -> dict[tuple[str, str], str]:
+    with seen_by(seen), translation.override(language):
+        update: LiveUpdate = {"type": "live.update", "run": "", "seq": 0, "kind": CLUSTER, "data": as_dict(overview())}
+        return page_update(update, {"cluster"}).cells
+
+
 class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.requested: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
         """The asked subjects that the user may see."""
+        self.seen = EVERYTHING
         self.language = settings.LANGUAGE_CODE
         self.run, self.seq = "", -1
         """Position up to which updates were collected. The fanout may be further: it delivers no updates without the subjects of this page."""
@@ -194,7 +214,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
     def _collect(self, update: LiveUpdate) -> None:
         self.seq = update["seq"]
         with translation.override(self.language):
-            self.pending.join(page_update(update, self.subjects))
+            self.pending.join(page_update(visible_update(update, self.seen), self.subjects))
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -241,7 +261,17 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             if self.flusher is None:
                 self.sent = self._position()
             if self.sent[1] >= 0:
-                await self._send(PageUpdate(), self.sent)
+                await self._send(await self._own_cluster(), self.sent)
+
+    async def _own_cluster(self) -> PageUpdate:
+        """Health, alerts and totals of a user who sees only some resources: the updates of the cluster count all of them. Read at each heartbeat, as the age
+        of the data in the same bar would otherwise be that of newer figures."""
+        if not self.seen.limited or "cluster" not in self.requested:
+            return PageUpdate()
+        try:
+            return PageUpdate(cells=await database_sync_to_async(_cluster_cells)(self.seen, self.language))
+        except DatabaseError:
+            return PageUpdate()  # database unavailable: read again at the next heartbeat
 
     async def _signed_in(self) -> bool:
         """Checked at each heartbeat: a log-out, a new password or a deactivation ends the live updates within seconds."""
@@ -253,10 +283,11 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
 
     async def _limit_subjects(self) -> None:
         """Read again at each heartbeat: a binding that was withdrawn ends the updates of its resources within seconds."""
-        seen = EVERYTHING
         if settings.WEIR.view_by_role:
-            seen = await database_sync_to_async(visibility_of_stored)(self.scope["user"].pk)
-        subjects = frozenset(s for s in self.requested if subject_visible(seen, s))
+            self.seen = await database_sync_to_async(visibility_of_stored)(self.scope["user"].pk)
+        subjects = frozenset(s for s in self.requested if subject_visible(self.seen, s))
+        if self.seen.limited:
+            subjects |= await database_sync_to_async(_visible_moves)(self.seen, self.requested)
         if subjects != self.subjects:
             self.subjects = subjects
             if self.fanout is not None:

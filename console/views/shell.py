@@ -199,7 +199,7 @@ def render_page(
         "nav": nav,
         "limited": seen.limited,
         "nav_sections": navigation(seen),
-        "nav_items": NAV,
+        "nav_items": [entry for _, entries in navigation(seen) for entry in entries],
         "theme": theme(request),
         "themes": THEMES,
         "may_act": not reason,

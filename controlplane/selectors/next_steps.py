@@ -19,6 +19,7 @@ from controlplane.models import (
     DocumentPlan,
     GroupPartition,
     HangingTransaction,
+    Move,
     MovePartition,
     ObservedPartition,
     ReplicaDamageReport,
@@ -111,7 +112,8 @@ def _disk_slow(a: AlertRow) -> list[NextStep]:
 
 def _disk_low(a: AlertRow) -> list[NextStep]:
     """First the running moves that copy to the broker."""
-    parts = MovePartition.objects.filter(active=True, move__state=MoveState.RUNNING).order_by("move_id", "pk")
+    running = visible(Move.objects.filter(state=MoveState.RUNNING)).order_by().values("pk")
+    parts = MovePartition.objects.filter(active=True, move__in=running).order_by("move_id", "pk")
     placed = parts.values_list("move_id", "replicas_from", "replicas_to")[:PARTS_EXAMINED_MAX]
     filling = {move for move, old, new in placed if any(str(b) == a.subject for b in set(new) - set(old))}
     moves = [NextStep(StepKind.OPEN_MOVE, f"Open move {move}", [str(move)]) for move in sorted(filling)]

@@ -17,7 +17,7 @@ from controlplane.models import AccessEntry, Acl
 from controlplane.selectors.acls import AclRow, acl_shape
 from controlplane.selectors.common import RowFilter
 from controlplane.selectors.paging import Page, PageStart, keys_of
-from controlplane.selectors.visibility import USER, named, sees
+from controlplane.selectors.visibility import USER, named, sees, visible
 
 ACLS_SHOWN_MAX = 200
 """ACLs on the page of one user. The list of ACLs has all."""
@@ -47,7 +47,7 @@ class UserRow:
 
 @dataclass(frozen=True, slots=True)
 class UserDetail:
-    """`acls`: the ACLs whose principal is this user, at most 200 of `acl_count`."""
+    """`acls`: the visible ACLs whose principal is this user, at most 200 of `acl_count`."""
 
     row: UserRow
     acls: list[AclRow]
@@ -95,7 +95,7 @@ def user_detail(name: str) -> UserDetail | None:
     rows = _rows([name])
     if not rows or not sees(USER, name):
         return None
-    acls = Acl.objects.filter(principal=principal_of(name))
+    acls = visible(Acl.objects.filter(principal=principal_of(name)))
     return UserDetail(rows[0], [acl_shape(a) for a in acls[:ACLS_SHOWN_MAX]], acls.count())
 
 

@@ -18,16 +18,19 @@ from django.urls import resolve, reverse
 from django.utils import timezone
 
 from console import access_rules, urls
-from console.sockets import LiveSocket
+from console.cells import page_update
+from console.sockets import LiveSocket, _cluster_cells, _visible_moves
 from controlplane.api import access_rules as api_rules
 from controlplane.api import urls as api_urls
 from controlplane.domain.token_scopes import TokenScope
-from controlplane.models import Broker, ObservedTopic, RoleBinding
+from controlplane.models import Alert, Broker, GroupPartition, ObservedTopic, RoleBinding
+from controlplane.monitoring.visible_updates import visible_update
 from controlplane.selectors.topics import topic_list
 from controlplane.selectors.visibility import limited, seen_by
 from controlplane.services import acls, quotas, role_bindings, routes
 from controlplane.services.api_tokens import create_token
 from controlplane.services.authorization import visibility_of
+from controlplane.services.move_planning import parse_scope, plan_move
 from tests.unit.console.test_pages import PAGES
 
 EXAMPLES = {"/moves/new/?kind=plan"}
@@ -321,3 +324,94 @@ def test_a_socket_gets_the_updates_of_visible_subjects_and_none_after_a_withdraw
     RoleBinding.objects.all().delete()
     async_to_sync(socket._limit_subjects)()
     assert socket.subjects == {"topics"}
+
+
+def test_the_page_of_a_user_lists_the_visible_acls_only(team: Client, operator: Client) -> None:
+    for resource in ("flights", "orders"):
+        acls.create_acl(
+            resource_type="topic",
+            resource_name=resource,
+            principal="User:billing",
+            operation="write",
+            permission="allow",
+            actor="a",
+        )
+    own, all_of = (c.get("/api/v1/users/billing").json() for c in (team, operator))
+    assert {a["resource_name"] for a in own["acls"]} == {"orders"} and own["acl_count"] == len(own["acls"])
+    assert {a["resource_name"] for a in all_of["acls"]} == {"flights", "orders"}
+    assert "flights" not in team.get("/users/billing/").content.decode()
+    RoleBinding.objects.filter(resource_type="acl").delete()
+    sentence = "No ACL names this user. You see only the resources of your role bindings."
+    assert sentence in team.get("/users/billing/").content.decode()
+    assert "of your role bindings." not in operator.get("/users/").content.decode()
+
+
+def test_a_search_in_alerts_finds_no_word_that_is_not_shown(team: Client, operator: Client) -> None:
+    Alert.objects.create(
+        kind="disk_low", subject="1", severity="degraded", text="flights fills broker 1", do="", since=timezone.now()
+    )
+    found = {q: len(team.get(f"/api/v1/alerts?query={q}").json()["rows"]) for q in ("flights", "disk_low", "1")}
+    assert found["flights"] == 0 and found["disk_low"] == 1 and found["1"] >= 1
+    assert len(operator.get("/api/v1/alerts?query=flights").json()["rows"]) >= 1
+
+
+def test_a_filter_by_a_hidden_topic_finds_no_group(team: Client, operator: Client) -> None:
+    GroupPartition.objects.create(
+        group_id="billing", topic="flights", index=0, committed=1, end_offset=2, observed_at=timezone.now()
+    )
+    for address in ("/api/v1/groups?topic=flights", "/api/v1/groups?topic=orders"):
+        assert operator.get(address).json()["total"] >= 1
+    assert team.get("/api/v1/groups?topic=flights").json()["total"] == 0
+    assert team.get("/api/v1/groups?topic=orders").json()["total"] == 1
+
+
+def test_an_alert_about_a_disk_offers_no_hidden_move_and_no_channel(
+    team: Client, operator: Client, seeded: dict[str, Any]
+) -> None:
+    low = Alert.objects.create(
+        kind="disk_low", subject="4", severity="degraded", text="low", do="", since=timezone.now()
+    )
+    page = f"/alerts/{low.pk}/"
+    assert f"/moves/{seeded['move']}/" in operator.get(page).content.decode(), "move 1 copies flights-0 to broker 4"
+    text = team.get(page).content.decode()
+    assert "/moves/" not in text.split("<main", 1)[1].split("</main>")[0].replace("/moves/new/", "")
+    assert 'id="sent"' not in text and 'id="sent"' in operator.get(page).content.decode()
+
+
+def test_live_updates_name_no_hidden_partition_and_count_what_is_visible(team: Client) -> None:
+    user = get_user_model().objects.get(username="team")
+    group = {
+        "group_id": "billing",
+        "state": "Stable",
+        "member_count": 2,
+        "consumed_per_s": 10.0,
+        "produced_per_s": 20.0,
+        "lag_records": 900,
+        "lag_ms_max": 9_000,
+        "lag_at_least": False,
+        "status": "falling_behind",
+        "retention_in_s": 600.0,
+        "retention_limit": "retention.ms",
+        "retention_at_most": False,
+    }
+    seen = visibility_of(user)
+    for topic, shown in (("flights", False), ("orders", True)):
+        data = {"groups": [{**group, "retention_partition": f"{topic}-1"}], "gone": []}
+        update: Any = {"kind": "groups", "data": data, "run": "r", "seq": 1}
+        cell = page_update(visible_update(update, seen), {"group:billing"}).cells["group:billing", "pace"]
+        assert ("flights-1" in cell, "orders-1" in cell) == (False, shown) and "10 min" in cell
+    cells = _cluster_cells(seen, "en")
+    assert cells["cluster", "topics"] == "1" and cells["cluster", "groups"] == "1"
+
+
+def test_the_help_lists_the_keys_of_pages_that_the_user_may_open(team: Client, operator: Client) -> None:
+    keys = {c: c.get("/topics/").content.decode().split('<dialog id="keys">')[1] for c in (team, operator)}
+    assert "Audit log" in keys[operator] and "Audit log" not in keys[team] and "Topics" in keys[team]
+
+
+def test_a_move_is_live_for_those_who_see_all_its_topics(team: Client, seeded: dict[str, Any]) -> None:
+    placed = [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]
+    own = plan_move(parse_scope({"kind": "partitions", "partitions": placed}), actor="team")
+    requested = {f"move:{own.pk}", f"move:{seeded['move']}", "move:x", "moves", "topic:orders"}
+    seen = visibility_of(get_user_model().objects.get(username="team"))
+    assert _visible_moves(seen, requested) == {f"move:{own.pk}"}

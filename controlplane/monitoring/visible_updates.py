@@ -1,0 +1,24 @@
+"""Live updates as a user with some role bindings may have them. Does not contain: which subjects of an update are visible (`domain.visibility`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.domain.roles import RoleResource
+from controlplane.domain.visibility import Visibility
+from controlplane.monitoring import live_events
+from controlplane.monitoring.live_events import LiveUpdate
+
+
+def visible_update(update: LiveUpdate, seen: Visibility) -> LiveUpdate:
+    """`update` without the names of hidden topics in what is said about visible objects."""
+    if not seen.limited or update["kind"] != live_events.GROUPS:
+        return update
+    data = update["data"]
+    return {**update, "data": {**data, "groups": [_without_hidden_partition(g, seen) for g in data["groups"]]}}
+
+
+def _without_hidden_partition(group: dict[str, Any], seen: Visibility) -> dict[str, Any]:
+    """The partition that retention deletes first may be of a hidden topic."""
+    topic = str(group["retention_partition"]).rpartition("-")[0]
+    return group if seen.sees(RoleResource.TOPIC, topic) else {**group, "retention_partition": ""}
