@@ -30,8 +30,8 @@ class DeadLetterForm(WeirForm):
     source_begins = text_field(gettext_lazy("Source begins with"), "orders-3@")
     key = text_field(gettext_lazy("Key equals"), "order-4711")
     value_contains = text_field(gettext_lazy("Value contains"), "EUR")
-    since = time_field("From (UTC)")
-    until = time_field("Until (UTC)")
+    since = time_field(gettext_lazy("From (UTC)"))
+    until = time_field(gettext_lazy("Until (UTC)"))
     partitions = forms.CharField(
         required=False, widget=forms.TextInput(attrs={"placeholder": "all", "size": 9, "autocomplete": "off"})
     )

@@ -24,12 +24,12 @@ TARGETS = {
 }
 
 STATES = {
-    "previewed": ("preview", "grey"),
+    "previewed": (gettext_lazy("preview"), "grey"),
     "waiting": (gettext_lazy("waits until the group is empty"), "blue"),
-    "applying": ("applying", "blue"),
-    "applied": ("applied", "calm"),
-    "failed": ("failed", "red"),
-    "cancelled": ("cancelled", "grey"),
+    "applying": (gettext_lazy("applying"), "blue"),
+    "applied": (gettext_lazy("applied"), "calm"),
+    "failed": (gettext_lazy("failed"), "red"),
+    "cancelled": (gettext_lazy("cancelled"), "grey"),
     "expired": (gettext_lazy("wait expired"), "amber"),
 }
 """State: label, tone."""

@@ -27,7 +27,7 @@ TONES: dict[str, str] = {
     # moves, parts, recoveries, jobs
     "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
     "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
-    "bootstrapping": "blue", "ready": "", "truncating": "amber", "unfit": "red", "deadline_passed": "amber", "submitted": "blue", "copying": "blue", "comparing": "blue", "reverted": "grey", "part.rejected": "red", "requested": "blue",
+    "starting": "blue", "bootstrapping": "blue", "ready": "", "truncating": "amber", "unfit": "red", "deadline_passed": "amber", "submitted": "blue", "copying": "blue", "comparing": "blue", "reverted": "grey", "part.rejected": "red", "requested": "blue",
     "no_space": "amber", "target_down": "red", "source_down": "red", "throttle": "amber", "fetch_error": "amber", "controller": "amber",
     "will_not_finish": "amber", "reset": "blue", "stopping": "blue", "stopped": "grey",
     # disks of log directories ("healthy" and "failed" are above)

@@ -12,7 +12,16 @@ from collections.abc import Iterator
 from django.utils.translation import get_language, gettext, ngettext
 
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
-from controlplane.domain import alert, alert_thresholds, anomaly, external_login, healing, health, history
+from controlplane.domain import (
+    alert,
+    alert_thresholds,
+    anomaly,
+    delayed_messages,
+    external_login,
+    healing,
+    health,
+    history,
+)
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.window import DAYS
@@ -161,6 +170,8 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
     yield from ((word_text(kind), "") for kind in WORDS)
     yield from ((doc, "") for doc in CONFIG_DOCS)
+    yield from ((label, "") for label, _ in delayed_messages.SPANS)
+    yield from ((label, "") for label in (delayed_messages.OVERDUE, delayed_messages.LATER, "Stop", "Resume"))
     yield from ((template.doc, "") for template in TEMPLATES.values())
     for job in spark_jobs.KINDS.values():
         yield from ((job.title, ""), (job.summary, ""))

@@ -7,9 +7,11 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console import fragments
+from console.fragments import state_label
 from controlplane.domain.health import CheckState, ValueUnit
 from controlplane.domain.text import duration_text, size_text
 from controlplane.selectors.top import TopUnit
@@ -21,7 +23,7 @@ TONES = {CheckState.PASSED: "calm", CheckState.FAILED: "amber", CheckState.UNKNO
 
 @register.simple_tag
 def check_state(state: str) -> SafeString:
-    return format_html('<span class="st st-{}">{}</span>', TONES[CheckState(state)], state)
+    return format_html('<span class="st st-{}">{}</span>', TONES[CheckState(state)], state_label(state))
 
 
 @register.simple_tag
@@ -33,16 +35,17 @@ def check_value(value: float | None, unit: str) -> SafeString | str:
 def check_limit(check: Any) -> str:
     """The limit with its direction: `at least 10 %`."""
     if check.unit == ValueUnit.YES:
-        return "yes"
+        return _("yes")
     if not check.at_least and not check.limit:
         return "0"
-    return f"{'at least' if check.at_least else 'at most'} {value_text(check.limit, check.unit)}"
+    limit = value_text(check.limit, check.unit)
+    return (_("at least {limit}") if check.at_least else _("at most {limit}")).format(limit=limit)
 
 
 def value_text(value: float, unit: str) -> str:
     match unit:
         case ValueUnit.YES:
-            return "yes" if value else "no"
+            return _("yes") if value else _("no")
         case ValueUnit.PERCENT:
             return f"{value:,.3g} %" if value < 1000 else f"{value:,.0f} %"
         case ValueUnit.SECONDS:
@@ -51,10 +54,18 @@ def value_text(value: float, unit: str) -> str:
 
 
 @register.filter
+def in_sentence(label: object) -> str:
+    """A label of objects within a sentence: `topics` in English. Other languages have names like Topic in the middle of a sentence as well."""
+    return str(label).lower() if (get_language() or "en") == "en" else str(label)
+
+
+@register.filter
 def top_head(unit: str) -> str:
     """The head of a column of values: sizes and durations have their unit in the cells."""
     return (
-        _("Value") if unit in (TopUnit.BYTES, TopUnit.BYTES_PER_S, TopUnit.SECONDS, TopUnit.COUNT) else f"Value, {unit}"
+        _("Value")
+        if unit in (TopUnit.BYTES, TopUnit.BYTES_PER_S, TopUnit.SECONDS, TopUnit.COUNT)
+        else _("Value, {unit}").format(unit=unit)
     )
 
 

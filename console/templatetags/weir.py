@@ -13,9 +13,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from brokerd.cluster.quota_entities import entity_of
 from console import cells, fragments, record_links, time_links, vocabulary
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
+from controlplane.domain.quota import entity_text
 from controlplane.domain.text import duration_text
 from controlplane.services.leader_elections import ALL_TOPICS
 from weir_common import rest_operations
@@ -267,12 +269,19 @@ OBJECT_PAGES = {
 """Kind of a change's object -> URL name of its page, whose argument is the object's name."""
 
 
+@register.filter
+def object_text(change: Any) -> str:
+    """The name of the object of a change. The stored name of a quota is its key, which is JSON."""
+    name = str(change.object_name)
+    return entity_text(entity_of(name)) if change.object_kind == "quota" and name.startswith("{") else name
+
+
 @register.simple_tag
 def object_link(change: Any) -> SafeString:
     """The object of a change, as a link if it has a page."""
     name = change.object_name
     if change.object_kind not in OBJECT_PAGES or not name or name == ALL_TOPICS:
-        return format_html("{}", name)
+        return format_html("{}", object_text(change))
     try:
         address = reverse(OBJECT_PAGES[change.object_kind], args=[name])
     except NoReverseMatch:

@@ -91,7 +91,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
         "title": _("Cancel a delayed message of {name}").format(name=name),
         "form": form,
         "lines": [*_lines(found), *filter(None, [produce.produce_denial(request.user, name)])],
-        "button": _("Write tombstone"),
+        "button": _("Cancel the delivery"),
         "back": back,
         "method": "POST",
         "path": f"topics/{name}/delayed-messages/cancel",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.spark_job_forms import SparkJobForm, SparkScheduleForm
 from console.texts import gettext_lazy
-from console.views.actions import ImmediateAction, run_immediately
+from console.views.actions import Deletion, ImmediateAction, confirm_deletion, run_immediately
 from console.views.shell import (
     actor,
     flash,
@@ -108,12 +109,29 @@ def schedule(request: HttpRequest, job_id: int) -> HttpResponse:
     return render_page(request, "console/spark_job_schedule.html", context, nav=NAV, status=status)
 
 
-@require_POST
 @operator_required
 def delete(request: HttpRequest, job_id: int) -> HttpResponse:
-    action = ImmediateAction(services.delete_spark_job, _("Job {0} deleted. Its tables remain."))
-    response = run_immediately(request, action, job_id, page="spark-job", act="spark-job-act", nav=NAV)
-    return redirect_to("spark-jobs") if response.status_code < 400 else response
+    row = selectors.job_row(job_id)
+    if row is None:
+        return not_found(request, _("Spark job {job_id}").format(job_id=job_id), "spark-jobs", nav=NAV)
+    lines = [_("Its tables remain, and so do the pages of its runs.")]
+    if row.schedule:
+        lines.append(_("Its schedule {schedule} ends.").format(schedule=row.schedule))
+    deletion = Deletion(
+        title=_("Delete Spark job {name}").format(name=row.name),
+        lines=lines,
+        button=_("Delete the job"),
+        back=reverse("spark-job", args=[job_id]),
+        path=f"spark-jobs/{job_id}",
+        message=_("Job {name} deleted. Its tables remain.").format(name=row.name),
+        done="spark-jobs",
+    )
+    return confirm_deletion(
+        request,
+        deletion,
+        lambda comment: services.delete_spark_job(job_id, actor=actor(request), comment=comment),
+        nav=NAV,
+    )
 
 
 @viewer_required

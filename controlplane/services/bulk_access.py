@@ -91,7 +91,7 @@ def _limit(keys: Sequence[str]) -> None:
 def _quotas(keys: Sequence[str]) -> Iterable[BulkAccessRow]:
     numbers = row_ids(keys)
     for row in map(quota_shape, visible(quota_rows().filter(pk__in=numbers))):
-        limits = ", ".join(f"{limit.quota} {limit.value:g} {limit.unit}" for limit in row.limits)
+        limits = ", ".join(f"{limit.quota} {limit.value:,.12g} {limit.unit}" for limit in row.limits)
         yield BulkAccessRow(str(row.id), entity_text(row.entity), limits)
 
 

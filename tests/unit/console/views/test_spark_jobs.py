@@ -58,10 +58,16 @@ def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) 
     assert job.runs.count() == 2
     operator.post(f"/spark-jobs/{job.pk}/stop/")
     assert SparkRun.objects.filter(job=job, state="stopping").count() == 1
-    assert operator.post(f"/spark-jobs/{job.pk}/delete/").status_code == 409
+    refused = operator.post(f"/spark-jobs/{job.pk}/delete/", {"comment": "unused"})
+    assert refused.status_code == 400 and "has an active run; stop it first" in refused.content.decode()
     SparkRun.objects.filter(job=job).update(state="stopped")
+    page = operator.get(f"/spark-jobs/{job.pk}/delete/").content.decode()
+    assert "Its tables remain" in page and "Its schedule 0 3 * * * ends." in page
+    assert SparkJob.objects.get(pk=job.pk).deleted_at is None, "a visit deletes nothing"
     assert operator.post(f"/spark-jobs/{job.pk}/schedule/", {"schedule": ""}).status_code == 302
-    assert operator.post(f"/spark-jobs/{job.pk}/delete/").headers["Location"] == "/spark-jobs/"
+    deleted = operator.post(f"/spark-jobs/{job.pk}/delete/", {"comment": "unused"})
+    assert deleted.headers["Location"] == "/spark-jobs/"
+    assert operator.get("/spark-jobs/99/delete/").status_code == 404
     assert operator.get(f"/spark-jobs/{job.pk}/").status_code == 404
 
 

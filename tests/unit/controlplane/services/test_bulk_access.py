@@ -24,7 +24,7 @@ def keys(world: World) -> list[str]:
 def test_quotas_have_their_limits_in_the_preview(keys: list[str]) -> None:
     rows = bulk_access.preview(QUOTAS, [keys[1], "99999", keys[0], "x", keys[1]])
     assert [(r.key, r.name) for r in rows] == [(keys[1], "user b"), (keys[0], "user a")]
-    assert rows[0].lost == "producer_byte_rate 5e+06 bytes/s"
+    assert rows[0].lost == "producer_byte_rate 5,000,000 bytes/s"
     rows = bulk_access.preview(USERS, ["b", "nobody"])
     assert [(r.key, r.lost) for r in rows] == [("b", "SCRAM-SHA-256, SCRAM-SHA-512")]
 
