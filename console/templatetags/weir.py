@@ -13,12 +13,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from brokerd.cluster.quota_entities import entity_of
 from console import cells, fragments, record_links, time_links, vocabulary
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
-from controlplane.domain.quota import entity_text
 from controlplane.domain.text import duration_text
+from controlplane.selectors.quotas import entity_name
 from controlplane.services.leader_elections import ALL_TOPICS
 from weir_common import rest_operations
 
@@ -273,7 +272,7 @@ OBJECT_PAGES = {
 def object_text(change: Any) -> str:
     """The name of the object of a change. The stored name of a quota is its key, which is JSON."""
     name = str(change.object_name)
-    return entity_text(entity_of(name)) if change.object_kind == "quota" and name.startswith("{") else name
+    return entity_name(name) if change.object_kind == "quota" and name.startswith("{") else name
 
 
 @register.simple_tag

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Unpack
@@ -393,3 +393,8 @@ def _row(m: Move, s: MoveTotals) -> MoveRow:
         took_s=(m.finished_at - m.started_at).total_seconds() if m.finished_at and m.started_at else None,
         can=_can(m),
     )
+
+
+def visible_moves(numbers: Iterable[int]) -> set[int]:
+    """Those of the moves that the user may see."""
+    return set(visible(Move.objects.filter(pk__in=list(numbers))).values_list("pk", flat=True))

@@ -160,3 +160,8 @@ def quota_shape(entry: AccessEntry) -> QuotaRow:
         changed_at=entry.changed_at,
         changed_by=entry.changed_by,
     )
+
+
+def entity_name(key: str) -> str:
+    """The name of the entity of a stored quota, as in the list."""
+    return entity_text(entity_of(key))

@@ -115,7 +115,7 @@ class Served:
             stderr=self.log,
             text=True,
         )
-        wait_for(self._answers, f"the console; see {folder}/web.log", 60)
+        wait_for(self._answers, f"the console; see {folder}/web.log", 150)
 
     def _answers(self) -> bool:
         assert self.process.poll() is None, "the console ended"

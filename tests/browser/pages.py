@@ -160,9 +160,9 @@ PAGES = {
     "tokens": "/tokens/",
     "token-new": "/new/token/",
     "token-revoke": "/tokens/1/revoke/",
-    "quota": "/quotas/3/",
-    "quota-edit": "/quotas/3/edit/",
-    "quota-delete": "/quotas/3/delete/",
+    "quota": "/quotas/8/",
+    "quota-edit": "/quotas/8/edit/",
+    "quota-delete": "/quotas/8/delete/",
     "schema-subject": "/schemas/subject/?name=orders-value&other=1",
     "schema-delete": "/schemas/delete/?name=orders-value",
     "route-edit": "/routes/orders-by-kind/edit/",
@@ -226,4 +226,4 @@ CUT = """[...document.querySelectorAll(".figures dd, .figures dt, .health, .seg,
     .filter((e) => e.checkVisibility({ contentVisibilityAuto: true }))
     .filter((e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth + 1)
     .map((e) => `${e.className || e.tagName}: ${e.innerText.slice(0, 40)}`)"""
-"""What is wider than its frame or the window, in the open page."""
+"""Elements that are wider than their frame or the window, in the open page."""
