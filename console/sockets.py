@@ -92,7 +92,7 @@ def _visible_moves(seen: Visibility, subjects: Iterable[str]) -> set[str]:
 
 def _cluster_cells(seen: Visibility, language: str) -> dict[tuple[str, str], str]:
     with seen_by(seen), translation.override(language):
-        update: LiveUpdate = {"type": "live.update", "run": "", "seq": 0, "kind": CLUSTER, "data": as_dict(overview())}
+        update: LiveUpdate = {"run": "", "seq": 0, "kind": CLUSTER, "data": as_dict(overview())}
         return page_update(update, {"cluster"}).cells
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 from tests.browser.answers import ADMINISTRATOR
-from tests.browser.conftest import ARGS, SHOTS, BrowserSession, Served
+from tests.browser.conftest import ARGS, SHOTS, BrowserSession, Served, connect_worker
 from tests.browser.pages import CUT, PAGES, WITHOUT_LOGIN
 from tests.browser.served import PASSWORD
 
@@ -134,8 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not subprocess.run(["fc-list", ":lang=zh"], capture_output=True, text=True, check=False).stdout:
         sys.exit(f"Chinese texts need a font of the system (Debian: apt install {CHINESE_FONT}).")
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        served = Served(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, connect_worker() as worker:
+        served = Served(Path(folder), WEIR_CONNECT_URLS=f"etl={worker.url}")
         try:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
             misfits = take(browser, served.base, pages)

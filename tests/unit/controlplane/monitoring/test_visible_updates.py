@@ -14,7 +14,7 @@ ORDERS = Visibility((Grant(AccessRole.VIEWER, RoleResource.TOPIC, AclPattern.LIT
 
 def update(kind: str, partition: str) -> LiveUpdate:
     group = {"group_id": "billing", "retention_partition": partition, "lag_records": 3}
-    return {"type": "live.update", "run": "r", "seq": 4, "kind": kind, "data": {"groups": [group], "gone": []}}
+    return {"run": "r", "seq": 4, "kind": kind, "data": {"groups": [group], "gone": []}}
 
 
 def test_a_partition_of_a_hidden_topic_has_no_name() -> None:
