@@ -175,6 +175,7 @@ PAGES = {
     "alert-silence": "/alerts/1/silence/",
     "alert-thresholds": "/alerts/thresholds/",
     "alert-threshold": "/alerts/thresholds/group_stall/",
+    "alert-threshold-override": "/alerts/thresholds/disk_free_low/override/?subject=1",
     "silences": "/silences/",
     "notifications": "/notifications/",
     "notification-deliveries": "/notifications/deliveries/",
