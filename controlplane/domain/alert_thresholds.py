@@ -243,6 +243,7 @@ OBJECTS: dict[ThresholdName, ThresholdScope] = {
 """The thresholds that can have values for single objects, and the kind of the objects."""
 
 SUBJECT_CHARS_MAX = 255
+"""Characters of the name of an object, as its column has: Kafka's topics have at most 249, and groups may be longer."""
 
 OVERRIDES_MAX = 100
 """Objects with a value of their own, per threshold: each is a condition of the queries of an evaluation."""

@@ -310,8 +310,8 @@ def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluste
     expected = {("old", "behind"), ("young", "no_row")}
     drift: list[dict[str, Any]] = []
     with contextlib.suppress(AssertionError):
-        drift = wait_for(lambda: len(d := devcluster.get("drift")) == 2 and d, "the drift to be shown", 120)
-    assert {(d["name"], d["kind"]) for d in drift or devcluster.get("drift")} == expected
+        drift = wait_for(lambda: len(d := devcluster.get("drift")["rows"]) == 2 and d, "the drift to be shown", 120)
+    assert {(d["name"], d["kind"]) for d in drift or devcluster.get("drift")["rows"]} == expected
     wait_for(lambda: devcluster.get("overview")["drift"] == 2, "the cluster monitor to have counted it")
     before = len(load.acknowledged)
     wait_for(
@@ -324,7 +324,7 @@ def test_a_restored_older_database_deletes_nothing_and_shows_the_drift(devcluste
     assert (status, "adopt" in refused["detail"]) == (400, True)
     for row in drift:
         devcluster.post(f"drift/{row['topic_id']}/adopt", {"comment": "test"})
-    assert devcluster.get("drift") == []
+    assert devcluster.get("drift")["rows"] == []
     assert devcluster.settled("old")["configs"]["retention.ms"] == "2000000"
     wait_for(lambda: healthy(devcluster), "health")
 
