@@ -1,7 +1,7 @@
 """`python -m bench.console_browsers URL COOKIE COUNT MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
 
-Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s, or itself, at most every 3 s
-(static/weir/panels.js). Prints "open" when all pages are open, and their figures as JSON after the end of its input.
+Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s and less often when the server is slow, or itself, at
+most every 3 s (static/weir/panels.js). Prints "open" when all pages are open, and their figures as JSON after the end of its input.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from websockets.exceptions import WebSocketException
 from bench.console_rows import group_name, topic_name
 
 PAGE_SECONDS_MIN, PANEL_SECONDS_MIN = 3.0, 1.5
+PANEL_SECONDS_MAX, PANEL_SHARE = 10.0, 10
 RETRY_SECONDS = 1.0
 PANEL = re.compile(r'<[^>]*\bdata-refresh="([^"]*)"[^>]*>')
 SUBJECT = re.compile(r'\bdata-subject="([^"]*)"')
@@ -124,6 +125,7 @@ class Browser:
 
     async def keep_current(self) -> None:
         page_at = panels_at = time.monotonic()
+        panel_s = PANEL_SECONDS_MIN
         while True:
             await self.wake.wait()
             self.wake.clear()
@@ -133,9 +135,11 @@ class Browser:
                 self.figures.reloads += 1
                 await self.load()
             elif self.due:
-                await asyncio.sleep(max(0.0, panels_at + PANEL_SECONDS_MIN - time.monotonic()))
+                await asyncio.sleep(max(0.0, panels_at + panel_s - time.monotonic()))
                 panels_at = time.monotonic()
                 await self.reload_panels()
+                taken_s = time.monotonic() - panels_at
+                panel_s = min(PANEL_SECONDS_MAX, max(PANEL_SECONDS_MIN, PANEL_SHARE * taken_s))
             if self.page_due or self.due:
                 self.wake.set()
 

@@ -376,7 +376,8 @@ def _moves(data: shapes.MovesUpdate, subjects: Set[str], out: PageUpdate) -> Non
             out.points[subject, "throttle_bytes_per_s"] = m["throttle_bytes_per_s"] or 0
             if m["producers_p99_ms"] is not None:
                 out.points[subject, "producers_p99_ms"] = m["producers_p99_ms"]
-    out.refresh.add("moves")
+    if data["listed"]:
+        out.refresh.add("moves")
 
 
 def move(m: shapes.MoveShape) -> dict[str, str]:

@@ -203,9 +203,11 @@ class MoveShape(TypedDict):
 
 
 class MovesUpdate(TypedDict):
-    """Moves that changed."""
+    """Moves that changed. `listed`: one of them is new, or has another state or another cause of waiting, so lists of moves and of their alerts change. Progress
+    changes cells only."""
 
     moves: list[MoveShape]
+    listed: bool
 
 
 class ChangesUpdate(TypedDict):

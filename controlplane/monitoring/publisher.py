@@ -125,10 +125,11 @@ class LivePublisher:
         touched = sorted(pk for pk, version in versions.items() if self._published.get(("move", pk)) != version)
         if touched:
             rows = moves.move_rows(touched)
-            self._hub.publish(
-                live_events.MOVES, {"moves": [{k: getattr(r, k) for k in live_events.MOVE_KEYS} for r in rows]}
-            )
-            self._published |= {("move", pk): versions[pk] for pk in touched}
+            standings = {("standing", r.id): (r.state, r.waits_for) for r in rows}
+            listed = any(self._published.get(key) != standing for key, standing in standings.items())
+            shapes = [{k: getattr(r, k) for k in live_events.MOVE_KEYS} for r in rows]
+            self._hub.publish(live_events.MOVES, {"moves": shapes, "listed": listed})
+            self._published |= {("move", pk): versions[pk] for pk in touched} | standings
         self._transition = newest
 
     def _jobs(self) -> None:

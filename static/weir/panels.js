@@ -5,10 +5,13 @@
   const weir = (window.weir ??= {});
   const PAGE_MS_MIN = 3000; // minimum between reloads of the page
   const PANEL_MS_MIN = 1500; // minimum between requests for panels
+  const PANEL_MS_MAX = 10000; // maximum of that minimum
+  const PANEL_SHARE = 10; // one page keeps a slow or busy server at most one part in this many of the time
   const REQUEST_RETRY_MS = 500; // between checks whether the request of a click has ended
   const UNSETTLED_MS = 3000; // between reloads of a panel with a pending change
   const due = new Set();
   let pageDue = false, pageReloadedAt = -Infinity;
+  let panelMs = PANEL_MS_MIN; // minimum between requests, after the time that the last one took
   let requested = null, panelsReloadedAt = -Infinity; // requested: panels of the request in flight, with the ids that the response has
 
   const main = () => document.getElementById("main");
@@ -39,7 +42,7 @@
   const requestSoon = () => {
     if (requested || document.hidden || !due.size) return;
     requested = { panels: new Map(), answered: new Set() };
-    setTimeout(request, Math.max(0, PANEL_MS_MIN - (performance.now() - panelsReloadedAt)));
+    setTimeout(request, Math.max(0, panelMs - (performance.now() - panelsReloadedAt)));
   };
 
   const request = async () => {
@@ -63,6 +66,7 @@
     } catch {
       for (const panel of requested.panels.values()) due.add(panel); // no response: retried
     }
+    if (ids.length) panelMs = Math.min(PANEL_MS_MAX, Math.max(PANEL_MS_MIN, PANEL_SHARE * (performance.now() - panelsReloadedAt)));
     requested = null;
     requestSoon();
   };

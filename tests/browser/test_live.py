@@ -57,7 +57,7 @@ def first_request(session: BrowserSession, found: list[str]) -> None:
 
 
 def publish(served: Served, percent: float) -> None:
-    served.publish("moves", {"moves": [{**MOVE, "percent": percent}]})
+    served.publish("moves", {"moves": [{**MOVE, "percent": percent}], "listed": True})
 
 
 @pytest.mark.parametrize(("path", "panels"), [("/moves/1/", 5), ("/", 1)])

@@ -227,7 +227,7 @@ def test_a_live_update_during_a_click_does_not_put_a_page_into_the_page(
     deadline = time.monotonic() + 60
     while not requests or link.evaluate("(link) => link.isConnected"):
         assert time.monotonic() < deadline, "waited 60 s for the panel to be replaced during the request"
-        served.publish("moves", {"moves": [update]})
+        served.publish("moves", {"moves": [update], "listed": False})
         page.wait_for_timeout(300)
     requests[0].continue_()
     page.wait_for_selector("#id_throttle_bytes_per_s")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError
+from django.db.models import F
 from django.test import Client
 from django.utils import translation
 
@@ -264,6 +265,30 @@ def test_an_unfinished_move_is_published_however_many_moves_are_newer(world: Wor
     shown = cells.page_update(update, {page})
     assert "rolled back" in shown.cells[page, "move_status"] and "waits for" not in shown.cells[page, "move_status"]
     assert page in shown.refresh, "its panels are reloaded"
+
+
+@pytest.mark.django_db
+def test_progress_of_a_move_reloads_no_list_of_moves(world: World) -> None:
+    """A running move changed every second, and every open overview, list of moves and list of alerts was rendered again."""
+    world.topic("flights", (1, 2))
+    pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
+    hub = Hub()
+    feed = LivePublisher(hub)
+
+    def reloaded(**changes: Any) -> bool:
+        _, seen = hub.latest()
+        Move.objects.filter(pk=pk).update(**changes, version=F("version") + 1)
+        feed.periodic()
+        found = [u for u in hub.since(hub.run, seen) or [] if u["kind"] == live_events.MOVES]
+        assert len(found) == 1
+        shown = cells.page_update(found[0], {f"move:{pk}", "moves"})
+        assert f"move:{pk}" in shown.refresh and shown.cells, "the page of the move"
+        return "moves" in shown.refresh
+
+    assert reloaded(state="running"), "a new row"
+    assert not reloaded(comment="progress")
+    assert reloaded(state="paused")
+    assert not reloaded(comment="more")
 
 
 @pytest.mark.django_db

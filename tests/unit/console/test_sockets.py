@@ -92,7 +92,7 @@ def run(
         page = Page(socket, *hub.latest())
 
         async def publish(state: str) -> None:
-            update = hub.publish(live_events.MOVES, {"moves": [move(state)]})
+            update = hub.publish(live_events.MOVES, {"moves": [move(state)], "listed": True})
             await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [update]})
 
         try:

@@ -72,7 +72,7 @@ def test_a_page_has_the_update_number_from_before_its_rows_were_read(
 
     def read_slowly(move_id: int) -> Any:
         found = read(move_id)
-        hub.publish("moves", {"moves": []})
+        hub.publish("moves", {"moves": [], "listed": False})
         return found
 
     monkeypatch.setattr(view.moves, "move_history", read_slowly)
