@@ -70,7 +70,15 @@ TARGETS = {
     ),
     "election": Target(
         "brokerd.cluster.election",
-        ("elect_leader", "_unproven", "_led", "remove_offline_replicas", "with_new_broker_epoch", "with_new_leader_epoch", "with_isr"),
+        (
+            "elect_leader",
+            "_unproven",
+            "_led",
+            "remove_offline_replicas",
+            "with_new_broker_epoch",
+            "with_new_leader_epoch",
+            "with_isr",
+        ),
         (
             "tests/unit/cluster/test_election.py",
             "tests/unit/controlplane/controller/test_elections.py",
