@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import html
 import json
+import random
 import re
 import sys
 import time
@@ -24,7 +25,7 @@ from websockets.exceptions import WebSocketException
 from bench.console_rows import group_name, topic_name
 
 PAGE_SECONDS_MIN, PANEL_SECONDS_MIN = 3.0, 1.5
-PANEL_SECONDS_MAX, PANEL_SHARE = 10.0, 10
+PANEL_SECONDS_MAX, PANEL_SHARE, PANEL_SPREAD_S = 10.0, 10, 0.6
 RETRY_SECONDS = 1.0
 PANEL = re.compile(r'<[^>]*\bdata-refresh="([^"]*)"[^>]*>')
 SUBJECT = re.compile(r'\bdata-subject="([^"]*)"')
@@ -135,7 +136,8 @@ class Browser:
                 self.figures.reloads += 1
                 await self.load()
             elif self.due:
-                await asyncio.sleep(max(0.0, panels_at + panel_s - time.monotonic()))
+                spread_s = PANEL_SPREAD_S * random.random()
+                await asyncio.sleep(max(0.0, panels_at + panel_s - time.monotonic()) + spread_s)
                 panels_at = time.monotonic()
                 await self.reload_panels()
                 taken_s = time.monotonic() - panels_at

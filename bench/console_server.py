@@ -47,7 +47,8 @@ def _count(execute: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _count_queries(connection: Any, **kwargs: Any) -> None:
-    connection.execute_wrappers.append(_count)
+    if _count not in connection.execute_wrappers:  # the same object opens a connection for each request
+        connection.execute_wrappers.append(_count)
 
 
 class UpdateSource:

@@ -6,6 +6,7 @@
   const PAGE_MS_MIN = 3000; // minimum between reloads of the page
   const PANEL_MS_MIN = 1500; // minimum between requests for panels
   const PANEL_MS_MAX = 10000; // maximum of that minimum
+  const PANEL_SPREAD_MS = 600; // an update reaches all open pages at once: their requests are spread over this time
   const PANEL_SHARE = 10; // one page keeps a slow or busy server at most one part in this many of the time
   const REQUEST_RETRY_MS = 500; // between checks whether the request of a click has ended
   const UNSETTLED_MS = 3000; // between reloads of a panel with a pending change
@@ -42,7 +43,7 @@
   const requestSoon = () => {
     if (requested || document.hidden || !due.size) return;
     requested = { panels: new Map(), answered: new Set() };
-    setTimeout(request, Math.max(0, panelMs - (performance.now() - panelsReloadedAt)));
+    setTimeout(request, Math.max(0, panelMs - (performance.now() - panelsReloadedAt)) + PANEL_SPREAD_MS * Math.random());
   };
 
   const request = async () => {
