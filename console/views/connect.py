@@ -97,7 +97,7 @@ def edit(request: HttpRequest) -> HttpResponse:
 
 def _form_page(request: HttpRequest, cluster: str, name: str, config: dict[str, str], *, version: str) -> HttpResponse:
     """The form of a new connector (`name` "") or of an existing one. `config`: its values before the form is sent."""
-    class_name, checked, form = config.get(services.CLASS, ""), None, None
+    class_name, checked, problem = config.get(services.CLASS, ""), None, ""
     if request.method == "POST":
         form, checked = _sent(request, cluster, name, class_name)
         if form.is_valid() and request.POST.get("step") != "check":
@@ -118,13 +118,13 @@ def _form_page(request: HttpRequest, cluster: str, name: str, config: dict[str, 
     else:
         fields, problem = _fields(cluster, config, name)
         form = ConnectorForm(fields, config, is_new=not name, initial={"version": version})
-        form.unknown_definition = problem  # type: ignore[attr-defined]
     context: dict[str, Any] = {
         "form": form,
         "cluster": cluster,
         "name": name,
         "class_name": class_name,
         "checked": checked,
+        "problem": problem,
         "back": _page(cluster, name) if name else reverse("connect"),
         "rest": "connectors/change" if name else "connectors/create",
         "body": {
