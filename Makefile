@@ -53,6 +53,7 @@ lock: setup  ## write requirements.lock after a change of dependencies in pyproj
 tools:  # clients and browser the tests drive; only root may install them
 	@missing=""; command -v kcat >/dev/null || missing="$$missing kcat"; command -v chromium >/dev/null || missing="$$missing chromium"; \
 	test -x /usr/sbin/slapd || missing="$$missing slapd"; command -v systemd-analyze >/dev/null || missing="$$missing systemd"; \
+	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	if [ "$$(id -u)" = 0 ]; then command -v ip >/dev/null || missing="$$missing iproute2"; command -v nft >/dev/null || missing="$$missing nftables"; fi; \
 	if [ -n "$$missing" ]; then \

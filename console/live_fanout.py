@@ -108,7 +108,8 @@ class LiveFanout:
         layer = get_channel_layer()
         channel = ""
         try:
-            channel = await layer.new_channel("live")
+            # With the prefix of the sockets' own channels: a layer of channels_redis receives the channels of one prefix only.
+            channel = await layer.new_channel()
             while True:
                 await layer.group_add(LIVE_GROUP, channel)
                 joined.set()

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from channels.layers import get_channel_layer
+from channels_redis.core import RedisChannelLayer
 
+from console import live_fanout
 from console.live_fanout import LiveFanout, fanout
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
+from tests.cluster.local import free_port
 
 
 class Socket:
@@ -147,5 +156,56 @@ def test_a_failure_of_the_channel_layer_ends_the_sockets(monkeypatch: pytest.Mon
         monkeypatch.undo()
         live.unsubscribe(socket)
         await live.start()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    program = shutil.which("redis-server")
+    assert program is not None, "apt install redis-server"
+    port = free_port()
+    process = subprocess.Popen(
+        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(300):
+            try:
+                socket.create_connection(("127.0.0.1", port), 30).close()
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_updates_arrive_through_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer of channels_redis receives the channels of one prefix. The consumer of each socket is the first that receives: the channel of the fanout had
+    a prefix of its own, so no live update arrived in production."""
+
+    async def main() -> None:
+        layer = RedisChannelLayer(hosts=[redis_url])
+        monkeypatch.setattr(live_fanout, "get_channel_layer", lambda: layer)
+        consumer_channel = await layer.new_channel()
+        consumer = asyncio.create_task(layer.receive(consumer_channel))
+        await asyncio.sleep(0)
+        live, socket = fanout(), Socket()
+        await live.start()
+        live.subscribe(socket, {"cluster"})
+        await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [update(1, live_events.CLUSTER, {})]})
+        try:
+            async with asyncio.timeout(30):
+                await socket.called.wait()
+            assert [u["seq"] for u in socket.got] == [1]
+        finally:
+            consumer.cancel()
+            receiver = live._task
+            live.unsubscribe(socket)
+            if receiver is not None:
+                await asyncio.wait([receiver], timeout=30)
+            await layer.close_pools()
 
     asyncio.run(main())
