@@ -2,9 +2,9 @@
 beside open browsers.
 
 Alone: one page at a time, without live updates. Beside browsers: the pages again while 100 browsers show pages with live updates of a busy cluster
-(`bench.console_browsers`, `bench.console_server`), and the sizes of the WebSocket's messages, memory and CPU of the web process before, with and after
-the browsers. Ends with 1 if a limit is exceeded. Not measured: the sampling and the writes of the cluster monitor, which in a local cluster shares the
-process with the pages.
+(`bench.console_browsers`, `bench.console_updates`), and the sizes of the WebSocket's messages, memory and CPU of the web process before, with and after
+the browsers. Ends with 1 if a limit is exceeded. The updates come from a process of their own through Redis, as in production (`redis-server` of Debian),
+or with `--monitor shared` from the web process, as in a local cluster. Not measured: the sampling and the writes of the cluster monitor.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,23 +148,72 @@ class Browsers:
             f"no message for {self.silent_s_max:.1f} s": self.silent_s_max > SILENT_S_MAX,
             f"errors: {self.errors}": bool(self.errors),
             f"{self.reconnects} lost connections": self.reconnects > 0,
+            "no live update reached a page": self.cells == 0,
         }
         return [text for text, over in found.items() if over]
 
 
-@contextmanager
-def console(folder: Path, options: dict[str, Any]) -> Iterator[tuple[httpx.Client, int]]:
-    """A logged-in client of a separate web process, and the pid of that process."""
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
-    environment = {
+def environment_of(folder: Path, options: dict[str, Any], redis_url: str) -> dict[str, str]:
+    return {
         **os.environ,
         "WEIR_DATA_DIR": str(folder),
         "WEIR_MONITOR": "off",
         "WEIR_LOG_LEVEL": "WARNING",
         "WEIR_SECRET_KEY": "of the benchmark alone",
+        "CHANNELS_REDIS_URL": redis_url,
         OPTIONS: json.dumps(options),
     }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port: int = s.getsockname()[1]
+    return port
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    """The address of a Redis without persistence."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise SystemExit("redis-server is not installed: apt install redis-server, or measure with --monitor shared")
+    port = free_port()
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def update_source(environment: dict[str, str]) -> Iterator[Callable[[], None]]:
+    """A call starts the live updates, in a process of their own."""
+    command = [sys.executable, "-m", "bench.console_updates"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None and process.stdout is not None
+    source = process.stdin
+
+    def start() -> None:
+        source.write("start\n")
+        source.flush()
+
+    try:
+        if process.stdout.readline() != "ready\n":
+            raise SystemExit("the source of the live updates did not start")
+        yield start
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def console(environment: dict[str, str]) -> Iterator[tuple[httpx.Client, int]]:
+    """A logged-in client of a separate web process, and the pid of that process."""
+    port = free_port()
     command = [
         sys.executable,
         "-m",
@@ -274,9 +325,15 @@ def cpu_share(pid: int, seconds: float) -> float:
 
 
 def beside_browsers(
-    client: httpx.Client, pid: int, pages: tuple[str, ...], count: int, times: int, seconds_max: float
+    client: httpx.Client,
+    pid: int,
+    start: Callable[[], object],
+    pages: tuple[str, ...],
+    count: int,
+    times: int,
+    seconds_max: float,
 ) -> tuple[list[Result], Browsers]:
-    client.get(START)
+    start()
     time.sleep(SETTLE_SECONDS)
     cpu_idle = cpu_share(pid, CPU_SECONDS / 2)
     before = memory_mb(pid)
@@ -332,6 +389,7 @@ def main() -> int:
     options.add_argument("--groups", type=int, default=5_000)
     options.add_argument("--times", type=int, default=30, help="readings of each page")
     options.add_argument("--browsers", type=int, default=100, help="open pages; 0: none")
+    options.add_argument("--monitor", choices=("own", "shared"), default="own", help="process of the live updates")
     options.add_argument("--active", type=float, default=0.1, help="share of topics and groups with records")
     options.add_argument("--pages", type=int, default=len(PAGES), help="only the first pages")
     options.add_argument("--minutes", type=float, default=8.0, help="time of the whole run, about")
@@ -341,7 +399,7 @@ def main() -> int:
         arguments.topics, arguments.groups, arguments.times, arguments.pages, arguments.minutes = 1_000, 500, 3, 10, 1.5
     shown = PAGES[: arguments.pages]
     size = {k: getattr(arguments, k) for k in ("topics", "partitions", "groups", "active")}
-    with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder, ExitStack() as stack:
         os.environ["WEIR_DATA_DIR"] = folder
         began = time.monotonic()
         seed(arguments.topics, arguments.partitions, arguments.groups)
@@ -354,20 +412,25 @@ def main() -> int:
         readings_s = max(30.0, arguments.minutes * 60 - fixed - (time.monotonic() - began))
         beside: list[Result] = []
         browsers = None
-        with console(Path(folder), size) as (client, pid):
-            pages = measure_pages(client, pid, shown, arguments.times, readings_s / 3)
-            if arguments.browsers:
-                print(f"\nbeside {arguments.browsers} open pages, {arguments.active:.0%} of topics and groups active")
-                beside, browsers = beside_browsers(
-                    client, pid, shown, arguments.browsers, arguments.times, readings_s * 2 / 3
-                )
-                show(browsers)
+        own = bool(arguments.browsers) and arguments.monitor == "own"
+        redis_url = stack.enter_context(redis(Path(folder))) if own else ""
+        environment = environment_of(Path(folder), size, redis_url)
+        client, pid = stack.enter_context(console(environment))
+        pages = measure_pages(client, pid, shown, arguments.times, readings_s / 3)
+        if arguments.browsers:
+            print(f"\nbeside {arguments.browsers} open pages, {arguments.active:.0%} of topics and groups active")
+            start = stack.enter_context(update_source(environment)) if own else partial(client.get, START)
+            beside, browsers = beside_browsers(
+                client, pid, start, shown, arguments.browsers, arguments.times, readings_s * 2 / 3
+            )
+            show(browsers)
     faults = [f"{r.page} {'beside browsers' if r in beside else 'alone'}" for r in [*pages, *beside] if r.over]
     faults += browsers.faults() if browsers is not None else []
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
     figures = {
         **size,
+        "monitor": arguments.monitor,
         "times": arguments.times,
         "pages": [asdict(r) for r in pages],
         "pages_beside_browsers": [asdict(r) for r in beside],

@@ -1,7 +1,7 @@
 """`python -m bench.console_browsers URL COOKIE COUNT MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
 
-Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s and less often when the server is slow, or itself, at
-most every 3 s (static/weir/panels.js). Prints "open" when all pages are open, and their figures as JSON after the end of its input.
+Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s and less often when the server is slow, those that
+follow progress at most every 5 s, or itself, at most every 3 s (static/weir/panels.js). Prints "open" when all pages are open, and their figures as JSON after the end of its input.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from bench.console_rows import group_name, topic_name
 PAGE_SECONDS_MIN, PANEL_SECONDS_MIN = 3.0, 1.5
 PANEL_SECONDS_MAX, PANEL_SHARE, PANEL_SPREAD_S = 10.0, 10, 0.6
 RETRY_SECONDS = 1.0
+SLOW_S = 5.0
 PANEL = re.compile(r'<[^>]*\bdata-refresh="([^"]*)"[^>]*>')
+SLOWLY = re.compile(r'\bdata-refresh-slowly="([^"]*)"')
 SUBJECT = re.compile(r'\bdata-subject="([^"]*)"')
 POSITION = re.compile(r'data-run="([^"]*)" data-seq="(-?\d+)"')
 
@@ -69,6 +71,11 @@ class Browser:
         self.page: frozenset[str] = frozenset()
         self.panels: dict[str, frozenset[str]] = {}
         """Names by panel."""
+        self.slow_panels: dict[str, frozenset[str]] = {}
+        """Names by panel, of the updates that reload it slowly."""
+        self.reloaded_at: dict[str, float] = {}
+        self.later: set[str] = set()
+        """Panels that become due when SLOW_S has passed since their last reload."""
         self.parts: dict[str, frozenset[str]] = {}
         """Subjects by panel, of reloaded panels."""
         self.due: set[str] = set()
@@ -94,16 +101,18 @@ class Browser:
             return
         self.run, self.seq = position[1], int(position[2])
         self.page = frozenset(html.unescape(s) for s in SUBJECT.findall(answer.text))
-        self.panels, self.parts = {}, {}
+        self.panels, self.slow_panels, self.parts = {}, {}, {}
         for match in PANEL.finditer(answer.text):
             found = re.search(r'\bid="([^"]*)"', match[0])
             if found and "data-refresh-as" not in match[0]:
                 self.panels[found[1]] = frozenset(html.unescape(match[1]).split())
+                if slowly := SLOWLY.search(match[0]):
+                    self.slow_panels[found[1]] = frozenset(html.unescape(slowly[1]).split())
         await self.subscribe()
 
     async def subscribe(self) -> None:
         if self.socket is not None:
-            subjects = self.page.union(*self.panels.values(), *self.parts.values())
+            subjects = self.page.union(*self.panels.values(), *self.slow_panels.values(), *self.parts.values())
             message = {"run": self.run, "seq": self.seq, "language": self.language, "subjects": sorted(subjects)}
             try:
                 await self.socket.send(json.dumps(message))
@@ -113,6 +122,7 @@ class Browser:
     async def reload_panels(self) -> None:
         ids = sorted(self.due)
         self.due.clear()
+        self.reloaded_at |= dict.fromkeys(ids, time.monotonic())
         answer = await self.get({"Weir-Panels": " ".join(ids)})
         if answer is None:
             return
@@ -156,8 +166,18 @@ class Browser:
             self.figures.age_s_max = max(self.figures.age_s_max, message["age_s"] or 0.0)
             names = set(message["refresh"])
             self.due |= {i for i, wanted in self.panels.items() if wanted & names}
+            for i, wanted in self.slow_panels.items():
+                if wanted & names and i not in self.later:
+                    self.later.add(i)
+                    wait_s = max(0.0, self.reloaded_at.get(i, 0.0) + SLOW_S - time.monotonic())
+                    asyncio.get_running_loop().call_later(wait_s, self._due_now, i)
         if self.page_due or self.due:
             self.wake.set()
+
+    def _due_now(self, panel: str) -> None:
+        self.later.discard(panel)
+        self.due.add(panel)
+        self.wake.set()
 
     async def keep_connected(self, url: str, headers: dict[str, str]) -> None:
         await self.load()

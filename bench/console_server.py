@@ -1,7 +1,6 @@
-"""`uvicorn bench.console_server:application`: the console with live updates of a busy cluster, and with figures in the headers of its responses.
+"""`uvicorn bench.console_server:application`: the console with figures in the headers of its responses.
 
-The updates are those of the cluster monitor (`LivePublisher`) from an image and figures in memory, from the moment of a request to START. Not included:
-sampling the brokers and writing the rows, which is the work of the monitor, in a process of its own in production.
+After a request to START it also publishes the live updates of `bench.console_updates`, as a local cluster does, whose monitor is in the web process.
 """
 
 from __future__ import annotations
@@ -9,32 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.console_rows import (
-    BROKERS,
-    DEAD,
-    MS_HEADER,
-    OPTIONS,
-    QUERIES_HEADER,
-    START,
-    cluster_image,
-    group_name,
-    topic_name,
-)
+from bench.console_rows import MS_HEADER, OPTIONS, QUERIES_HEADER, START
+from bench.console_updates import UpdateSource
 from weir.asgi import Receive, Scope, Send
 from weir.asgi import application as console
-
-if TYPE_CHECKING:
-    from controlplane.monitoring.group_figures import GroupFigures
-
-ROUND_SECONDS = 2.0
-"""Between two rounds of samples. The monitor's rounds are one to ten seconds apart, longer in a larger cluster."""
 
 _queries: ContextVar[list[int]] = ContextVar("queries")
 
@@ -51,88 +34,6 @@ def _count_queries(connection: Any, **kwargs: Any) -> None:
         connection.execute_wrappers.append(_count)
 
 
-class UpdateSource:
-    """`active`: share of the topics that are produced to, and of the groups that read them."""
-
-    def __init__(self, topics: int, partitions: int, groups: int, active: float) -> None:
-        from controlplane.monitoring.hub import hub
-        from controlplane.monitoring.publisher import LivePublisher
-        from controlplane.monitoring.samples import MetricsCache, TopicFigures
-
-        self.image = cluster_image(topics, partitions)
-        self.metrics = MetricsCache()
-        self.metrics.answered = {b: b != DEAD for b in range(1, BROKERS + 1)}
-        self.feed = LivePublisher(hub)
-        self.draw = random.Random(11)
-        self.partitions = partitions
-        step = max(1, round(1 / active))
-        self.topics = [topic_name(n) for n in range(topics) if n % step == 0 or n < 100]
-        for name in self.topics:
-            self.metrics.topics[name] = TopicFigures(size_bytes=10**6, records=10**6, records_per_s=3.5)
-            for i in range(partitions):
-                self.metrics.offsets[name, i] = (0, 1000)
-        self.groups = {group_name(g): topic_name(g % topics) for g in range(groups) if g % step == 0 or g < 50}
-
-    def group(self, name: str, topic: str, ends: dict[int, int]) -> GroupFigures:
-        from controlplane.clients.group_samples import GroupSample
-        from controlplane.monitoring.group_figures import GroupFigures, PartitionLag
-
-        committed = {(topic, i): end - 100 for i, end in ends.items()}
-        return GroupFigures(
-            GroupSample(name, "Stable", "consumer", "range", (), committed),
-            1,
-            0,
-            {(topic, i): PartitionLag(end, 100) for i, end in ends.items()},
-            lag_records=self.draw.randrange(10_000),
-            lag_ms_max=self.draw.randrange(60_000),
-        )
-
-    def run(self) -> None:
-        from controlplane.monitoring.projection import Difference
-
-        self.feed.image(self.image, Difference(), self.metrics)
-        while True:
-            began = time.monotonic()
-            self.round()
-            self._advance_move()
-            for _ in range(round(ROUND_SECONDS)):
-                self.feed.periodic()
-                time.sleep(max(0.0, ROUND_SECONDS / round(ROUND_SECONDS) - (time.monotonic() - began) / 2))
-
-    def round(self) -> None:
-        """Each active topic got records in each partition, each active group committed."""
-        from controlplane.monitoring.samples import SampleChanges
-
-        changed = SampleChanges()
-        for name in self.topics:
-            figures = self.metrics.topics[name]
-            figures.records_per_s = self.draw.random() * 1000
-            figures.records = (figures.records or 0) + 100
-            for i in range(self.partitions):
-                start, end = self.metrics.offsets[name, i]
-                self.metrics.offsets[name, i] = (start, end + self.draw.randrange(100))
-                changed.offsets.add((name, i))
-        changed.topics = set(self.topics)
-        for group, topic in self.groups.items():
-            ends = {i: self.metrics.offsets.get((topic, i), (0, 0))[1] for i in range(self.partitions)}
-            self.metrics.groups[group] = self.group(group, topic, ends)
-        changed.groups = set(self.groups)
-        self.feed.samples(changed, self.metrics)
-
-    @staticmethod
-    def _advance_move() -> None:
-        """As the worker does every few seconds: the pages of the running move reload their panels."""
-        from django.db import DatabaseError
-        from django.db.models import F
-
-        from controlplane.models import Move
-
-        try:
-            Move.objects.filter(state="running").update(version=F("version") + 1)
-        except DatabaseError:
-            pass  # the next round tries again
-
-
 _source: list[UpdateSource] = []
 
 
@@ -146,10 +47,11 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         from django.db.backends.signals import connection_created
 
+        from console.live_fanout import deliver_locally
         from controlplane.monitoring.hub import hub, through_loop
 
         connection_created.connect(_count_queries, weak=False)
-        hub.deliver_through(through_loop(asyncio.get_running_loop()))
+        hub.deliver_through(through_loop(asyncio.get_running_loop(), deliver_locally))
         await console(scope, receive, send)
     elif scope["type"] == "http" and scope["path"] == START:
         await asyncio.to_thread(_start)

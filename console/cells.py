@@ -10,19 +10,15 @@ import time
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import get_language
-from django.utils.translation import gettext as _
 
+from console import cluster_cells, message_cells, record_links
 from console import fragments as f
-from console import message_cells, record_links
-from console.states import TONES
-from console.texts import counted, gettext_lazy
-from console.vocabulary import alert_title, translated
-from controlplane.domain.text import coarse_duration
+from console.texts import gettext_lazy
 from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
@@ -60,58 +56,52 @@ class PageUpdate:
         return bool(self.cells or self.refresh or self.points or self.gone or self.marks)
 
 
+class _AllSubjects(frozenset[str]):
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+ALL_SUBJECTS = _AllSubjects()
+
+
 def page_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
     """The changes of `update` on a page that shows `subjects`."""
+    if update["kind"] not in _SHARED:
+        return _only(_rendered(update, subjects), subjects)
+    language = get_language() or ""
+    rendered = _latest.get((update["kind"], language))
+    if rendered is None or rendered[0] is not update["data"]:
+        rendered = _latest[update["kind"], language] = (update["data"], _rendered(update, ALL_SUBJECTS))
+    return _only(rendered[1], subjects)
+
+
+_SHARED = frozenset({live_events.CLUSTER, live_events.BROKERS, live_events.MOVES})
+"""Updates with few rows that many pages show: rendered once per language, not once per page."""
+_latest: dict[tuple[str, str], tuple[dict[str, Any], PageUpdate]] = {}
+"""(kind, language) -> the data of the newest update of the kind, and all that it changes."""
+
+
+def _rendered(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
+    """May also have points, panels and marks of other subjects."""
     out = PageUpdate()
     _KINDS[update["kind"]](update["data"], subjects, out)
     for subject, figure, value in figures(update):
-        if subject in subjects:
-            out.points[subject, figure] = value
-    out.refresh &= subjects
-    out.marks = {key: value for key, value in out.marks.items() if key[0] in subjects}
+        out.points[subject, figure] = value
     return out
 
 
-def health(data: dict[str, Any]) -> dict[str, str]:
-    """Health and controller of the top bar, from a dict in the shape of `overview()`."""
-    word, reason = data["health"]["word"], health_reason(data)
-    epoch = data["controller_epoch"]
-    controller = (
-        f.unknown(_("No active controller.")) if data["controller_id"] is None else f.number(data["controller_id"])
+def _only(update: PageUpdate, subjects: Set[str]) -> PageUpdate:
+    return PageUpdate(
+        {key: html for key, html in update.cells.items() if key[0] in subjects},
+        {name for name in update.refresh if name in subjects},
+        {key: value for key, value in update.points.items() if key[0] in subjects},
+        {subject for subject in update.gone if subject in subjects},
+        {key: value for key, value in update.marks.items() if key[0] in subjects},
     )
-    return {
-        "health": format_html('{} <span class="reason">{}</span>', f.state(word), reason),
-        "controller": format_html("{} · epoch {}", controller, f.number(epoch)),
-    }
 
 
 def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
-    figures_shown = {
-        "partitions": f.number(data["partitions"]),
-        "topics": f.number(data["topics"]),
-        "groups": f.number(data["groups"]),
-        "under_replicated": f.count(data["under_replicated"], "amber"),
-        "under_min_isr": f.count(data["under_min_isr"], "red"),
-        "offline": f.count(data["offline"], "red"),
-        "reassigning": f.count(data["reassigning"], "blue"),
-        "not_preferred": f.count(data["not_preferred"], "amber"),
-        "size": cluster_size(
-            data["size_bytes"], data["brokers_sized"], data["brokers_total"], _age_s(data["size_as_of"])
-        ),
-        "records": f.number(data["records"]),
-        "records_per_s": f.number(data["records_per_s"]),
-        "bytes_in": f.rate(data["bytes_in_per_s"]),
-        "bytes_out": f.rate(data["bytes_out_per_s"]),
-        "replication_in": f.rate(data["replication_bytes_in_per_s"]),
-        "lag_records": f.number(data["lag_records"]),
-        "lag_s": f.seconds(data["lag_ms_max"], data["lag_at_least"]),
-        "brokers_alive": brokers_alive(data["brokers_alive"], data["brokers_total"]),
-        "moves_working": f.count(data["moves_working"], "blue"),
-        "changes_pending": f.count(data["changes_pending"], "blue"),
-        "drift": f.count(data["drift"], "amber"),
-        "alerts": alerts(data["alerts"], data["alerts_at_risk"]),
-    }
-    out.put("cluster", **figures_shown, **health(data))
+    out.put("cluster", **cluster_cells.cluster(data))
     problems = (
         "under_replicated",
         "under_min_isr",
@@ -125,71 +115,6 @@ def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
     out.marks["alerts", ""] = (data["alerts"], data["alerts_at_risk"], data["alert_newest"])
     out.marks["topics", ""] = data["topics"]
     out.marks["groups", ""] = data["groups"]
-
-
-def health_reason(data: dict[str, Any]) -> str:
-    """Return the reason for the health of the cluster, as text. In English it is the sentence of the health. In other languages it is the title of the alert
-    that is the cause, or a text with the first figure that is out of its range."""
-    reason = str(data["health"]["reason"])
-    if data["health"]["alert_kind"]:
-        return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason)
-    if (get_language() or "en") == "en" or data["health"]["word"] in ("healthy", "unknown"):
-        return translated(reason)
-    if data["offline"]:
-        return _("{partitions} without a leader").format(partitions=counted(data["offline"], "partition"))
-    if data["under_min_isr"]:
-        return _("{partitions} under min ISR").format(partitions=counted(data["under_min_isr"], "partition"))
-    if data["brokers_alive"] < data["brokers_total"]:
-        return _("{brokers} down").format(brokers=counted(data["brokers_total"] - data["brokers_alive"], "broker"))
-    if data["under_replicated"]:
-        return _("{partitions} under-replicated").format(partitions=counted(data["under_replicated"], "partition"))
-    return counted(data["alerts"], "alert") if data["alerts"] else reason
-
-
-def alerts(count: int, at_risk: int) -> str:
-    """The alert count of the navigation, and of the top bar on narrow screens. Empty without alerts."""
-    if not count:
-        return ""
-    return format_html('<b class="t-{}" title="{}">{}</b>', "red" if at_risk else "amber", _("Open alerts"), count)
-
-
-def cluster_size(size_bytes: int | None, answered: int, brokers: int, as_of_age_s: float | None) -> str:
-    """Size of all topics. If brokers do not respond: how many do, and the age of the oldest figure."""
-    shown = f.size(size_bytes)
-    if answered >= brokers or size_bytes is None:
-        return shown
-    old = (
-        "" if as_of_age_s is None else _(", oldest {as_of_age_s} old").format(as_of_age_s=coarse_duration(as_of_age_s))
-    )
-    return format_html(
-        '{} <small class="t-amber below">{}{}</small>',
-        shown,
-        _("{answered} of {brokers} brokers responded").format(answered=answered, brokers=brokers),
-        old,
-    )
-
-
-def _age_s(instant: str | None) -> float | None:
-    """Seconds since an instant of `overview().as_dict()`."""
-    return None if instant is None else max(0.0, time.time() - datetime.fromisoformat(instant).timestamp())
-
-
-def brokers_alive(alive: int, total: int) -> str:
-    text = _("{alive} of {total}").format(alive=alive, total=total)
-    return format_html("{}", text) if alive == total else format_html('<b class="t-red">{}</b>', text)
-
-
-def broker_state(alive: bool, answered: bool | None) -> str:
-    return f.state("down" if not alive else "silent" if answered is False else "alive")
-
-
-def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
-    """Free bytes in MB, with the share of the disk. `severity`: of the alert about it, whose tone the share has."""
-    if free is None or not total:
-        return f.unknown(_("The broker has not reported its disk space yet."))
-    tone = TONES.get(severity, "")
-    share = format_html('<span class="{}">{}%</span>', f"t-{tone}" if tone else "sub", f"{100 * free / total:.0f}")
-    return format_html("{} {}", f.megabytes(free), share)
 
 
 def _brokers(data: shapes.BrokersUpdate, subjects: Set[str], out: PageUpdate) -> None:
@@ -208,19 +133,7 @@ def _brokers(data: shapes.BrokersUpdate, subjects: Set[str], out: PageUpdate) ->
     for b in data["brokers"]:
         subject = f"broker:{b['broker_id']}"
         if subject in subjects:
-            out.put(
-                subject,
-                state=broker_state(b["alive"], b["answered"]),
-                leaders=f.number(b["leaders"]),
-                replicas=f.number(b["replicas"]),
-                out_of_sync=f.count(b["replicas_out_of_sync"], "amber"),
-                size=f.megabytes(b["size_bytes"]),
-                bytes_in=f.rate(b.get("bytes_in_per_s")),
-                bytes_out=f.rate(b.get("bytes_out_per_s")),
-                replication_in=f.rate(b.get("replication_bytes_in_per_s")),
-                replication_out=f.rate(b.get("replication_bytes_out_per_s")),
-                disk_free=disk_free(b.get("free_bytes"), b.get("total_bytes"), b.get("disk_alert", "")),
-            )
+            out.put(subject, **cluster_cells.broker(b))
 
 
 def _partitions(data: shapes.PartitionsUpdate, subjects: Set[str], out: PageUpdate) -> None:
@@ -235,14 +148,10 @@ def partition(p: shapes.PartitionShape) -> dict[str, str]:
     """The live cells of a partition row, from the data of `live_events.PARTITIONS`."""
     start, end = p["start_offset"], p["end_offset"]
     records = None if start is None or end is None else end - start
+    lists = (tuple(p["replicas"]), tuple(p["isr"]), tuple(p["adding"]), tuple(p["removing"]), tuple(p["down"]))
     return {
-        "state": f.state(
-            partition_state(p["leader"], p["replicas"], p["isr"], p["adding"], p["removing"], p["min_isr"])
-        ),
-        "leader": f.broker_chip(p["leader"]),
+        **_placement(p["leader"], p["min_isr"], lists, get_language()),
         "epoch": f.number(p["leader_epoch"]),
-        "replicas": f.chips(p["replicas"], p["isr"], p["leader"], p["adding"], p["removing"], p["down"]),
-        "isr": isr(p["isr"], p["replicas"], p["adding"], p["removing"]),
         "start": f.number(start),
         "end": f.number(end),
         "records": f.number(records),
@@ -252,7 +161,23 @@ def partition(p: shapes.PartitionShape) -> dict[str, str]:
     }
 
 
-def isr(members: list[int], replicas: list[int], adding: Sequence[int] = (), removing: Sequence[int] = ()) -> str:
+@lru_cache(maxsize=4096)
+def _placement(
+    leader: int | None, min_isr: int, lists: tuple[tuple[int, ...], ...], language: str | None
+) -> dict[str, str]:
+    """Cached: most updates of a partition change only its offsets. `lists`: replicas, ISR, adding, removing, down. `language`: the active one."""
+    replicas, members, adding, removing, down = lists
+    return {
+        "state": f.state(partition_state(leader, replicas, members, adding, removing, min_isr)),
+        "leader": f.broker_chip(leader),
+        "replicas": f.chips(replicas, members, leader, adding, removing, down),
+        "isr": isr(members, replicas, adding, removing),
+    }
+
+
+def isr(
+    members: Sequence[int], replicas: Sequence[int], adding: Sequence[int] = (), removing: Sequence[int] = ()
+) -> str:
     """The ISR, and its size if it is smaller than the number of required replicas."""
     chips = f.chips(members)
     required = replicas_owed(replicas, adding, removing)
@@ -291,8 +216,9 @@ def _topics(data: shapes.TopicsUpdate, subjects: Set[str], out: PageUpdate) -> N
 
 
 def _groups(data: shapes.GroupsUpdate, subjects: Set[str], out: PageUpdate) -> None:
+    if data["statuses_changed"]:
+        out.refresh.add("statuses")
     for g in data["groups"]:
-        out.marks["statuses", g["group_id"]] = g["status"]
         out.marks[f"members:{g['group_id']}", ""] = (g["member_count"], g["state"])
         subject = f"group:{g['group_id']}"
         if subject in subjects:
@@ -372,6 +298,7 @@ def _moves(data: shapes.MovesUpdate, subjects: Set[str], out: PageUpdate) -> Non
         if subject in subjects:
             out.put(subject, **move(m))
             out.refresh.add(subject)
+            out.marks[f"move-state:{m['id']}", ""] = (m["state"], m["waits_for"], m["parts_rejected"], tuple(m["can"]))
             out.points[subject, "bytes_per_s"] = m["bytes_per_s"] or 0.0
             out.points[subject, "throttle_bytes_per_s"] = m["throttle_bytes_per_s"] or 0
             if m["producers_p99_ms"] is not None:

@@ -81,6 +81,16 @@ BLOCKS = {
 
 
 def unknown(reason: str = UNKNOWN_REASON) -> SafeString:
+    return _not_reported(get_language()) if reason is UNKNOWN_REASON else _unknown(reason)
+
+
+@lru_cache(maxsize=8)
+def _not_reported(language: str | None) -> SafeString:
+    """`language` is the one that is active: most unknown values of a page have this reason."""
+    return _unknown(UNKNOWN_REASON)
+
+
+def _unknown(reason: str) -> SafeString:
     return format_html('<span class="unk" title="{}">–</span>', reason)
 
 

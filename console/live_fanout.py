@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -26,7 +26,7 @@ JOIN_SECONDS = 30.0
 received for a minute."""
 
 STATUSES = "statuses"
-"""The panel that depends on the status of every group."""
+"""The panels that depend on the status of every group."""
 
 
 class LiveReceiver(Protocol):
@@ -60,6 +60,28 @@ _LISTS: dict[str, tuple[str, Callable[[dict[str, Any]], tuple[str, str]], str]] 
     live_events.GROUPS: ("groups", _group_keys, "group"),
 }
 """Updates with a row per topic or group of the whole cluster: (name of the list, keys of a row, kind of a subject that is gone)."""
+
+
+def _part(update: LiveUpdate, keys: Set[str]) -> LiveUpdate | None:
+    """The rows of `update` that concern `keys`. None: no row does."""
+    kind, data = update["kind"], update["data"]
+    if kind == live_events.LAG:
+        return update if f"lag:{data['group_id']}" in keys else None
+    if kind == live_events.PARTITIONS:
+        return update if f"partition:{data['topic']}" in keys else None
+    if kind not in _LISTS:
+        return update
+    name, keys_of, noun = _LISTS[kind]
+    rows = [row for row in data[name] if not keys.isdisjoint(keys_of(row))]
+    gone = [object_name for object_name in data.get("gone", ()) if f"{noun}:{object_name}" in keys]
+    if rows or gone or (data.get("statuses_changed") and STATUSES in keys):
+        return _with_rows(update, rows, gone)
+    return None
+
+
+def _with_rows(update: LiveUpdate, rows: list[dict[str, Any]], gone: list[str]) -> LiveUpdate:
+    name = _LISTS[update["kind"]][0]
+    return {**update, "data": {**update["data"], name: rows, "gone": gone}}
 
 
 class LiveFanout:
@@ -96,6 +118,11 @@ class LiveFanout:
             self._task.cancel()
             self._task = None
             live_selectors.received.clear()
+
+    def parts(self, socket: LiveReceiver, updates: Iterable[LiveUpdate]) -> list[LiveUpdate]:
+        """The updates that concern the socket, each with its rows."""
+        keys = self._keys.get(socket, frozenset())
+        return [part for update in updates if (part := _part(update, keys)) is not None]
 
     def _discard(self, socket: LiveReceiver, keys: Iterable[str]) -> None:
         for key in keys:
@@ -141,10 +168,10 @@ class LiveFanout:
             if lost:
                 for socket in self._keys:
                     socket.lose_position(run, seq - 1)
-            for socket, part in self._parts(update):
+            for socket, part in self._delivered(update):
                 socket.deliver(part)
 
-    def _parts(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
+    def _delivered(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
         """The sockets that an update concerns, each with its rows."""
         kind, data = update["kind"], update["data"]
         if kind in _LISTS:
@@ -162,7 +189,7 @@ class LiveFanout:
     def _list_parts(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
         name, keys_of, noun = _LISTS[update["kind"]]
         data = update["data"]
-        all_rows = self._by_key.get(STATUSES, set()) if update["kind"] == live_events.GROUPS else set()
+        statuses = self._by_key.get(STATUSES, set()) if data.get("statuses_changed") else set()
         rows: dict[LiveReceiver, list[dict[str, Any]]] = {}
         gone: dict[LiveReceiver, list[str]] = {}
         for row in data[name]:
@@ -176,11 +203,8 @@ class LiveFanout:
         for object_name in data.get("gone", ()):
             for socket in self._by_key.get(f"{noun}:{object_name}", ()):
                 gone.setdefault(socket, []).append(object_name)
-        for socket in all_rows:
-            yield socket, update
-        for socket in (rows.keys() | gone.keys()) - all_rows:
-            part = {name: rows.get(socket, []), "gone": gone.get(socket, [])}
-            yield socket, LiveUpdate(run=update["run"], seq=update["seq"], kind=update["kind"], data=part)
+        for socket in rows.keys() | gone.keys() | statuses:
+            yield socket, _with_rows(update, rows.get(socket, []), gone.get(socket, []))
 
 
 _fanouts: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveFanout] = WeakKeyDictionary()
@@ -189,3 +213,8 @@ _fanouts: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveFanout] = WeakKeyDict
 def fanout() -> LiveFanout:
     """The fanout of the running event loop."""
     return _fanouts.setdefault(asyncio.get_running_loop(), LiveFanout())
+
+
+def deliver_locally(updates: list[LiveUpdate]) -> None:
+    """Updates of the cluster monitor of this process, which need no channel layer."""
+    fanout().deliver(updates)

@@ -84,10 +84,15 @@ _age = _CachedAge()
 
 
 def _visible_moves(seen: Visibility, subjects: Iterable[str]) -> set[str]:
-    """Those of the subjects `move:N` whose topics are all visible."""
-    numbers = [int(n) for s in subjects if s.startswith("move:") and (n := s.removeprefix("move:")).isdecimal()]
+    """Those of the subjects `move:N` and `move-state:N` whose topics are all visible."""
+    moves: dict[str, int] = {}
+    for subject in subjects:
+        kind, _, number = subject.partition(":")
+        if kind in ("move", "move-state") and number.isdecimal():
+            moves[subject] = int(number)
     with seen_by(seen):
-        return {f"move:{number}" for number in visible_moves(numbers)}
+        shown = visible_moves(moves.values())
+    return {subject for subject, number in moves.items() if number in shown}
 
 
 def _cluster_cells(seen: Visibility, language: str) -> dict[tuple[str, str], str]:
@@ -207,8 +212,10 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             self._flush_soon()
             return False
         self.run, self.seq = run, seq
-        for update in missed:
+        for update in missed if self.fanout is None else self.fanout.parts(self, missed):
             self._collect(update)
+        if missed:
+            self.seq = missed[-1]["seq"]
         return not missed
 
     def _collect(self, update: LiveUpdate) -> None:

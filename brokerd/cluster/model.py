@@ -145,7 +145,8 @@ class PartitionState:
 
     @property
     def isr_ids(self) -> tuple[int, ...]:
-        return tuple(isr_member.broker_id for isr_member in self.isr)
+        # A list first: half the time of a generator, and the console reads it for each partition of the cluster.
+        return tuple([isr_member.broker_id for isr_member in self.isr])
 
     @property
     def hosts(self) -> tuple[int, ...]:

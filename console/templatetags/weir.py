@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from console import cells, fragments, record_links, time_links, vocabulary
+from console import cells, cluster_cells, fragments, record_links, time_links, vocabulary
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
@@ -36,7 +36,7 @@ register.simple_tag(fragments.seconds, name="lag_seconds")
 register.simple_tag(fragments.lag_status, name="lag_status")
 register.simple_tag(fragments.retention_in, name="retention_in")
 register.simple_tag(fragments.topic_state, name="topic_state")
-register.simple_tag(cells.cluster_size, name="cluster_size")
+register.simple_tag(cluster_cells.cluster_size, name="cluster_size")
 register.filter("age", fragments.age)
 register.simple_tag(fragments.eta, name="eta")
 register.simple_tag(fragments.ends, name="move_ends")
@@ -57,12 +57,12 @@ register.filter("move_percent", fragments.move_percent)
 register.simple_tag(fragments.chips, name="chips")
 register.simple_tag(fragments.move_status, name="move_status")
 register.simple_tag(fragments.unknown, name="unknown")
-register.simple_tag(cells.broker_state, name="broker_state")
-register.simple_tag(cells.brokers_alive, name="brokers_alive")
-register.simple_tag(cells.disk_free, name="disk_free")
+register.simple_tag(cluster_cells.broker_state, name="broker_state")
+register.simple_tag(cluster_cells.brokers_alive, name="brokers_alive")
+register.simple_tag(cluster_cells.disk_free, name="disk_free")
 register.simple_tag(cells.isr, name="isr")
 register.simple_tag(record_links.committed_offset, name="committed_offset")
-register.simple_tag(cells.alerts, name="alerts_badge")
+register.simple_tag(cluster_cells.alerts, name="alerts_badge")
 
 
 @register.filter

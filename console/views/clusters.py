@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import get_language, gettext
 
-from console import cells
+from console import cluster_cells
 from console.panels import lazy
 from console.texts import gettext_lazy
 from console.views.shell import render_page, viewer_required
@@ -39,5 +39,5 @@ def _rows() -> list[tuple[ClusterRow, str, str]]:
     for row in cluster_rows(own):
         cause = "" if row.is_current else gettext(str(PROBLEMS[ClusterProblem(row.problem)]))
         reason = row.figures.reason if english and row.figures else ""
-        found.append((row, cause, reason if row.url else cells.health_reason(as_dict(own))))
+        found.append((row, cause, reason if row.url else cluster_cells.health_reason(as_dict(own))))
     return found

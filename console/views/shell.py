@@ -21,7 +21,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 
-from console import access_rules, cells
+from console import access_rules, cluster_cells
 from console.access_rules import may_be_seen
 from console.panels import RequestedPanels, lazy
 from console.texts import gettext_lazy
@@ -195,7 +195,7 @@ def render_page(
         "run": run,
         "seq": seq,
         "o": now,
-        "head": lazy(lambda: cells.health(as_dict(now()))),
+        "head": lazy(lambda: cluster_cells.health(as_dict(now()))),
         "nav": nav,
         "limited": seen.limited,
         "nav_sections": navigation(seen),

@@ -6,6 +6,7 @@ Invariants: each number is one above the last. Only the cluster monitor publishe
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import uuid
@@ -24,7 +25,7 @@ kilobyte."""
 WAITING_MAX = 20_000
 """Updates that wait for the channel layer. If it stands still for longer, sockets see a gap and their pages reload."""
 
-BATCH_ROWS = 2_000
+BATCH_ROWS = 500
 """Rows of one message on the channel layer: the event loop serves requests between two messages."""
 
 
@@ -64,7 +65,7 @@ class UpdateBuffer:
             return []
         if not self._kept or self._kept[0]["seq"] > seq + 1:
             return None
-        return [u for u in self._kept if u["seq"] > seq]
+        return [*itertools.takewhile(lambda u: u["seq"] > seq, reversed(self._kept))][::-1]
 
 
 class Hub:
@@ -108,10 +109,12 @@ hub = Hub()
 
 
 class _LayerSender:
-    """Sends updates to the channel layer in batches, one after the other: a burst does not overflow the channel of a receiver."""
+    """Sends updates to the sockets of this process and to the channel layer in batches, one after the other: a burst does not overflow the channel of a
+    receiver."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[LiveUpdate]], None] | None) -> None:
         self._loop = loop
+        self._deliver = deliver
         self._lock = threading.Lock()
         self._waiting: deque[LiveUpdate] = deque(maxlen=WAITING_MAX)
         self._draining = False
@@ -125,12 +128,18 @@ class _LayerSender:
         asyncio.run_coroutine_threadsafe(self._drain(), self._loop)
 
     async def _drain(self) -> None:
-        from channels.layers import get_channel_layer
+        from channels.layers import InMemoryChannelLayer, get_channel_layer
 
         layer = get_channel_layer()
+        alone = self._deliver is not None and isinstance(layer, InMemoryChannelLayer)
         while batch := self._next_batch():
+            if self._deliver is not None:
+                self._deliver(batch)
             try:
-                await layer.group_send(LIVE_GROUP, LiveBatch(type=LIVE_TYPE, updates=batch))
+                if alone:
+                    await asyncio.sleep(0)
+                else:
+                    await layer.group_send(LIVE_GROUP, LiveBatch(type=LIVE_TYPE, updates=batch))
             except Exception as e:
                 # A failure of the layer loses one batch. Sockets see the gap in the numbers. Live updates must continue.
                 log.warning("live updates not sent: seq=%s count=%s error=%s", batch[0]["seq"], len(batch), e)
@@ -146,6 +155,9 @@ class _LayerSender:
         return batch
 
 
-def through_loop(loop: asyncio.AbstractEventLoop) -> Callable[[LiveUpdate], None]:
-    """Send updates to the channel layer in the web server's event loop: the in-memory layer works only there."""
-    return _LayerSender(loop).send
+def through_loop(
+    loop: asyncio.AbstractEventLoop, deliver: Callable[[list[LiveUpdate]], None] | None = None
+) -> Callable[[LiveUpdate], None]:
+    """Send updates to the channel layer in the web server's event loop: the in-memory layer works only there. `deliver` gets them for the sockets of this
+    process, in that loop. Then the in-memory layer, which copies each message and has no other receiver, gets none."""
+    return _LayerSender(loop, deliver).send

@@ -108,9 +108,10 @@ class GroupShape(TypedDict):
 
 
 class GroupsUpdate(TypedDict):
-    """Groups that changed, and the ids of deleted groups."""
+    """Groups that changed, and the ids of deleted groups. `statuses_changed`: one of them has another lag status than before, so lists by status change."""
 
     groups: list[GroupShape]
+    statuses_changed: bool
     gone: NotRequired[list[str]]
 
 

@@ -20,7 +20,7 @@ from controlplane.domain.message_figures import MessageFigures, values
 from controlplane.monitoring import live_events, live_shapes
 from controlplane.monitoring.group_figures import PartitionLag, owners_of, pace
 from controlplane.monitoring.hub import Hub
-from controlplane.monitoring.projection import Difference, broker_sums
+from controlplane.monitoring.projection import BrokerSums, Difference, broker_sums
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache, SampleChanges
 from controlplane.selectors.topic_configs import min_insync
 
@@ -37,6 +37,8 @@ class LivePublisher:
         self._hub = hub
         self._published: dict[Any, Any] = {}
         self._image = Image()
+        self._broker_sums: dict[int, BrokerSums] | None = None
+        """Sums over all partitions of the present image; None: not computed yet."""
         self._transition: int | None = None
         """Id of the newest published state change of a move."""
         self._running_jobs: set[int] = set()
@@ -44,6 +46,7 @@ class LivePublisher:
     def image(self, image: Image, difference: Difference, metrics: MetricsCache) -> None:
         """The image was projected."""
         self._image = image
+        self._broker_sums = None
         for topic_id, indexes in difference.partitions.items():
             topic = image.topics.get(topic_id)
             if topic is not None:
@@ -244,6 +247,8 @@ class LivePublisher:
         for by_broker in metrics.sizes.values():
             for broker_id, (size, _) in by_broker.items():
                 totals[broker_id] = totals.get(broker_id, 0) + size
+        if self._broker_sums is None:
+            self._broker_sums = broker_sums(self._image)
         shapes = [
             {
                 "broker_id": i,
@@ -261,16 +266,19 @@ class LivePublisher:
                 "leads": not leadership_disabled(s.configs),
                 "replicas_on_disk": metrics.replica_counts_in_rows.get(i),
             }
-            for i, s in sorted(broker_sums(self._image).items())
+            for i, s in sorted(self._broker_sums.items())
         ]
         self._once(live_events.BROKERS, "brokers", {"brokers": shapes})
 
     def _groups(self, changed: SampleChanges, metrics: MetricsCache) -> None:
         shapes = []
+        statuses_changed = False
         for name in sorted(changed.groups):
             g = metrics.groups.get(name)
             if g is None:
                 continue
+            statuses_changed |= self._published.get(("status", name), g.status) != g.status
+            self._published["status", name] = g.status
             shapes.append(
                 {
                     "group_id": name,
@@ -305,7 +313,10 @@ class LivePublisher:
                 live_events.LAG, {"group_id": name, "partitions": [shape(k, v) for k, v in sorted(g.lags.items())]}
             )
         if shapes or changed.groups_gone:
-            self._hub.publish(live_events.GROUPS, {"groups": shapes, "gone": sorted(changed.groups_gone)})
+            for name in changed.groups_gone:
+                self._published.pop(("status", name), None)
+            data = {"groups": shapes, "gone": sorted(changed.groups_gone), "statuses_changed": statuses_changed}
+            self._hub.publish(live_events.GROUPS, data)
 
     def _share_groups(self, changed: SampleChanges, metrics: MetricsCache) -> None:
         if not changed.share_groups and not changed.share_groups_gone:

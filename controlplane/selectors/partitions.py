@@ -159,7 +159,12 @@ def partition_row(topic: str, index: int) -> PartitionRow | None:
 
 
 def partition_state(
-    leader: int | None, replicas: list[int], isr: list[int], adding: list[int], removing: list[int], min_isr: int = 1
+    leader: int | None,
+    replicas: Sequence[int],
+    isr: Sequence[int],
+    adding: Sequence[int],
+    removing: Sequence[int],
+    min_isr: int = 1,
 ) -> str:
     """The worst condition of a partition, as one word: offline, under_min_isr, under_replicated, moving or in_sync. `min_isr`: the effective
     minimum."""

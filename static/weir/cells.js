@@ -16,7 +16,8 @@
   };
 
   const subscribe = () => {
-    const names = [...document.querySelectorAll("[data-refresh]")].flatMap((panel) => panel.dataset.refresh.split(" "));
+    const panels = [...document.querySelectorAll("[data-refresh], [data-refresh-slowly]")];
+    const names = panels.flatMap(({ dataset }) => [dataset.refresh, dataset.refreshSlowly].flatMap((list) => list?.split(" ") ?? []));
     weir.connection.send({ run, seq, language: document.documentElement.lang, subjects: [...new Set([...elements.keys(), ...names])] });
   };
 

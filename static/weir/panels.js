@@ -1,5 +1,6 @@
 // Reloads panels (data-refresh) after an update that has no cell, or the whole page after a gap in the updates. All panels that are due share one
-// htmx request, and a hidden tab makes none: it reloads what has changed when it is shown again.
+// htmx request, and a hidden tab makes none: it reloads what has changed when it is shown again. An update named in data-refresh-slowly changes a panel
+// all the time, as progress does: it reloads the panel at most every few seconds.
 (() => {
   "use strict";
   const weir = (window.weir ??= {});
@@ -10,7 +11,10 @@
   const PANEL_SHARE = 10; // one page keeps a slow or busy server at most one part in this many of the time
   const REQUEST_RETRY_MS = 500; // between checks whether the request of a click has ended
   const UNSETTLED_MS = 3000; // between reloads of a panel with a pending change
+  const SLOW_MS = 5000; // minimum between reloads of a panel for data-refresh-slowly
   const due = new Set();
+  const later = new WeakSet(); // panels that become due when SLOW_MS has passed
+  const reloadedAt = new WeakMap(); // time of the last request of a panel
   let pageDue = false, pageReloadedAt = -Infinity;
   let panelMs = PANEL_MS_MIN; // minimum between requests, after the time that the last one took
   let requested = null, panelsReloadedAt = -Infinity; // requested: panels of the request in flight, with the ids that the response has
@@ -37,7 +41,21 @@
       if (panel.dataset.refreshAs === "hint") showHint();
       else due.add(panel);
     }
+    for (const panel of document.querySelectorAll(`[data-refresh-slowly~="${CSS.escape(name)}"]`)) reloadLater(panel);
     requestSoon();
+  };
+
+  const reloadLater = (panel) => {
+    const waitMs = (reloadedAt.get(panel) ?? -Infinity) + SLOW_MS - performance.now();
+    if (waitMs <= 0) due.add(panel);
+    else if (!later.has(panel)) {
+      later.add(panel);
+      setTimeout(() => {
+        later.delete(panel);
+        due.add(panel);
+        requestSoon();
+      }, waitMs);
+    }
   };
 
   const requestSoon = () => {
@@ -50,7 +68,10 @@
     panelsReloadedAt = performance.now();
     for (const panel of due) {
       if (panel.isConnected && inUse(panel)) continue; // remains due until the focus leaves it
-      if (panel.isConnected) requested.panels.set(panel.id, panel);
+      if (panel.isConnected) {
+        requested.panels.set(panel.id, panel);
+        reloadedAt.set(panel, panelsReloadedAt);
+      }
       due.delete(panel);
     }
     const ids = [...requested.panels.keys()];

@@ -253,9 +253,10 @@ def publish_stdin() -> None:
 async def main(port: int) -> None:
     import uvicorn
 
+    from console.live_fanout import deliver_locally
     from controlplane.monitoring.hub import hub, through_loop
 
-    hub.deliver_through(through_loop(asyncio.get_running_loop()))
+    hub.deliver_through(through_loop(asyncio.get_running_loop(), deliver_locally))
     threading.Thread(target=publish_stdin, daemon=True).start()
     config = uvicorn.Config("weir.asgi:application", host="127.0.0.1", port=port, log_level="warning")
     await uvicorn.Server(config).serve()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -67,13 +69,39 @@ def test_one_update_leads_to_one_request_for_all_panels(
     page = session.page
     page.goto(path)
     session.live()
-    topic = "move:1" if path == "/moves/1/" else "moves"
-    assert page.locator(f'[data-refresh~="{topic}"]').count() >= panels
+    selector = '[data-refresh-slowly~="move:1"]' if path == "/moves/1/" else '[data-refresh~="moves"]'
+    assert page.locator(selector).count() >= panels
     found = page_requests(session, path)
     publish(served, 51.0)
     first_request(session, found)
     page.wait_for_timeout(SETTLE_MS)
     assert len(found) == 1, found
+
+
+def test_progress_of_a_move_reloads_its_panels_slowly_and_its_state_at_once(
+    session: BrowserSession, served: Served
+) -> None:
+    page = session.page
+    page.goto("/moves/1/")
+    session.live()
+    requested: list[str] = []
+    page.on("request", lambda r: requested.append(r.headers.get("weir-panels", "")))
+    for second in range(8):
+        publish(served, 51.0 + second)
+        page.wait_for_timeout(700)
+    started_ms = (
+        "performance.getEntriesByType('resource')"
+        ".filter(e => e.initiatorType === 'xmlhttprequest' && e.name.endsWith('/moves/1/')).map(e => e.startTime)"
+    )
+    until(session, f"{started_ms}.length >= 2", "two requests")
+    times = page.evaluate(started_ms)
+    assert all(later - earlier > 4_900 for earlier, later in pairwise(times)), times
+    assert not any("move-timeline" in panels for panels in requested)
+    served.publish("moves", {"moves": [{**MOVE, "state": "paused"}], "listed": True})
+    deadline = time.monotonic() + 60
+    while not any("move-timeline" in panels and "move-acts" in panels for panels in requested):
+        assert time.monotonic() < deadline, requested
+        page.wait_for_timeout(100)
 
 
 def test_updates_of_several_kinds_share_the_request_of_a_tick(session: BrowserSession, served: Served) -> None:

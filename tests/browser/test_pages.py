@@ -178,7 +178,12 @@ def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: Bro
         figures = {"lag_records": 48_000 * minute, "lag_ms_max": 24_000 * minute, "lag_at_least": minute < 3}
         status = "healthy" if minute < 2 else "falling_behind"
         served.publish(
-            "groups", {"groups": [{**group, **figures, "status": status, **(soon if minute > 1 else {})}], "gone": []}
+            "groups",
+            {
+                "groups": [{**group, **figures, "status": status, **(soon if minute > 1 else {})}],
+                "gone": [],
+                "statuses_changed": True,
+            },
         )
         lag = f"{24 * minute:.1f}" if minute < 5 else "120"
         wanted = f"{'> ' if minute < 3 else ''}{lag}"

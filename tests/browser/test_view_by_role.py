@@ -72,7 +72,10 @@ def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSes
         "retention_limit": "retention.bytes",
         "retention_at_most": False,
     }
-    served.publish("groups", {"groups": [group, {**group, "group_id": "slow-reader"}], "gone": ["nightly"]})
+    served.publish(
+        "groups",
+        {"groups": [group, {**group, "group_id": "slow-reader"}], "gone": ["nightly"], "statuses_changed": True},
+    )
     until(session, "document.querySelector('.figures [data-f=members]').innerText === '7'", "the update")
     assert "of another topic in 10 min" in page.inner_text("[data-f=pace]")
     assert frames and not hidden(" ".join(frames))

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.test import Client
 from django.utils import translation
 
-from console import cells
+from console import cells, cluster_cells
 from controlplane.models import (
     ArchiveJob,
     Broker,
@@ -93,7 +93,8 @@ def first_updates(world: World) -> list[live_events.LiveUpdate]:
                     "retention_limit": "retention.ms",
                     "retention_at_most": False,
                 }
-            ]
+            ],
+            "statuses_changed": False,
         },
     )
     place = {
@@ -292,6 +293,49 @@ def test_progress_of_a_move_reloads_no_list_of_moves(world: World) -> None:
 
 
 @pytest.mark.django_db
+def test_panels_about_the_state_of_a_move_follow_its_state_and_not_its_progress(world: World) -> None:
+    world.topic("flights", (1, 2))
+    pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
+    hub = Hub()
+    feed = LivePublisher(hub)
+    marks = []
+    for changes in ({"state": "running"}, {"comment": "progress"}, {"state": "paused"}):
+        Move.objects.filter(pk=pk).update(**changes, version=F("version") + 1)
+        feed.periodic()
+        *_, update = [u for u in hub.since(hub.run, 0) or [] if u["kind"] == live_events.MOVES]
+        panel = f"move-state:{pk}"
+        shown = cells.page_update(update, {panel})
+        assert set(shown.marks) == {(panel, "")} and not shown.cells and not shown.refresh
+        marks.append(shown.marks[panel, ""])
+    assert marks[0] == marks[1] != marks[2]
+
+
+def test_an_update_for_many_pages_is_rendered_once_per_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = []
+    render = cluster_cells.broker
+
+    def count(b: Any) -> dict[str, str]:
+        rendered.append(b["broker_id"])
+        return render(b)
+
+    monkeypatch.setattr(cluster_cells, "broker", count)
+    counts = {"leaders": 3, "replicas": 9, "replicas_out_of_sync": 0, "size_bytes": 10}
+    brokers = [{"broker_id": i, "alive": True, "answered": True, **counts} for i in (1, 2)]
+    update = Hub().publish(live_events.BROKERS, {"brokers": brokers})
+    for subjects in ({"broker:1"}, {"broker:2", "brokers"}, {"broker:1", "broker:2"}):
+        shown = cells.page_update(update, subjects)
+        assert {subject for subject, _ in shown.cells} == subjects - {"brokers"}
+        assert {panel for panel, _ in shown.marks} == subjects & {"brokers"}
+        assert {subject for subject, _ in shown.points} == subjects - {"brokers"}
+    assert rendered == [1, 2]
+    with translation.override("zh-hans"):
+        assert "存活" in cells.page_update(update, {"broker:1"}).cells["broker:1", "state"]
+    assert rendered == [1, 2] * 2
+    later = Hub().publish(live_events.BROKERS, {"brokers": [{**brokers[0], "alive": False}]})
+    assert "down" in cells.page_update(later, {"broker:1"}).cells["broker:1", "state"]
+
+
+@pytest.mark.django_db
 def test_changes_during_a_database_error_are_published_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.topic("flights", (1, 2))
     pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
@@ -328,25 +372,6 @@ def test_an_archives_process_and_heartbeat_change_in_place(world: World) -> None
     assert kinds_said(hub, live_events.ARCHIVES)[-1]["jobs"][0]["state"] == "stopped"
 
 
-@pytest.mark.parametrize(
-    ("free", "total", "severity", "text"),
-    [
-        (180 * 10**9, 500 * 10**9, "", '180,000 <span class="sub">36%</span>'),
-        (49 * 10**9, 500 * 10**9, "degraded", '49,000 <span class="t-amber">10%</span>'),
-        (14 * 10**9, 500 * 10**9, "at_risk", '14,000 <span class="t-red">3%</span>'),
-        (0, 500 * 10**9, "at_risk", '<span class="zero">0</span> <span class="t-red">0%</span>'),
-    ],
-)
-def test_free_disk_space_has_the_tone_of_its_alert(free: int, total: int, severity: str, text: str) -> None:
-    assert cells.disk_free(free, total, severity) == text
-
-
-@pytest.mark.parametrize(("free", "total"), [(None, None), (None, 10), (10, None)])
-def test_unknown_disk_space_is_a_dash_with_a_reason(free: int | None, total: int | None) -> None:
-    shown = cells.disk_free(free, total, "")
-    assert "not reported its disk space" in shown and "–" in shown
-
-
 def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, operator: Client) -> None:
     Broker.objects.filter(broker_id=1).update(total_bytes=500 * 10**9, free_bytes=20 * 10**9)
     page = operator.get("/brokers/").content.decode()
@@ -359,16 +384,7 @@ def test_the_brokers_page_shows_free_disk_space_and_updates_it(world: World, ope
     (found,) = [u for u in hub.since(hub.run, 0) or () if u["kind"] == live_events.BROKERS]
     assert found["data"]["brokers"][0]["disk_alert"] == "at_risk"
     shown = cells.page_update(found, frozenset({"broker:1"}))
-    assert shown.cells["broker:1", "disk_free"] == cells.disk_free(10 * 10**9, 500 * 10**9, "at_risk")
-
-
-def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_the_page() -> None:
-    health = {"word": "at_risk", "reason": "Broker 3 is down.", "alert_kind": "broker_down", "alert_subject": "3"}
-    data = {"health": health, "offline": 0, "under_min_isr": 0, "under_replicated": 4}
-    assert cells.health_reason(data) == "Broker 3 is down."
-    with translation.override("zh-hans"):
-        assert "3" in cells.health_reason(data)
-        assert "4" not in cells.health_reason(data)
+    assert shown.cells["broker:1", "disk_free"] == cluster_cells.disk_free(10 * 10**9, 500 * 10**9, "at_risk")
 
 
 def test_figures_of_messages_update_their_cells_and_lists() -> None:

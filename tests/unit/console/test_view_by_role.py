@@ -396,7 +396,7 @@ def test_live_updates_name_no_hidden_partition_and_count_what_is_visible(team: C
     }
     seen = visibility_of(user)
     for topic, shown in (("flights", False), ("orders", True)):
-        data = {"groups": [{**group, "retention_partition": f"{topic}-1"}], "gone": []}
+        data = {"groups": [{**group, "retention_partition": f"{topic}-1"}], "gone": [], "statuses_changed": False}
         update: Any = {"kind": "groups", "data": data, "run": "r", "seq": 1}
         cell = page_update(visible_update(update, seen), {"group:billing"}).cells["group:billing", "pace"]
         assert ("flights-1" in cell, "orders-1" in cell) == (False, shown) and "10 min" in cell
@@ -412,6 +412,7 @@ def test_the_help_lists_the_keys_of_pages_that_the_user_may_open(team: Client, o
 def test_a_move_is_live_for_those_who_see_all_its_topics(team: Client, seeded: dict[str, Any]) -> None:
     placed = [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]
     own = plan_move(parse_scope({"kind": "partitions", "partitions": placed}), actor="team")
-    requested = {f"move:{own.pk}", f"move:{seeded['move']}", "move:x", "moves", "topic:orders"}
+    panels = {f"move-state:{own.pk}", f"move-state:{seeded['move']}"}
+    requested = {f"move:{own.pk}", f"move:{seeded['move']}", "move:x", "moves", "topic:orders", *panels}
     seen = visibility_of(get_user_model().objects.get(username="team"))
-    assert _visible_moves(seen, requested) == {f"move:{own.pk}"}
+    assert _visible_moves(seen, requested) == {f"move:{own.pk}", f"move-state:{own.pk}"}

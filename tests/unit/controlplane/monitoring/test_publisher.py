@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from controlplane.models import (
-    Broker,
-)
+from brokerd.cluster.image import Image
+from controlplane.clients.group_samples import GroupSample
+from controlplane.domain.lag import LagStatus
+from controlplane.models import Broker
+from controlplane.monitoring import publisher
+from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.hub import Hub
-from controlplane.monitoring.projection import Difference
+from controlplane.monitoring.projection import BrokerSums, Difference, broker_sums
 from controlplane.monitoring.publisher import LivePublisher
-from controlplane.monitoring.samples import MetricsCache
+from controlplane.monitoring.samples import MetricsCache, SampleChanges
 from tests.unit.controlplane.monitoring.test_samples import sample
 from tests.unit.controlplane.world import World
 
@@ -41,3 +44,42 @@ def test_a_changed_replica_count_is_published_after_its_row_is_written(world: Wo
     assert Broker.objects.get(broker_id=1).replicas_on_disk == 1
     reported.samples(metrics.take([sample(2000, 100)], {}, world.image, 2000), metrics)
     assert heard[-1][1] == 1
+
+
+def test_the_sums_of_the_brokers_are_computed_once_per_image(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are sums over all partitions: with 100,000 they took a tenth of the CPU of the web process, once for each round of samples."""
+    computed = []
+
+    def sums(image: Image) -> dict[int, BrokerSums]:
+        computed.append(image.seq)
+        return broker_sums(image)
+
+    monkeypatch.setattr(publisher, "broker_sums", sums)
+    world.topic("flights", (1, 2))
+    feed, metrics = LivePublisher(Hub()), MetricsCache()
+    feed.image(world.image, Difference(), metrics)
+    for at in (1000, 2000, 3000):
+        feed.samples(metrics.take([sample(at, 100)], {}, world.image, at), metrics)
+    assert len(computed) == 1
+    feed.image(world.image, Difference(brokers=True), metrics)
+    assert len(computed) == 2
+
+
+def test_a_changed_status_of_a_group_is_published_with_its_rows() -> None:
+    hub = Hub()
+    feed, metrics = LivePublisher(hub), MetricsCache()
+
+    def changed(status: LagStatus) -> bool:
+        metrics.groups["g"] = GroupFigures(
+            GroupSample("g", "Stable", "consumer", "range", (), {}), 1, 0, {}, status=status
+        )
+        feed.samples(SampleChanges(groups={"g"}), metrics)
+        *_, update = [u for u in hub.since(hub.run, 0) or [] if u["kind"] == "groups"]
+        return bool(update["data"]["statuses_changed"])
+
+    assert [changed(s) for s in (LagStatus.HEALTHY, LagStatus.HEALTHY, LagStatus.STALLED, LagStatus.STALLED)] == [
+        False,
+        False,
+        True,
+        False,
+    ]

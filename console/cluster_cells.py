@@ -1,0 +1,142 @@
+"""The cells of the cluster and of the brokers. Pure functions."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from console import fragments as f
+from console.states import TONES
+from console.texts import counted
+from console.vocabulary import alert_title, translated
+from controlplane.domain.text import coarse_duration
+from controlplane.monitoring import live_shapes as shapes
+
+
+def health(data: dict[str, Any]) -> dict[str, str]:
+    """Health and controller of the top bar, from a dict in the shape of `overview()`."""
+    word, reason = data["health"]["word"], health_reason(data)
+    epoch = data["controller_epoch"]
+    controller = (
+        f.unknown(_("No active controller.")) if data["controller_id"] is None else f.number(data["controller_id"])
+    )
+    return {
+        "health": format_html('{} <span class="reason">{}</span>', f.state(word), reason),
+        "controller": format_html("{} · epoch {}", controller, f.number(epoch)),
+    }
+
+
+def cluster(data: dict[str, Any]) -> dict[str, str]:
+    """From a dict in the shape of `overview()`."""
+    return {
+        "partitions": f.number(data["partitions"]),
+        "topics": f.number(data["topics"]),
+        "groups": f.number(data["groups"]),
+        "under_replicated": f.count(data["under_replicated"], "amber"),
+        "under_min_isr": f.count(data["under_min_isr"], "red"),
+        "offline": f.count(data["offline"], "red"),
+        "reassigning": f.count(data["reassigning"], "blue"),
+        "not_preferred": f.count(data["not_preferred"], "amber"),
+        "size": cluster_size(
+            data["size_bytes"], data["brokers_sized"], data["brokers_total"], _age_s(data["size_as_of"])
+        ),
+        "records": f.number(data["records"]),
+        "records_per_s": f.number(data["records_per_s"]),
+        "bytes_in": f.rate(data["bytes_in_per_s"]),
+        "bytes_out": f.rate(data["bytes_out_per_s"]),
+        "replication_in": f.rate(data["replication_bytes_in_per_s"]),
+        "lag_records": f.number(data["lag_records"]),
+        "lag_s": f.seconds(data["lag_ms_max"], data["lag_at_least"]),
+        "brokers_alive": brokers_alive(data["brokers_alive"], data["brokers_total"]),
+        "moves_working": f.count(data["moves_working"], "blue"),
+        "changes_pending": f.count(data["changes_pending"], "blue"),
+        "drift": f.count(data["drift"], "amber"),
+        "alerts": alerts(data["alerts"], data["alerts_at_risk"]),
+        **health(data),
+    }
+
+
+def health_reason(data: dict[str, Any]) -> str:
+    """Return the reason for the health of the cluster, as text. In English it is the sentence of the health. In other languages it is the title of the alert
+    that is the cause, or a text with the first figure that is out of its range."""
+    reason = str(data["health"]["reason"])
+    if data["health"]["alert_kind"]:
+        return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason)
+    if (get_language() or "en") == "en" or data["health"]["word"] in ("healthy", "unknown"):
+        return translated(reason)
+    if data["offline"]:
+        return _("{partitions} without a leader").format(partitions=counted(data["offline"], "partition"))
+    if data["under_min_isr"]:
+        return _("{partitions} under min ISR").format(partitions=counted(data["under_min_isr"], "partition"))
+    if data["brokers_alive"] < data["brokers_total"]:
+        return _("{brokers} down").format(brokers=counted(data["brokers_total"] - data["brokers_alive"], "broker"))
+    if data["under_replicated"]:
+        return _("{partitions} under-replicated").format(partitions=counted(data["under_replicated"], "partition"))
+    return counted(data["alerts"], "alert") if data["alerts"] else reason
+
+
+def alerts(count: int, at_risk: int) -> str:
+    """The alert count of the navigation, and of the top bar on narrow screens. Empty without alerts."""
+    if not count:
+        return ""
+    return format_html('<b class="t-{}" title="{}">{}</b>', "red" if at_risk else "amber", _("Open alerts"), count)
+
+
+def cluster_size(size_bytes: int | None, answered: int, brokers: int, as_of_age_s: float | None) -> str:
+    """Size of all topics. If brokers do not respond: how many do, and the age of the oldest figure."""
+    shown = f.size(size_bytes)
+    if answered >= brokers or size_bytes is None:
+        return shown
+    old = (
+        "" if as_of_age_s is None else _(", oldest {as_of_age_s} old").format(as_of_age_s=coarse_duration(as_of_age_s))
+    )
+    return format_html(
+        '{} <small class="t-amber below">{}{}</small>',
+        shown,
+        _("{answered} of {brokers} brokers responded").format(answered=answered, brokers=brokers),
+        old,
+    )
+
+
+def _age_s(instant: str | None) -> float | None:
+    """Seconds since an instant of `overview().as_dict()`."""
+    return None if instant is None else max(0.0, time.time() - datetime.fromisoformat(instant).timestamp())
+
+
+def brokers_alive(alive: int, total: int) -> str:
+    text = _("{alive} of {total}").format(alive=alive, total=total)
+    return format_html("{}", text) if alive == total else format_html('<b class="t-red">{}</b>', text)
+
+
+def broker_state(alive: bool, answered: bool | None) -> str:
+    return f.state("down" if not alive else "silent" if answered is False else "alive")
+
+
+def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
+    """Free bytes in MB, with the share of the disk. `severity`: of the alert about it, whose tone the share has."""
+    if free is None or not total:
+        return f.unknown(_("The broker has not reported its disk space yet."))
+    tone = TONES.get(severity, "")
+    share = format_html('<span class="{}">{}%</span>', f"t-{tone}" if tone else "sub", f"{100 * free / total:.0f}")
+    return format_html("{} {}", f.megabytes(free), share)
+
+
+def broker(b: shapes.BrokerShape) -> dict[str, str]:
+    return {
+        "state": broker_state(b["alive"], b["answered"]),
+        "leaders": f.number(b["leaders"]),
+        "replicas": f.number(b["replicas"]),
+        "out_of_sync": f.count(b["replicas_out_of_sync"], "amber"),
+        "size": f.megabytes(b["size_bytes"]),
+        "bytes_in": f.rate(b.get("bytes_in_per_s")),
+        "bytes_out": f.rate(b.get("bytes_out_per_s")),
+        "replication_in": f.rate(b.get("replication_bytes_in_per_s")),
+        "replication_out": f.rate(b.get("replication_bytes_out_per_s")),
+        "disk_free": disk_free(b.get("free_bytes"), b.get("total_bytes"), b.get("disk_alert", "")),
+    }

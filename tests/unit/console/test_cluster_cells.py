@@ -1,0 +1,36 @@
+"""Cells of the cluster and of the brokers."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import translation
+
+from console import cluster_cells
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "severity", "text"),
+    [
+        (180 * 10**9, 500 * 10**9, "", '180,000 <span class="sub">36%</span>'),
+        (49 * 10**9, 500 * 10**9, "degraded", '49,000 <span class="t-amber">10%</span>'),
+        (14 * 10**9, 500 * 10**9, "at_risk", '14,000 <span class="t-red">3%</span>'),
+        (0, 500 * 10**9, "at_risk", '<span class="zero">0</span> <span class="t-red">0%</span>'),
+    ],
+)
+def test_free_disk_space_has_the_tone_of_its_alert(free: int, total: int, severity: str, text: str) -> None:
+    assert cluster_cells.disk_free(free, total, severity) == text
+
+
+@pytest.mark.parametrize(("free", "total"), [(None, None), (None, 10), (10, None)])
+def test_unknown_disk_space_is_a_dash_with_a_reason(free: int | None, total: int | None) -> None:
+    shown = cluster_cells.disk_free(free, total, "")
+    assert "not reported its disk space" in shown and "–" in shown
+
+
+def test_the_reason_of_the_health_is_the_title_of_its_alert_in_the_language_of_the_page() -> None:
+    health = {"word": "at_risk", "reason": "Broker 3 is down.", "alert_kind": "broker_down", "alert_subject": "3"}
+    data = {"health": health, "offline": 0, "under_min_isr": 0, "under_replicated": 4}
+    assert cluster_cells.health_reason(data) == "Broker 3 is down."
+    with translation.override("zh-hans"):
+        assert "3" in cluster_cells.health_reason(data)
+        assert "4" not in cluster_cells.health_reason(data)
