@@ -56,14 +56,14 @@ def passage(values: Sequence[float], step_s: float, level: float, horizon_s: flo
 def _paths(changes: Floats, steps: int, random: np.random.Generator) -> Floats:
     """PATHS sums of resampled changes over `steps` steps."""
     block = max(1, round(len(changes) ** 0.5))
-    means = _resampled(changes, len(changes), block, random).mean(axis=1, keepdims=True) - changes.mean()
+    means = _resample(changes, len(changes), block, random).mean(axis=1, keepdims=True) - changes.mean()
     # A resampled mean varies too little when there are few blocks.
     means *= np.sqrt(len(changes) / max(1.0, len(changes) - block))
-    paths: Floats = np.cumsum(_resampled(changes, steps, block, random) + means, axis=1)
+    paths: Floats = np.cumsum(_resample(changes, steps, block, random) + means, axis=1)
     return paths
 
 
-def _resampled(changes: Floats, count: int, block: int, random: np.random.Generator) -> Floats:
+def _resample(changes: Floats, count: int, block: int, random: np.random.Generator) -> Floats:
     """PATHS rows of `count` changes in blocks that begin anywhere."""
     blocks = -(-count // block)
     begins = random.integers(0, len(changes), (PATHS, blocks, 1))

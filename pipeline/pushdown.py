@@ -59,17 +59,17 @@ def bounds(filters: Iterable[Filter]) -> OffsetBounds:
     found = OffsetBounds()
     for f in filters:
         if isinstance(f, EqualTo | EqualNullSafe):
-            found = _narrowed(found, f.attribute, frozenset([f.value]))
+            found = _narrow(found, f.attribute, frozenset([f.value]))
         elif isinstance(f, In):
-            found = _narrowed(found, f.attribute, frozenset(f.value))
+            found = _narrow(found, f.attribute, frozenset(f.value))
         elif isinstance(f, GreaterThan | GreaterThanOrEqual):
-            found = _from(found, f.attribute, f.value, isinstance(f, GreaterThan))
+            found = _lower_bound(found, f.attribute, f.value, isinstance(f, GreaterThan))
         elif isinstance(f, LessThan | LessThanOrEqual) and f.attribute == ("offset",) and _is_number(f.value):
             found = replace(found, next=min(found.next, f.value + isinstance(f, LessThanOrEqual)))
     return found
 
 
-def _narrowed(found: OffsetBounds, column: tuple[str, ...], values: frozenset[Any]) -> OffsetBounds:
+def _narrow(found: OffsetBounds, column: tuple[str, ...], values: frozenset[Any]) -> OffsetBounds:
     """OffsetBounds of a column that has one of some values."""
     if column == ("topic",) and all(isinstance(v, str) for v in values):
         return replace(found, topics=values if found.topics is None else found.topics & values)
@@ -78,11 +78,11 @@ def _narrowed(found: OffsetBounds, column: tuple[str, ...], values: frozenset[An
     if column == ("offset",) and values and all(_is_number(v) for v in values):
         return replace(found, first=max(found.first, min(values)), next=min(found.next, max(values) + 1))
     if column == ("timestamp",) and values and all(isinstance(v, datetime) for v in values):
-        return _from(found, column, min(values), False)
+        return _lower_bound(found, column, min(values), False)
     return found
 
 
-def _from(found: OffsetBounds, column: tuple[str, ...], value: Any, is_above: bool) -> OffsetBounds:
+def _lower_bound(found: OffsetBounds, column: tuple[str, ...], value: Any, is_above: bool) -> OffsetBounds:
     """OffsetBounds of a column that is at least a value, or above it."""
     if column == ("offset",) and _is_number(value):
         return replace(found, first=max(found.first, value + is_above))

@@ -146,7 +146,7 @@ class SourceCluster:
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     def partitions(self) -> dict[str, list[int]]:
-        return self._retried(self._partitions)
+        return self._retry(self._partitions)
 
     def _partitions(self) -> dict[str, list[int]]:
         s = self._settings
@@ -179,7 +179,7 @@ class SourceCluster:
                     put(out, tp.topic, tp.partition, answer.result(15).offset)
             return out
 
-        return self._retried(request)
+        return self._retry(request)
 
     def at_time(self, since_ms: int, partitions: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
         """The first offset at or after a time of each partition; the end of the partition if it has none."""
@@ -210,7 +210,7 @@ class SourceCluster:
         return out
 
     @staticmethod
-    def _retried(request: Callable[[], Answer]) -> Answer:
+    def _retry(request: Callable[[], Answer]) -> Answer:
         deadline = time.monotonic() + RETRY_SECONDS_MAX
         while True:
             try:
@@ -261,7 +261,7 @@ def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
             # More than the rest of the range would wait for records that do not exist.
             messages = consumer.consume(max(1, min(room, r.next - position)), CONSUME_SECONDS)
             if messages:
-                taken, done = _taken(messages, r)
+                taken, done = _take(messages, r)
                 if taken:
                     moved, position = time.monotonic(), (taken[-1].offset() or 0) + 1
                     record_bytes = max(1, rows.extend(taken) // len(taken))
@@ -276,7 +276,7 @@ def read_range(settings: Settings, r: Range) -> Iterator[pa.RecordBatch]:
         consumer.close()
 
 
-def _taken(messages: Sequence[Message], r: Range) -> tuple[list[Message], bool]:
+def _take(messages: Sequence[Message], r: Range) -> tuple[list[Message], bool]:
     """The records of the range among `messages`, and whether they are its last ones. Raises for errors that end the read."""
     if not any(m.error() for m in messages):  # nearly always
         last = messages[-1].offset() or 0

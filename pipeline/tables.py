@@ -123,7 +123,7 @@ class JobFolder:
         """True if every topic of the batch is in the lake. Raises Contradiction if the lake has it with other offsets."""
         missing = False
         for topic in sorted({r.topic for r in planned}):
-            written = self._written(topic, batch)
+            written = self._manifest_lines_of(topic, batch)
             if written is None:
                 missing = True
                 continue
@@ -136,7 +136,7 @@ class JobFolder:
                 )
         return not missing
 
-    def _written(self, topic: str, batch: int) -> list[ManifestLine] | None:
+    def _manifest_lines_of(self, topic: str, batch: int) -> list[ManifestLine] | None:
         try:
             text = (self.published(topic, batch) / WRITTEN).read_text()
         except FileNotFoundError:
@@ -148,7 +148,7 @@ class JobFolder:
         out: list[ManifestLine] = []
         for topic in sorted({r.topic for r in planned}):
             target = self.published(topic, batch)
-            written = self._written(topic, batch)
+            written = self._manifest_lines_of(topic, batch)
             if written is None:
                 source = self.staged(batch) / f"topic={topic}"
                 source.mkdir(parents=True, exist_ok=True)  # a range that contains only markers has no rows

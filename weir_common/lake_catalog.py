@@ -70,11 +70,11 @@ class LakeSettings:
 
     def open(self) -> Catalog:
         """The catalogue, one per process. Creates the namespaces of the lake, and the folder of an SQLite catalogue."""
-        return _opened(self)
+        return _open(self)
 
 
 @lru_cache(maxsize=4)
-def _opened(settings: LakeSettings) -> Catalog:
+def _open(settings: LakeSettings) -> Catalog:
     properties = settings.properties()
     if properties["uri"].startswith("sqlite:///"):
         Path(properties["uri"].removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)

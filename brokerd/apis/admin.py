@@ -75,13 +75,13 @@ class AdminApi:
         strict = request.header.api_version >= STRICT_SINCE[ApiKey(key)]
         taken = self._mutations.take(request, counts, self._clock().mono_ms, strict=strict)
 
-        def whole(results: Results) -> None:
+        def on_authorized_results(results: Results) -> None:
             rest = iter(results)
             pairs = zip(items, taken, strict=True)
             answered([next(rest) if may else replace(EXCEEDED, name=t.name) for t, may in pairs])
 
         allowed = payload.only(place for place, may in enumerate(taken) if may)
-        self._forward(allowed, request.body.timeout_ms, whole, partitions)
+        self._forward(allowed, request.body.timeout_ms, on_authorized_results, partitions)
 
     # -- topics --------------------------------------------------------------------------------------------------------
     def create_topics(self, request: Request) -> None:
@@ -92,7 +92,7 @@ class AdminApi:
         )
         topics = tuple(self._new_topic(t) for t in authorized)
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             shaped = []
             for result in results:
                 shape = CreateTopicsResponse.CreatableTopicResult(
@@ -121,7 +121,7 @@ class AdminApi:
         counts = [max(0, t.partitions) for t in topics]
         made = [0 if self._image().topic_named(t.name) else n for t, n in zip(topics, counts, strict=True)]
         payload = CreateTopics(principal=request.principal, items=topics, validate_only=body.validate_only)
-        self._within_quota(request, payload, made, answered, sum(counts))
+        self._within_quota(request, payload, made, on_results, sum(counts))
 
     def _new_topic(self, t: CreateTopicsRequest.CreatableTopic) -> NewTopic:
         """The topic to create. A partition count or replication factor of -1 is replaced with the broker's default."""
@@ -157,7 +157,7 @@ class AdminApi:
         states = [image.topic_named(w.name) if w.name else None for w in deletions]
         ids = {state.name: state.topic_id for state in states if state is not None}
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             shaped = []
             for w, result in zip(deletions, results, strict=True):
                 shape = DeleteTopicsResponse.DeletableTopicResult(
@@ -166,14 +166,14 @@ class AdminApi:
                 if w.name in ids:
                     shape.topic_id = ids[w.name]
                 shaped.append(shape)
-            shaped += [self._undeleted(request, t, name_of(t)) for t in unauthorized]
+            shaped += [self._unauthorized_deletion(request, t, name_of(t)) for t in unauthorized]
             request.reply(DeleteTopicsResponse(responses=shaped))
 
         counts = [state.partition_count if state is not None else 0 for state in states]
         payload = DeleteTopics(principal=request.principal, items=tuple(deletions))
-        self._within_quota(request, payload, counts, answered)
+        self._within_quota(request, payload, counts, on_results)
 
-    def _undeleted(
+    def _unauthorized_deletion(
         self, request: Request, topic: DeleteTopicsRequest.DeleteTopicState, name: str | None
     ) -> DeleteTopicsResponse.DeletableTopicResult:
         """The result of a topic that the client may not delete. If the request contains only the topic id, the result contains the topic name
@@ -193,7 +193,7 @@ class AdminApi:
             for t in authorized
         )
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             request.reply(
                 CreatePartitionsResponse(
                     results=[
@@ -213,4 +213,4 @@ class AdminApi:
         present = {t.name: state.partition_count for t in authorized if (state := image.topic_named(t.name))}
         added = [max(0, t.count - present[t.name]) if t.name in present else 0 for t in authorized]
         payload = CreatePartitions(principal=request.principal, items=topics, validate_only=body.validate_only)
-        self._within_quota(request, payload, added, answered, sum(added))
+        self._within_quota(request, payload, added, on_results, sum(added))

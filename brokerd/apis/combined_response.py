@@ -23,11 +23,11 @@ class CombinedResponse:
     def deferred(self, put: Callable[[HistoryReadResult], None]) -> Callable[[HistoryReadResult], None]:
         self.expect()
 
-        def answered(result: HistoryReadResult) -> None:
+        def on_result(result: HistoryReadResult) -> None:
             put(result)
             self.part_done()
 
-        return answered
+        return on_result
 
     def part_done(self) -> None:
         self._left -= 1

@@ -71,7 +71,7 @@ class ConfigsApi:
 
     # -- alter ---------------------------------------------------------------------------------------------------------
     def alter(self, request: Request) -> None:
-        authorized, unauthorized = self._authorized(request, Operation.ALTER_CONFIGS)
+        authorized, unauthorized = self._partition_by_authorized(request, Operation.ALTER_CONFIGS)
         resources = [
             (
                 r.resource_type,
@@ -87,17 +87,17 @@ class ConfigsApi:
 
     def alter_legacy(self, request: Request) -> None:
         """AlterConfigs. A config that the request omits is reset to its default."""
-        authorized, unauthorized = self._authorized(request, Operation.ALTER_CONFIGS)
+        authorized, unauthorized = self._partition_by_authorized(request, Operation.ALTER_CONFIGS)
         resources = []
         for r in authorized:
             given = {c.name: c.value for c in r.configs}
             ops = [AlterConfigOp(n, OpType.SET, v) for n, v in given.items()]
-            set_before = self._set(r.resource_type, r.resource_name)
+            set_before = self._names_set_on(r.resource_type, r.resource_name)
             ops += [AlterConfigOp(n, OpType.DELETE) for n in set_before if n not in given]
             resources.append((r.resource_type, r.resource_name, tuple(ops)))
         self._alter(request, resources, unauthorized, m.AlterConfigsResponse)
 
-    def _set(self, kind: int, name: str) -> Iterable[str]:
+    def _names_set_on(self, kind: int, name: str) -> Iterable[str]:
         """The names of the configs that are set on a resource. AlterConfigs resets those that the request omits."""
         if kind == RESOURCE_TOPIC:
             state = self._image().topic_named(name)
@@ -112,7 +112,7 @@ class ConfigsApi:
             return CLUSTER_WIDE
         return self._config.broker_id if name == str(self._config.broker_id) else None
 
-    def _authorized(self, request: Request, operation: Operation) -> tuple[list[Any], list[Any]]:
+    def _partition_by_authorized(self, request: Request, operation: Operation) -> tuple[list[Any], list[Any]]:
         """(authorized, unauthorized) resources of the request."""
 
         def resource_of(x: Any) -> tuple[Resource, str]:
@@ -165,7 +165,7 @@ class ConfigsApi:
                 )
             )
 
-        def answered(places: Sequence[int], outcomes: Results) -> None:
+        def on_outcomes(places: Sequence[int], outcomes: Results) -> None:
             for place, result in zip(places, outcomes, strict=True):
                 results[place] = result
             done()
@@ -178,7 +178,7 @@ class ConfigsApi:
         ):
             if places:
                 left += 1
-                self._forward(payload, ALTER_TIMEOUT_MS, partial(answered, places))
+                self._forward(payload, ALTER_TIMEOUT_MS, partial(on_outcomes, places))
         done()
 
     def _broker_change(self, name: str, operations: Sequence[AlterConfigOp]) -> BrokerConfigOps | ItemResult:
@@ -215,7 +215,7 @@ class ConfigsApi:
         body: m.DescribeConfigsRequest = request.body
         results = []
         # Describe each resource once, because a response is a hundred times as large as its request.
-        authorized, unauthorized = self._authorized(request, Operation.DESCRIBE_CONFIGS)
+        authorized, unauthorized = self._partition_by_authorized(request, Operation.DESCRIBE_CONFIGS)
         for resource in {(r.resource_type, r.resource_name): r for r in authorized}.values():
             result = m.DescribeConfigsResponse.DescribeConfigsResult(
                 resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -252,7 +252,9 @@ class ConfigsApi:
                 for logger, level in loggers.loggers().items()
             ], None
         if kind == RESOURCE_GROUP:
-            return [_named(n, _entry(layers, configs.INT, doc)) for n, layers, doc in self._groups.layers(name)], None
+            return [
+                _with_name(n, _entry(layers, configs.INT, doc)) for n, layers, doc in self._groups.layers(name)
+            ], None
         reason = (
             f"broker {self._config.broker_id} can describe topics and itself, not resource type {kind} named {name!r}"
         )
@@ -345,7 +347,7 @@ def _unauthorized(resource: Any, result: Callable[..., T]) -> T:
     )
 
 
-def _named(name: str, entry: Entry) -> Entry:
+def _with_name(name: str, entry: Entry) -> Entry:
     entry.name = name
     return entry
 

@@ -69,7 +69,7 @@ class ConsumerGroupsApi:
                 )
             )
 
-        denied = self._denied(request)
+        denied = self._authorization_error(request)
         if denied:
             request.reply(r(error_code=denied))
             return
@@ -105,7 +105,7 @@ class ConsumerGroupsApi:
         if error:
             reply(ConsumerHeartbeatReply(error))
 
-    def _denied(self, request: Request) -> ErrorCode:
+    def _authorization_error(self, request: Request) -> ErrorCode:
         """The authorization error of a heartbeat, or NONE. A heartbeat requires READ on the group and DESCRIBE on each topic that the member
         subscribes to by name."""
         body: m.ConsumerGroupHeartbeatRequest = request.body
@@ -132,7 +132,7 @@ class ConsumerGroupsApi:
         for group_id in dict.fromkeys(authorized):
             group, error = self._groups.existing(group_id)
             if isinstance(group, ConsumerGroupMachine) and not error:
-                shown.append(self._as_authorized(request, self._described(group)))
+                shown.append(self._as_authorized(request, self._describe_group(group)))
                 continue
             text = f"consumer group {group_id!r} does not exist" if not error else None
             refused = m.ConsumerGroupDescribeResponse.DescribedGroup(
@@ -158,7 +158,7 @@ class ConsumerGroupsApi:
             group.authorized_operations = self._auth.authorized_operations(request, Resource.GROUP, group.group_id)
         return group
 
-    def _described(self, group: ConsumerGroupMachine) -> m.ConsumerGroupDescribeResponse.DescribedGroup:
+    def _describe_group(self, group: ConsumerGroupMachine) -> m.ConsumerGroupDescribeResponse.DescribedGroup:
         r = m.ConsumerGroupDescribeResponse
         return r.DescribedGroup(
             group_id=group.group_id,

@@ -45,11 +45,13 @@ class ElectionsApi:
             request.reply(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
         requested: dict[str, list[int]] = {}
-        for t in self._everywhere(unclean) if body.topic_partitions is None else body.topic_partitions:
+        for t in (
+            self._partitions_in_need_of_election(unclean) if body.topic_partitions is None else body.topic_partitions
+        ):
             requested.setdefault(t.topic, []).extend(t.partitions)
         items = tuple(PartitionsToElect(topic, tuple(sorted(set(indexes)))) for topic, indexes in requested.items())
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             request.reply(
                 ElectLeadersResponse(
                     replica_election_results=[
@@ -63,9 +65,9 @@ class ElectionsApi:
 
         count = sum(len(indexes) for indexes in requested.values())
         payload = ElectLeaders(principal=request.principal, items=items, unclean=unclean)
-        self._forward(payload, body.timeout_ms, answered, count)
+        self._forward(payload, body.timeout_ms, on_results, count)
 
-    def _everywhere(self, unclean: bool) -> list[ElectLeadersRequest.TopicPartitions]:
+    def _partitions_in_need_of_election(self, unclean: bool) -> list[ElectLeadersRequest.TopicPartitions]:
         image = self._image()
 
         def needs(state: PartitionState) -> bool:

@@ -40,7 +40,7 @@ class FeaturesApi:
             kind = u.upgrade_type if version >= 1 else SAFE_DOWNGRADE if u.allow_downgrade else UPGRADE
             items.append(FeatureUpdate(u.feature, u.max_version_level, kind))
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             result = UpdateFeaturesResponse.UpdatableFeatureResult
             answer = UpdateFeaturesResponse(
                 results=[result(feature=r.name or "", error_code=r.error, error_message=r.message) for r in results]
@@ -52,7 +52,7 @@ class FeaturesApi:
             request.reply(answer)
 
         payload = UpdateFeatures(principal=request.principal, items=tuple(items), validate_only=body.validate_only)
-        self._forward(payload, body.timeout_ms, answered)
+        self._forward(payload, body.timeout_ms, on_results)
 
 
 def offer(answer: ApiVersionsResponse, image: Image, config: BrokerConfig) -> None:

@@ -369,7 +369,7 @@ class FetchApi:
             waiter.needs = needs
             return done
 
-        def completed(expired: bool) -> None:
+        def on_completed(expired: bool) -> None:
             if counted:
                 self._waiting.release(request.principal, request.client_host)
             request.attempt(lambda: respond(True))
@@ -378,7 +378,7 @@ class FetchApi:
         waiter = DelayedOperation(
             keys if counted or not client else (),
             try_complete,
-            completed,
+            on_completed,
             client=client,
             owner=request.owner if client else None,
         )

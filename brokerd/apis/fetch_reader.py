@@ -149,7 +149,9 @@ class FetchReader:
         return sum(r.length for r in replica.log.read(offset, bytes_max, limit).regions)
 
     @staticmethod
-    def _aborted(replica: Replica, offset: int, limit: int, last: FileRegion) -> list[FetchResponse.AbortedTransaction]:
+    def _aborted_transactions(
+        replica: Replica, offset: int, limit: int, last: FileRegion
+    ) -> list[FetchResponse.AbortedTransaction]:
         if not replica.log.aborted.counts:
             return []
         upto = min(limit, replica.log.bound_after(offset, last))
@@ -247,7 +249,7 @@ class FetchReader:
                 continue
             if condition is FetchCondition.BOOTSTRAP:
                 with blocking_reads():  # this may roll a segment
-                    self._seed(replica, data, follower)
+                    self._add_observer_snapshot(replica, data, follower)
                 nothing_yet = nothing_yet and not data.seed
                 continue
             if found.diverging is not None:
@@ -292,7 +294,7 @@ class FetchReader:
         offset = read.partition_request.requested.fetch_offset
         try:
             regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
-            aborted = self._aborted(replica, offset, limit, regions[-1]) if committed and regions else []
+            aborted = self._aborted_transactions(replica, offset, limit, regions[-1]) if committed and regions else []
         except NotInPageCache as cold:
             missing.append(cold)
             read.reportable = True  # the response is delayed already
@@ -325,7 +327,9 @@ class FetchReader:
         if not data.seed:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
 
-    def _seed(self, replica: Replica, data: FetchResponse.PartitionData, follower: ReplicaIncarnation | None) -> None:
+    def _add_observer_snapshot(
+        self, replica: Replica, data: FetchResponse.PartitionData, follower: ReplicaIncarnation | None
+    ) -> None:
         """Add the bootstrap snapshot for an observer, as soon as there is one."""
         state = replica.core.state
         if follower is not None and state is not None and replica.remote and follower.broker_id in state.replicas:

@@ -109,24 +109,28 @@ class FetchSession:
     def _watch(self, key: Key, partition_request: PartitionRequest) -> None:
         if partition_request.replica is not None and not self.closed:
             if self.follower is not None:
-                self._purgatory.watch(partition_request.replica.end_key(), self, partial(self._changed, key))
-                self._purgatory.watch(partition_request.replica.hw_key(), self, partial(self._noted, key))
+                self._purgatory.watch(
+                    partition_request.replica.end_key(), self, partial(self._on_partition_changed, key)
+                )
+                self._purgatory.watch(partition_request.replica.hw_key(), self, partial(self._mark_dirty, key))
             else:
-                self._purgatory.watch(partition_request.replica.hw_key(), self, partial(self._changed, key))
+                self._purgatory.watch(
+                    partition_request.replica.hw_key(), self, partial(self._on_partition_changed, key)
+                )
 
     def _unwatch(self, partition_request: PartitionRequest | None) -> None:
         if partition_request is not None and partition_request.replica is not None:
             self._purgatory.unwatch(partition_request.replica.end_key(), self)
             self._purgatory.unwatch(partition_request.replica.hw_key(), self)
 
-    def _noted(self, key: Key) -> None:
+    def _mark_dirty(self, key: Key) -> None:
         """Mark the partition as dirty, without completing the delayed fetch. As in Kafka, a new high watermark alone does not complete a
         follower's fetch."""
         if key in self.partition_requests:
             self.dirty_partitions[key] = None
 
-    def _changed(self, key: Key) -> None:
-        self._noted(key)
+    def _on_partition_changed(self, key: Key) -> None:
+        self._mark_dirty(key)
         self._purgatory.check(self)
 
 
@@ -169,7 +173,7 @@ class Sessions:
         now_ms: int,
         session_liveness: SessionLiveness | None,
     ) -> FetchSession | None:
-        if not partition_requests or not self._room(follower is not None, len(partition_requests), now_ms):
+        if not partition_requests or not self._make_room(follower is not None, len(partition_requests), now_ms):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._by_id:
@@ -190,7 +194,7 @@ class Sessions:
         for session_id in list(self._by_id):
             self.end(session_id)
 
-    def _room(self, privileged: bool, size: int, now_ms: int) -> bool:
+    def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
         """Kafka's eviction: first a session unused for two minutes. Otherwise, among those created two minutes ago or earlier, the smallest one
         that weighs less than the new session; followers weigh more than consumers. A follower may replace any consumer."""
         if len(self._by_id) < self._slots:

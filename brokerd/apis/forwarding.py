@@ -79,7 +79,7 @@ class Forwarding:
             room -= size
         left = len(pieces)
 
-        def answered(piece: list[int], answer: RequestAnswered | None) -> None:
+        def on_result(piece: list[int], answer: RequestAnswered | None) -> None:
             nonlocal left
             piece_results = _results(answer, [items[i].name for i in piece], payload.RESULT)
             for place, result in zip(piece, piece_results, strict=True):
@@ -91,7 +91,7 @@ class Forwarding:
         if not pieces:
             done(results)
         for piece in pieces:
-            self._send_to_controller(payload.only(piece), _timeout(timeout_ms), partial(answered, piece))
+            self._send_to_controller(payload.only(piece), _timeout(timeout_ms), partial(on_result, piece))
 
 
 def _timeout(timeout_ms: int) -> int:

@@ -88,10 +88,10 @@ class GroupOffsetsApi:
                 named_topics = (
                     None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
                 )
-                found, error = self._found(
+                found, error = self._find_offsets(
                     requested.group_id, named_topics, body.require_stable, requested.member_id, requested.member_epoch
                 )
-                found = self._describable(request, found, named=named_topics is not None)
+                found = self._hide_unauthorized(request, found, named=named_topics is not None)
                 topics = [
                     r.OffsetFetchResponseTopics(
                         name=name,
@@ -117,12 +117,12 @@ class GroupOffsetsApi:
             request.reply(r(groups=answered))
             return
         if not self._auth.authorize(request, Operation.DESCRIBE, Resource.GROUP, body.group_id):
-            request.reply(_unfetched(body))
+            request.reply(_unauthorized_fetch_response(body))
             return
         named_topics = None if body.topics is None else {t.name: t.partition_indexes for t in body.topics}
-        found, error = self._found(body.group_id, named_topics, body.require_stable)
+        found, error = self._find_offsets(body.group_id, named_topics, body.require_stable)
         found = {name: [(i, o, error or unstable) for i, o, unstable in parts] for name, parts in found.items()}
-        found = self._describable(request, found, named=named_topics is not None)
+        found = self._hide_unauthorized(request, found, named=named_topics is not None)
         request.reply(
             r(
                 error_code=error,
@@ -145,7 +145,7 @@ class GroupOffsetsApi:
             )
         )
 
-    def _describable(self, request: Request, found: Found, *, named: bool) -> Found:
+    def _hide_unauthorized(self, request: Request, found: Found, *, named: bool) -> Found:
         """Topics that the client may not describe have an error, or are omitted if the request did not name them."""
         _, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.TOPIC, found, lambda name: name
@@ -156,7 +156,7 @@ class GroupOffsetsApi:
         }
         return {name: hidden.get(name, parts) for name, parts in found.items() if named or name not in hidden}
 
-    def _found(
+    def _find_offsets(
         self,
         group_id: str,
         named_topics: dict[str, list[int]] | None,
@@ -194,7 +194,7 @@ class GroupOffsetsApi:
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.name
         )
         no_topic = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        denied = [_deleted(t, no_topic) for t in unauthorized]
+        denied = [_topic_result(t, no_topic) for t in unauthorized]
         group, error = self._groups.existing(body.group_id)
         if not error and (group is None or isinstance(group, ShareGroup)):
             error = ErrorCode.GROUP_ID_NOT_FOUND
@@ -211,7 +211,7 @@ class GroupOffsetsApi:
 
         def done(error: int) -> None:
             subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            topics = [_deleted(t, subscribed if t.name in busy else ErrorCode.NONE) for t in authorized]
+            topics = [_topic_result(t, subscribed if t.name in busy else ErrorCode.NONE) for t in authorized]
             request.reply(r(error_code=error, topics=topics + denied))
 
         known = group.commits.known()
@@ -219,7 +219,7 @@ class GroupOffsetsApi:
         self._groups.tombstones(body.group_id, group, gone, False, done)
 
 
-def _unfetched(body: m.OffsetFetchRequest) -> m.OffsetFetchResponse:
+def _unauthorized_fetch_response(body: m.OffsetFetchRequest) -> m.OffsetFetchResponse:
     """The response of the versions before 8 if the client may not describe the group."""
     r = m.OffsetFetchResponse
     part = r.OffsetFetchResponsePartition
@@ -244,7 +244,7 @@ def _unfetched(body: m.OffsetFetchRequest) -> m.OffsetFetchResponse:
     )
 
 
-def _deleted(
+def _topic_result(
     topic: m.OffsetDeleteRequest.OffsetDeleteRequestTopic, error: int
 ) -> m.OffsetDeleteResponse.OffsetDeleteResponseTopic:
     part = m.OffsetDeleteResponse.OffsetDeleteResponsePartition

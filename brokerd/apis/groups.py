@@ -368,7 +368,7 @@ class GroupsApi:
         names = list(dict.fromkeys(authorized))
         left = len(names)
 
-        def one(group_id: str, error: int) -> None:
+        def on_result(group_id: str, error: int) -> None:
             nonlocal left
             results[group_id] = error
             left -= 1
@@ -381,24 +381,26 @@ class GroupsApi:
         for group_id in names:
             group, error = self._groups.existing(group_id)
             if error or group is None:
-                one(group_id, error or ErrorCode.GROUP_ID_NOT_FOUND)
+                on_result(group_id, error or ErrorCode.GROUP_ID_NOT_FOUND)
             elif group.members:
-                one(group_id, ErrorCode.NON_EMPTY_GROUP)
+                on_result(group_id, ErrorCode.NON_EMPTY_GROUP)
             elif isinstance(group, ShareGroup):
-                self._delete_share_group(group, partial(one, group_id))
+                self._delete_share_group(group, partial(on_result, group_id))
             else:
-                self._groups.tombstones(group_id, group, sorted(group.commits.known()), True, partial(one, group_id))
+                self._groups.tombstones(
+                    group_id, group, sorted(group.commits.known()), True, partial(on_result, group_id)
+                )
 
     def _delete_share_group(self, group: ShareGroup, done: Callable[[int], None]) -> None:
         """The state of the partitions goes first: after a failure the group still exists and can be deleted again."""
 
-        def deleted(error: int) -> None:
+        def on_deleted(error: int) -> None:
             if error or group.members or group.dead:
                 done(error or ErrorCode.NON_EMPTY_GROUP)
             else:
                 self._groups.tombstones(group.group_id, group, (), True, done)
 
-        self._delete_share_state(group, deleted)
+        self._delete_share_state(group, on_deleted)
 
 
 def _group_type(group: AnyGroup) -> str:

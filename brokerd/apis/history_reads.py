@@ -180,15 +180,15 @@ class HistoryReadServer:
         data.log_start_offset = replica.log.start_offset
         try:
             if question.operation == HistoryOperation.READ:
-                self._read(replica, requested, min(question.end_offset, question.handover_offset), data)
-            elif (found := (yield from self._found(replica, question))) is not None:
+                self._read_records(replica, requested, min(question.end_offset, question.handover_offset), data)
+            elif (found := (yield from self._find_position(replica, question))) is not None:
                 put_position(data, requested, found)
         except DiskFailed as e:
             self._partitions.fail(replica, e)
             data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return data
 
-    def _read(
+    def _read_records(
         self, replica: Replica, requested: FetchRequest.FetchPartition, upto: int, data: FetchResponse.PartitionData
     ) -> None:
         log_, offset = replica.log, requested.fetch_offset
@@ -208,7 +208,7 @@ class HistoryReadServer:
                 for e in aborted
             ]
 
-    def _found(self, replica: Replica, q: HistoryReadRequestData) -> Steps[HistoryPosition | None]:
+    def _find_position(self, replica: Replica, q: HistoryReadRequestData) -> Steps[HistoryPosition | None]:
         log_, budget = replica.log, UnpackBudget.for_lookups()
         start, target = max(log_.start_offset, q.log_start_floor), q.target
         if q.operation == HistoryOperation.RETAINED:

@@ -69,9 +69,9 @@ def _match(r: Record) -> KeyLookupAnswer.Match:
     return KeyLookupAnswer.Match(
         offset=r.offset,
         timestamp=r.timestamp,
-        key=_cut(r.key, SHOWN_BYTES_MAX),
+        key=_truncate(r.key, SHOWN_BYTES_MAX),
         key_size=_size(r.key),
-        value=_cut(r.value, SHOWN_BYTES_MAX),
+        value=_truncate(r.value, SHOWN_BYTES_MAX),
         value_size=_size(r.value),
         headers=_headers(r.headers[:HEADERS_SHOWN_MAX]),
     )
@@ -79,12 +79,12 @@ def _match(r: Record) -> KeyLookupAnswer.Match:
 
 def _headers(headers: Sequence[tuple[str, bytes | None]]) -> list[KeyLookupAnswer.Header]:
     return [
-        KeyLookupAnswer.Header(name=name[:HEADER_SHOWN_BYTES_MAX], value=_cut(value, HEADER_SHOWN_BYTES_MAX))
+        KeyLookupAnswer.Header(name=name[:HEADER_SHOWN_BYTES_MAX], value=_truncate(value, HEADER_SHOWN_BYTES_MAX))
         for name, value in headers
     ]
 
 
-def _cut(data: bytes | None, size: int) -> bytes | None:
+def _truncate(data: bytes | None, size: int) -> bytes | None:
     return None if data is None else data[:size]
 
 

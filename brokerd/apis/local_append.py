@@ -129,7 +129,7 @@ class LocalAppender:
         if headers[0][1].producer_id >= 0:
             known = replica.log.check_producer(headers[0][1], self._loop.now)
             if isinstance(known, Duplicate):
-                return self._repeated(replica, known.base_offset, known.last_offset + 1)
+                return self._duplicate_result(replica, known.base_offset, known.last_offset + 1)
             if isinstance(known, ProducerRefused):
                 if known.written_before > replica.core.high_watermark:
                     # The producer counts DUPLICATE_SEQUENCE_NUMBER as an acknowledgement, but the batch is not replicated yet. With this
@@ -165,7 +165,7 @@ class LocalAppender:
             _, sequence, base_offset, last_offset = producer.batches[-1]
             found = last_source_offset(producer.epoch, sequence)
             if found != expected:
-                return RouteConflict(found, self._repeated(replica, base_offset, last_offset + 1))
+                return RouteConflict(found, self._duplicate_result(replica, base_offset, last_offset + 1))
         elif expected != NOTHING:
             return RouteConflict(NOTHING, PartitionResult(ErrorCode.NONE))
         bad, data, headers = inspect_now(data, checked, replica.config, self._loop.now.wall_ms)
@@ -216,7 +216,7 @@ class LocalAppender:
         if next_epoch and known is not None and known.epoch == producer_epoch:
             # The marker is a retry. Either no batch was written since the first attempt, or the producer has started its next transaction. The marker
             # must not end that next transaction.
-            return self._repeated(replica, known.marker_offset, known.marker_offset + 1)
+            return self._duplicate_result(replica, known.marker_offset, known.marker_offset + 1)
         refused = producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
         if refused is not None:
             return PartitionResult(ErrorCode(refused.error), refused.reason)
@@ -224,7 +224,7 @@ class LocalAppender:
         return self._write(replica, data, list(records.batches(data)))
 
     @staticmethod
-    def _repeated(replica: Replica, base_offset: int, required_end: int) -> PendingAppend:
+    def _duplicate_result(replica: Replica, base_offset: int, required_end: int) -> PendingAppend:
         """The result for records that are already in the log. Their replication may not be complete."""
         epoch = replica.core.leader_epoch
         return PendingAppend(replica, epoch, required_end, base_offset, -1, replica.log.start_offset)

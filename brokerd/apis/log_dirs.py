@@ -128,7 +128,7 @@ class LogDirsApi:
                     partition_index=index, partition_size=move.future.size_bytes, offset_lag=behind, is_future_key=True
                 )
                 found[move.target].setdefault(replica.topic, []).append(future)
-        results = [self._shaped(d, topics) for d, topics in found.items()]
+        results = [self._describe_log_dir(d, topics) for d, topics in found.items()]
         if body.disks:
             for d, result in zip(found, results, strict=True):
                 result.health, result.probe_ms = d.health, UNKNOWN_MS if d.probe_ms is None else d.probe_ms
@@ -204,7 +204,7 @@ class LogDirsApi:
                     log_start=follower.log_start if follower is not None and late else UNREPORTED,
                 )
 
-    def _shaped(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+    def _describe_log_dir(self, d: LogDir, topics: Described) -> DescribeLogDirsResponse.DescribeLogDirsResult:
         result = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir=str(d.path))
         if d.failed is None:
             try:

@@ -108,7 +108,7 @@ class MetadataApi:
             topics = [self._topic(image, t, version, listener) for t in seen]
         else:
             allow = body.allow_auto_topic_creation if version >= 4 else True
-            requested, unauthorized = self._authorized(request, image, body.topics, allow)
+            requested, unauthorized = self._partition_by_authorized(request, image, body.topics, allow)
             once = {
                 (w.topic_id, w.name): w for w in requested
             }  # each topic one time: a response may be 1,000 times as large as its request
@@ -125,7 +125,7 @@ class MetadataApi:
             MetadataResponse(
                 brokers=[
                     MetadataResponse.MetadataResponseBroker(node_id=b.broker_id, host=host, port=port, rack=b.rack)
-                    for b, host, port in self._reachable(image, listener)
+                    for b, host, port in self._endpoints_on(image, listener)
                 ],
                 cluster_id=image.cluster_id or None,
                 # Any live broker forwards admin requests to the controller, so name one that the client can reach.
@@ -135,7 +135,7 @@ class MetadataApi:
             )
         )
 
-    def _authorized(
+    def _partition_by_authorized(
         self, request: Request, image: Image, topics: Sequence[RequestTopic], create: bool
     ) -> tuple[list[RequestTopic], list[RequestTopic]]:
         """(authorized, unauthorized) topics. A topic that would be created also needs CREATE on the cluster or on its name."""
@@ -261,13 +261,13 @@ class MetadataApi:
                     DescribeClusterResponse.DescribeClusterBroker(
                         broker_id=b.broker_id, host=host, port=port, rack=b.rack, is_fenced=not b.alive
                     )
-                    for b, host, port in self._reachable(image, request.listener, fenced=fenced)
+                    for b, host, port in self._endpoints_on(image, request.listener, fenced=fenced)
                 ],
                 cluster_authorized_operations=operations,
             )
         )
 
-    def _reachable(self, image: Image, listener: str, *, fenced: bool = False) -> list[tuple[BrokerState, str, int]]:
+    def _endpoints_on(self, image: Image, listener: str, *, fenced: bool = False) -> list[tuple[BrokerState, str, int]]:
         """(broker, host, port) of the live brokers that have this listener. A client of a listener can reach the other brokers on the same listener.
 
         `fenced`: the result also contains known brokers that are not alive. Kafka returns registered inactive brokers in this case (KIP-1073).

@@ -181,7 +181,7 @@ class OffsetsApi:
                 else:
                     lookup.answer_edge()
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=parts))
-        topics += [_unlisted(t) for t in unauthorized]
+        topics += [_unauthorized_list(t) for t in unauthorized]
         if lookups:
             self._look_up(request, lookups, combined.part_done)
         else:
@@ -191,7 +191,7 @@ class OffsetsApi:
         """Search batches for timestamps, in steps: a batch of a few bytes may have a million records."""
         answered = False
 
-        def searched(_: object) -> None:
+        def on_search_done(_: object) -> None:
             nonlocal answered
             answered = True
             done()
@@ -206,7 +206,7 @@ class OffsetsApi:
                     self._partitions.fail(lookup.replica, e)
                     lookup.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
-        self._background_work.start(request, steps(), searched)
+        self._background_work.start(request, steps(), on_search_done)
         if not answered:
             request.block(needs_client=True)
 
@@ -215,7 +215,7 @@ class OffsetsApi:
         below the local log start offset."""
         replica, requested, answer = lookup.replica, lookup.requested, lookup.answer
 
-        def answered(result: HistoryReadResult) -> None:
+        def on_result(result: HistoryReadResult) -> None:
             error = epoch_error(replica, requested.current_leader_epoch)
             if error or result.error:
                 answer.error_code = error or _passing(lookup.version)
@@ -225,21 +225,21 @@ class OffsetsApi:
             if requested.timestamp != EARLIEST and found is not None and found[0] >= lookup.end():
                 found = None
 
-            def compared() -> None:
+            def use_local_result() -> None:
                 if found is not None and not answer.error_code and found[1] >= answer.timestamp:
                     answer.offset, answer.timestamp, answer.leader_epoch = found
                 combined.part_done()
 
             if found is not None and requested.timestamp != MAX_TIMESTAMP:
-                compared()
+                use_local_result()
             elif requested.timestamp == EARLIEST:
                 lookup.answer_edge()
-                compared()
+                use_local_result()
             else:
-                self._look_up(request, [lookup], compared)
+                self._look_up(request, [lookup], use_local_result)
 
         combined.expect()
-        self._history_reads.look_up(replica, HistoryOperation.TIME, requested.timestamp, answered)
+        self._history_reads.look_up(replica, HistoryOperation.TIME, requested.timestamp, on_result)
 
     def offset_for_leader_epoch(self, request: Request) -> None:
         body: OffsetForLeaderEpochRequest = request.body
@@ -270,7 +270,7 @@ class OffsetsApi:
                 ):
                     self._look_up_epoch(replica, requested, answer, combined)
             topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=parts))
-        topics += [_without_epochs(t) for t in unauthorized]
+        topics += [_unauthorized_epochs(t) for t in unauthorized]
         combined.part_done()
 
     def _look_up_epoch(
@@ -282,7 +282,7 @@ class OffsetsApi:
     ) -> None:
         """Look up the end offset of an epoch on the history replicas, because the epoch ends at or below the local log start offset."""
 
-        def answered(result: HistoryReadResult) -> None:
+        def on_result(result: HistoryReadResult) -> None:
             answer.error_code = epoch_error(replica, requested.current_leader_epoch) or result.error
             if answer.error_code or result.found is None:
                 answer.leader_epoch = answer.end_offset = -1
@@ -291,7 +291,7 @@ class OffsetsApi:
                 answer.end_offset, _, answer.leader_epoch = result.found
 
         self._history_reads.look_up(
-            replica, HistoryOperation.EPOCH, requested.leader_epoch, combined.deferred(answered)
+            replica, HistoryOperation.EPOCH, requested.leader_epoch, combined.deferred(on_result)
         )
 
     def delete_records(self, request: Request) -> None:
@@ -342,9 +342,9 @@ class OffsetsApi:
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
                     waiting.append((replica, upto, answer))
             topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
-        topics += [_undeleted(t) for t in unauthorized]
+        topics += [_unauthorized_deletion(t) for t in unauthorized]
 
-        def granted() -> bool:
+        def is_complete() -> bool:
             return all(_deleted_below(replica) >= upto or not replica.leads for replica, upto, _ in waiting)
 
         def complete(expired: bool) -> None:
@@ -355,12 +355,12 @@ class OffsetsApi:
                     answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             request.reply(DeleteRecordsResponse(topics=topics))
 
-        if granted():
+        if is_complete():
             complete(False)
             return
         keys = tuple(replica.hw_key() for replica, _, _ in waiting)
         wait_ms = min(max(body.timeout_ms, 0), WAIT_MS_MAX)
-        self._partitions.purgatory.add(DelayedOperation(keys, granted, complete), self._loop.now.mono_ms + wait_ms)
+        self._partitions.purgatory.add(DelayedOperation(keys, is_complete, complete), self._loop.now.mono_ms + wait_ms)
 
 
 def _deleted_below(replica: Replica) -> int:
@@ -386,7 +386,7 @@ def _passing(version: int) -> ErrorCode:
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def _unlisted(topic: ListOffsetsRequest.ListOffsetsTopic) -> ListOffsetsResponse.ListOffsetsTopicResponse:
+def _unauthorized_list(topic: ListOffsetsRequest.ListOffsetsTopic) -> ListOffsetsResponse.ListOffsetsTopicResponse:
     """The answer for an unauthorized topic."""
     return ListOffsetsResponse.ListOffsetsTopicResponse(
         name=topic.name,
@@ -399,7 +399,7 @@ def _unlisted(topic: ListOffsetsRequest.ListOffsetsTopic) -> ListOffsetsResponse
     )
 
 
-def _without_epochs(
+def _unauthorized_epochs(
     topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic,
 ) -> OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult:
     """The answer for an unauthorized topic."""
@@ -414,7 +414,9 @@ def _without_epochs(
     )
 
 
-def _undeleted(topic: DeleteRecordsRequest.DeleteRecordsTopic) -> DeleteRecordsResponse.DeleteRecordsTopicResult:
+def _unauthorized_deletion(
+    topic: DeleteRecordsRequest.DeleteRecordsTopic,
+) -> DeleteRecordsResponse.DeleteRecordsTopicResult:
     """The answer for an unauthorized topic."""
     return DeleteRecordsResponse.DeleteRecordsTopicResult(
         name=topic.name,

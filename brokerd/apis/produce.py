@@ -114,12 +114,12 @@ class ProduceApi:
         inspections = Inspections(self._loop.now.wall_ms)
         appended = False
 
-        def inspected(_: object) -> None:
+        def on_inspected(_: object) -> None:
             nonlocal appended
             appended = True
             self._append_all(request, inspections, unauthorized)
 
-        self._background_work.start(request, inspections.steps(long), inspected)
+        self._background_work.start(request, inspections.steps(long), on_inspected)
         if not appended:
             # The connection's next requests are not read meanwhile: a producer's batches are written in the order in which it sent them.
             request.block(needs_client=False)
@@ -225,11 +225,11 @@ class ProduceApi:
         body: ProduceRequest = request.body
         began_ms = self._loop.now.mono_ms
 
-        def acknowledged(results: list[PartitionResult]) -> None:
+        def on_acknowledged(results: list[PartitionResult]) -> None:
             self.times.add(self._loop.now.mono_ms - began_ms)
             request.reply(produce_response(body, results))
 
-        self.acknowledgements.wait(outcomes, body.acks, body.timeout_ms, acknowledged, lambda: request.abandoned)
+        self.acknowledgements.wait(outcomes, body.acks, body.timeout_ms, on_acknowledged, lambda: request.abandoned)
 
     # -- transactional batches -------------------------------------------------------------------------------------------
     def _append_transactional(
@@ -262,7 +262,7 @@ class ProduceApi:
         version = request.header.api_version
         left = len(unverified)
 
-        def verified(i: int, replica: Replica, data: bytearray, error: ErrorCode, reason: str | None) -> None:
+        def on_verified(i: int, replica: Replica, data: bytearray, error: ErrorCode, reason: str | None) -> None:
             nonlocal left
             if error:
                 outcomes[i] = PartitionResult(verification_error(error, version), reason)
@@ -283,7 +283,7 @@ class ProduceApi:
                 body.transactional_id or "",
                 header.producer_id,
                 header.producer_epoch,
-                partial(verified, i, replica, copy),
+                partial(on_verified, i, replica, copy),
                 add=version >= TRANSACTIONS_V2_SINCE,
             )
 

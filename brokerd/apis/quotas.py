@@ -74,7 +74,7 @@ class QuotasApi:
         verdicts: list[tuple[int, str | None]] = []
         if not self._auth.authorize(request, Operation.ALTER_CONFIGS, Resource.CLUSTER):
             verdicts = [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)] * len(body.entries)
-            request.reply(_altered(body, verdicts))
+            request.reply(_alter_response(body, verdicts))
             return
         items: list[AccessUpdate] = []
         places: list[int] = []
@@ -98,16 +98,16 @@ class QuotasApi:
             items.append(AccessUpdate(key, AccessKind.QUOTA, values or None))
             places.append(place)
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             for place, result in zip(places, results, strict=True):
                 verdicts[place] = (result.error, result.message)
-            request.reply(_altered(body, verdicts))
+            request.reply(_alter_response(body, verdicts))
 
         payload = AlterAccess(principal=request.principal, items=tuple(items), validate_only=body.validate_only)
-        self._forward(payload, ALTER_TIMEOUT_MS, answered)
+        self._forward(payload, ALTER_TIMEOUT_MS, on_results)
 
 
-def _altered(
+def _alter_response(
     body: m.AlterClientQuotasRequest, verdicts: Sequence[tuple[int, str | None]]
 ) -> m.AlterClientQuotasResponse:
     """The response with the (error, message) of each entry."""

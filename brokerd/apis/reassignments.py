@@ -51,7 +51,7 @@ class ReassignmentsApi:
                 replicas = None if p.replicas is None else tuple(p.replicas)
                 items.append(NewReassignment(f"{t.name}-{p.partition_index}", t.name, p.partition_index, replicas))
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             outcome_of = {(i.topic, i.partition): (r.error, r.message) for i, r in zip(items, results, strict=True)}
             r = AlterPartitionReassignmentsResponse
             request.reply(
@@ -74,7 +74,7 @@ class ReassignmentsApi:
             )
 
         payload = AlterReassignments(principal=request.principal, items=tuple(items))
-        self._forward(payload, body.timeout_ms, answered)
+        self._forward(payload, body.timeout_ms, on_results)
 
     def _changes_factor(self, topic: str, index: int, replicas: Sequence[int] | None) -> bool:
         state = self._image().topic_named(topic)

@@ -69,7 +69,7 @@ class RoutedAppends:
         conflict = outcome if isinstance(outcome, RouteConflict) else None
         waiting: AppendOutcome = outcome.written if isinstance(outcome, RouteConflict) else outcome
 
-        def acknowledged(results: list[PartitionResult]) -> None:
+        def on_acknowledged(results: list[PartitionResult]) -> None:
             if conflict is None or results[0].error:
                 request.reply(produce_response(body, results))
                 return
@@ -78,7 +78,7 @@ class RoutedAppends:
             request.reply(response)
 
         self._acknowledgements.wait(
-            [waiting], ACKS_ALL, body.timeout_ms, acknowledged, lambda: request.abandoned, client=False
+            [waiting], ACKS_ALL, body.timeout_ms, on_acknowledged, lambda: request.abandoned, client=False
         )
 
     def _append(self, body: ProduceRequest) -> AppendOutcome | RouteConflict:

@@ -122,7 +122,7 @@ class SecurityApi:
                 items.append(AccessUpdate(acl.key, AccessKind.ACL, acl.to_json()))
                 places.append(place)
 
-        def answered(outcomes: Results) -> None:
+        def on_results(outcomes: Results) -> None:
             by_name = {item.name: r for item, r in zip(once, outcomes, strict=True)}
             for place, item in zip(places, items, strict=True):
                 r = by_name[item.name]
@@ -130,7 +130,7 @@ class SecurityApi:
             request.reply(m.CreateAclsResponse(results=results))
 
         once = tuple({i.name: i for i in items}.values())
-        self._forward(AlterAccess(principal=request.principal, items=once), ALTER_TIMEOUT_MS, answered)
+        self._forward(AlterAccess(principal=request.principal, items=once), ALTER_TIMEOUT_MS, on_results)
 
     def delete_acls(self, request: Request) -> None:
         body: m.DeleteAclsRequest = request.body
@@ -156,7 +156,7 @@ class SecurityApi:
         gone = list(dict.fromkeys(a for found in matches if not isinstance(found, str) for a in found))
         items = tuple(AccessUpdate(a.key, AccessKind.ACL, None) for a in gone)
 
-        def answered(outcomes: Results) -> None:
+        def on_results(outcomes: Results) -> None:
             verdicts = dict(zip(gone, outcomes, strict=True))
             out = []
             for found in matches:
@@ -181,7 +181,7 @@ class SecurityApi:
                 out.append(r.DeleteAclsFilterResult(matching_acls=shown))
             request.reply(r(filter_results=out))
 
-        self._forward(AlterAccess(principal=request.principal, items=items), ALTER_TIMEOUT_MS, answered)
+        self._forward(AlterAccess(principal=request.principal, items=items), ALTER_TIMEOUT_MS, on_results)
 
     # -- credentials ---------------------------------------------------------------------------------------------------
     def describe_credentials(self, request: Request) -> None:
@@ -238,7 +238,7 @@ class SecurityApi:
             updates.append((change.name, AccessUpdate(f"{mechanism}:{change.name}", AccessKind.SCRAM, value)))
         updates = [(user, u) for user, u in updates if user not in problems]  # apply all changes of a user or none
 
-        def answered(results: Results) -> None:
+        def on_results(results: Results) -> None:
             for (user, _), r in zip(updates, results, strict=True):
                 if r.error:
                     problems.setdefault(user, (r.error, r.message or ""))
@@ -249,7 +249,7 @@ class SecurityApi:
             request.reply(m.AlterUserScramCredentialsResponse(results=out))
 
         payload = AlterAccess(principal=request.principal, items=tuple(u for _, u in updates))
-        self._forward(payload, ALTER_TIMEOUT_MS, answered)
+        self._forward(payload, ALTER_TIMEOUT_MS, on_results)
 
     @staticmethod
     def _problem(change: Any, known: Mapping[str, Any], again: bool) -> tuple[int, str] | None:

@@ -105,17 +105,17 @@ class ShareDeadLetters:
             return
         copied = config.copy_record if letters.sending is None else letters.sending.copied
 
-        def again() -> None:
+        def retry() -> None:
             letters.busy = False
             if current(shared):
                 self.advance(shared, current, changed)
 
         try:
-            records = self._read(shared, run) if copied else {}
+            records = self._read_records(shared, run) if copied else {}
         except NotInPageCache as cold:
             assert self._warming is not None
             letters.busy = True
-            self._warming.look_up(cold, again)
+            self._warming.look_up(cold, retry)
             return
         except DiskFailed as e:
             self._partitions.fail(shared.replica, e)
@@ -143,7 +143,7 @@ class ShareDeadLetters:
             return Unwritable.NOT_ENABLED
         return TopicPartition(topic.topic_id, shared.place.partition % topic.partition_count)
 
-    def _read(self, shared: Shared, run: FailedRun) -> dict[int, Record]:
+    def _read_records(self, shared: Shared, run: FailedRun) -> dict[int, Record]:
         """The records of `run` that the log still has. Raises NotInPageCache, DiskFailed."""
         replica, found = shared.replica, dict[int, Record]()
         at = max(run.first, replica.start_offset)
@@ -179,7 +179,7 @@ class ShareDeadLetters:
         found = dead_letters(place.group_id, replica.topic, place.partition, run, records, self._clock().wall_ms)
         batch = route_batch(list(found), producer_id, number)
 
-        def answered(error: ErrorCode, last: int, now: Now) -> None:
+        def on_result(error: ErrorCode, last: int, now: Now) -> None:
             letters.busy = False
             if not current(shared) or shared.core is None:
                 return
@@ -189,7 +189,7 @@ class ShareDeadLetters:
                 letters.last, letters.failures, letters.retry_ms = last, 0, now.mono_ms
             elif not error:
                 letters.last, letters.sending, letters.failures, letters.problem = number, None, 0, None
-                self._counted(shared, written=run.last - run.first + 1)
+                self._count_letters(shared, written=run.last - run.first + 1)
                 shared.core.archive(run.first, run.last)
                 changed(shared)
             elif error in TOO_LARGE and run.last > run.first:
@@ -200,22 +200,24 @@ class ShareDeadLetters:
                 self._give_up(shared, run, Unwritable.REFUSED)
                 changed(shared)
             else:
-                self._failed(shared, error, now)
+                self._retry_later(shared, error, now)
             self.advance(shared, current, changed)
 
         letters.busy = True
         question = RoutedAppendRequestData(expected, place.topic_id, place.partition, shared.epoch)
-        self._send(sending.target, batch, question, answered)
+        self._send(sending.target, batch, question, on_result)
 
     @staticmethod
-    def _failed(shared: Shared, error: ErrorCode, now: Now) -> None:
+    def _retry_later(shared: Shared, error: ErrorCode, now: Now) -> None:
         letters = shared.letters
         if not letters.failures:
             log.warning("dead letters not written, will be repeated: place=%s error=%s", shared.place, error.name)
         letters.retry_ms = now.mono_ms + min(RETRY_MS << min(letters.failures, 10), RETRY_MS_MAX)
         letters.failures += 1
 
-    def _counted(self, shared: Shared, written: int = 0, unwritten: int = 0, cause: Unwritable | None = None) -> None:
+    def _count_letters(
+        self, shared: Shared, written: int = 0, unwritten: int = 0, cause: Unwritable | None = None
+    ) -> None:
         self.written += written
         self.unwritten += unwritten
         key = shared.place.group_id, shared.replica.topic
@@ -236,5 +238,5 @@ class ShareDeadLetters:
                 "records archived without dead letters: place=%s reason=%s first=%d", shared.place, cause, run.first
             )
         letters.problem, letters.sending = cause, None
-        self._counted(shared, unwritten=run.last - run.first + 1, cause=cause)
+        self._count_letters(shared, unwritten=run.last - run.first + 1, cause=cause)
         shared.core.archive(run.first, run.last)

@@ -86,7 +86,7 @@ class ShareFetchApi:
     # -- requests ------------------------------------------------------------------------------------------------------
     def fetch(self, request: Request) -> None:
         body: m.ShareFetchRequest = request.body
-        refused = self._refused(request) or _fetch_problem(body)
+        refused = self._request_problem(request) or _fetch_problem(body)
         if refused:
             self._refuse(request, *refused)
             return
@@ -106,7 +106,7 @@ class ShareFetchApi:
         if body.share_session_epoch == FINAL_EPOCH:
             self._acknowledge(work, session, acknowledged, body.is_renew_ack)
             self._end_session(session)
-            self._fetched(work)
+            self._finish_fetch(work)
             return
         for tp in requested:
             session.partitions.setdefault(tp)
@@ -118,7 +118,7 @@ class ShareFetchApi:
 
     def acknowledge(self, request: Request) -> None:
         body: m.ShareAcknowledgeRequest = request.body
-        refused = self._refused(request)
+        refused = self._request_problem(request)
         if refused:
             self._refuse(request, *refused)
             return
@@ -138,9 +138,9 @@ class ShareFetchApi:
         self._acknowledge(work, session, acknowledged, body.is_renew_ack)
         if body.share_session_epoch == FINAL_EPOCH:
             self._end_session(session)
-        self._fetched(work)
+        self._finish_fetch(work)
 
-    def _refused(self, request: Request) -> tuple[ErrorCode, str] | None:
+    def _request_problem(self, request: Request) -> tuple[ErrorCode, str] | None:
         body = request.body
         if not self._auth.authorize(request, Operation.READ, Resource.GROUP, body.group_id or ""):
             return ErrorCode.GROUP_AUTHORIZATION_FAILED, ""
@@ -157,9 +157,9 @@ class ShareFetchApi:
     # -- sessions ------------------------------------------------------------------------------------------------------
     def _watch(self, request: Request, session: ShareSession) -> None:
         session.connection = request.connection
-        request.when_disconnected(lambda: self._disconnected(request.connection))
+        request.when_disconnected(lambda: self._on_disconnected(request.connection))
 
-    def _disconnected(self, connection: Hashable) -> None:
+    def _on_disconnected(self, connection: Hashable) -> None:
         for session in self._sessions.of_connection(connection):
             self._end_session(session)
 
@@ -179,7 +179,7 @@ class ShareFetchApi:
     ) -> None:
         for tp, found in acknowledged.items():
             result = work.result(tp)
-            error = self._denied(work.request, tp.topic_id)
+            error = self._topic_error(work.request, tp.topic_id)
             shared = error or self._shared.find(session.group_id, tp)
             if isinstance(shared, ErrorCode):
                 result.acknowledge_error = shared
@@ -194,7 +194,7 @@ class ShareFetchApi:
             steps = [Acknowledgement(b.first_offset, b.last_offset, tuple(b.acknowledge_types)) for b in found]
             self._shared.acknowledge(shared, session.member_id, steps, renew, done)
 
-    def _denied(self, request: Request, topic_id: UUID) -> ErrorCode:
+    def _topic_error(self, request: Request, topic_id: UUID) -> ErrorCode:
         """The error of a topic that does not exist or that the client may not read, or NONE."""
         topic = self._partitions.image.topics.get(topic_id)
         if topic is None:
@@ -209,14 +209,14 @@ class ShareFetchApi:
         body: m.ShareFetchRequest = request.body
         ready: dict[TopicPartition, Shared] = {}
         for tp in session.partitions:
-            error = self._denied(request, tp.topic_id)
+            error = self._topic_error(request, tp.topic_id)
             shared = error or self._shared.find(session.group_id, tp)
             if isinstance(shared, ErrorCode):
                 work.result(tp).error = shared
             else:
                 ready[tp] = shared
         if body.max_records <= 0 or body.max_bytes <= 0 or not ready:
-            self._fetched(work)
+            self._finish_fetch(work)
             return
         failed = any(r.error for r in work.results.values())
         keys: list[Hashable] = []
@@ -227,16 +227,16 @@ class ShareFetchApi:
         def try_complete() -> bool:
             return request.abandoned or bool(request.attempt(lambda: self._acquire(work, session, ready)))
 
-        def completed(expired: bool) -> None:
+        def on_completed(expired: bool) -> None:
             if counted:
                 self._waiting.release(request.principal, request.client_host)
-            request.attempt(lambda: self._fetched(work))
+            request.attempt(lambda: self._finish_fetch(work))
 
-        waiter = DelayedOperation(tuple(keys) if counted else (), try_complete, completed, owner=request.owner)
+        waiter = DelayedOperation(tuple(keys) if counted else (), try_complete, on_completed, owner=request.owner)
         wait_ms = 0 if failed else max(0, min(body.max_wait_ms, WAIT_MS_MAX))
         if not wait_ms:
             try_complete()
-            completed(False)
+            on_completed(False)
             return
         purgatory = self._partitions.purgatory
         purgatory.add(waiter, self._loop.now.mono_ms + wait_ms)
@@ -272,7 +272,7 @@ class ShareFetchApi:
                 break
         return stop
 
-    def _fetched(self, work: ShareWork) -> None:
+    def _finish_fetch(self, work: ShareWork) -> None:
         """The records are acquired, or there are none. The answer may still wait for acknowledgements."""
         work.fetched = True
         self._answer(work)

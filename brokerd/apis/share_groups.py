@@ -100,7 +100,7 @@ class ShareGroupsApi:
                 error = error or ErrorCode.GROUP_ID_NOT_FOUND
                 shown.append(described(group_id=group_id, error_code=error, error_message=text))
                 continue
-            found = self._described(group)
+            found = self._describe_group(group)
             if self._may_not_describe(
                 request, {t.topic_name for x in found.members for t in x.assignment.topic_partitions}
             ):
@@ -111,7 +111,7 @@ class ShareGroupsApi:
         shown += [described(group_id=group_id, error_code=denied) for group_id in unauthorized]
         request.reply(m.ShareGroupDescribeResponse(groups=shown))
 
-    def _described(self, group: ShareGroup) -> m.ShareGroupDescribeResponse.DescribedGroup:
+    def _describe_group(self, group: ShareGroup) -> m.ShareGroupDescribeResponse.DescribedGroup:
         r = m.ShareGroupDescribeResponse
         return r.DescribedGroup(
             group_id=group.group_id,

@@ -71,7 +71,7 @@ class ShareOffsetsApi:
         out = [shape(group_id=g.group_id, error_code=DENIED) for g in unauthorized]
         left = len(authorized)
 
-        def one(group: Any) -> None:
+        def on_part(group: Any) -> None:
             nonlocal left
             out.append(group)
             left -= 1
@@ -88,9 +88,9 @@ class ShareOffsetsApi:
                     if error == ErrorCode.GROUP_ID_NOT_FOUND
                     else None
                 )
-                one(shape(group_id=requested.group_id, error_code=error, error_message=text))
+                on_part(shape(group_id=requested.group_id, error_code=error, error_message=text))
             else:
-                self._describe(request, group, requested.topics, one)
+                self._describe(request, group, requested.topics, on_part)
 
     def _describe(
         self, request: Request, group: ShareGroup, topics: list[Any] | None, done: Callable[[Any], None]
@@ -130,7 +130,7 @@ class ShareOffsetsApi:
                 answer.topics.append(topic_shape(topic_name=name, partitions=parts))
         left = len(waiting)
 
-        def one() -> None:
+        def on_part() -> None:
             nonlocal left
             left -= 1
             if left <= 0:
@@ -139,9 +139,9 @@ class ShareOffsetsApi:
         if not waiting:
             done(answer)
         for place, part, name in waiting:
-            self._persister.summary(place, partial(self._summarized, place, part, name, one))
+            self._persister.summary(place, partial(self._on_summary, place, part, name, on_part))
 
-    def _summarized(
+    def _on_summary(
         self,
         place: SharePartitionKey,
         part: Any,
@@ -159,11 +159,11 @@ class ShareOffsetsApi:
             done()
             return
 
-        def found(end: int) -> None:
+        def on_end_offset(end: int) -> None:
             part.lag = max(0, end - state.start - state.complete_count) if end >= 0 else NO_LAG
             done()
 
-        self._log_end(place.topic_id, name, place.partition, found)
+        self._log_end(place.topic_id, name, place.partition, on_end_offset)
 
     def _log_end(self, topic_id: UUID, name: str, partition: int, found: Callable[[int], None]) -> None:
         """The end offset of a partition for consumers, or -1."""
@@ -176,17 +176,17 @@ class ShareOffsetsApi:
         part = q.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=LATEST)
         body = q(replica_id=-1, isolation_level=0, topics=[q.ListOffsetsTopic(name=name, partitions=[part])])
 
-        def answered(response: m.ListOffsetsResponse | None) -> None:
+        def on_response(response: m.ListOffsetsResponse | None) -> None:
             result = response.topics[0].partitions[0] if response is not None else None
             found(result.offset if result is not None and not result.error_code else -1)
 
-        self._send(at.leader, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, body, answered)
+        self._send(at.leader, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, body, on_response)
 
     # -- alter ---------------------------------------------------------------------------------------------------------
     def alter(self, request: Request) -> None:
         body: m.AlterShareGroupOffsetsRequest = request.body
         r = m.AlterShareGroupOffsetsResponse
-        group, error = self._changeable(request, Operation.READ)
+        group, error = self._find_empty_group(request, Operation.READ)
         if group is None:
             request.reply(r(error_code=error, error_message=_error_message(error, body.group_id)))
             return
@@ -212,24 +212,24 @@ class ShareOffsetsApi:
                 else:
                     place = SharePartitionKey(body.group_id, topic.topic_id, p.partition_index)
                     starts[place], parts[place] = p.start_offset, part
-                    altered[topic.topic_id] = _with(altered.get(topic.topic_id), topic, p.partition_index)
+                    altered[topic.topic_id] = _add_partition(altered.get(topic.topic_id), topic, p.partition_index)
 
         def start(epoch: int, place: SharePartitionKey, done: Callable[[int], None]) -> None:
             self._persister.initialize(place, epoch, starts[place], done)
 
-        def initialized(errors: dict[SharePartitionKey, int]) -> None:
+        def on_initialized(errors: dict[SharePartitionKey, int]) -> None:
             for place, error in errors.items():
                 parts[place].error_code = error
             request.reply(r(responses=list(out.values())))
 
-        def recorded(answer: Any) -> None:
+        def on_recorded(answer: Any) -> None:
             if answer.error:
                 request.reply(r(error_code=answer.error))
             else:
-                every(starts, partial(start, group.epoch), initialized)
+                every(starts, partial(start, group.epoch), on_initialized)
 
         # The new group epoch is recorded first: it is the state epoch, and must not be used twice.
-        error = self._groups.handle(body.group_id, OffsetsAltered(recorded, altered))
+        error = self._groups.handle(body.group_id, OffsetsAltered(on_recorded, altered))
         if error:
             request.reply(r(error_code=error))
 
@@ -237,7 +237,7 @@ class ShareOffsetsApi:
     def delete(self, request: Request) -> None:
         body: m.DeleteShareGroupOffsetsRequest = request.body
         r = m.DeleteShareGroupOffsetsResponse
-        group, error = self._changeable(request, Operation.DELETE)
+        group, error = self._find_empty_group(request, Operation.DELETE)
         if group is None:
             request.reply(r(error_code=error, error_message=_error_message(error, body.group_id)))
             return
@@ -264,7 +264,7 @@ class ShareOffsetsApi:
                 x.error_code = x.error_code or error
             request.reply(r(responses=[*out, *found.values()]))
 
-        def deleted(errors: dict[SharePartitionKey, int]) -> None:
+        def on_deleted(errors: dict[SharePartitionKey, int]) -> None:
             for place, error in errors.items():
                 found[place.topic_id].error_code = found[place.topic_id].error_code or error
             gone = frozenset(t for t, x in found.items() if not x.error_code)
@@ -272,7 +272,7 @@ class ShareOffsetsApi:
             if error:
                 answer(error)
 
-        every(places, self._persister.delete, deleted)
+        every(places, self._persister.delete, on_deleted)
 
     def delete_all(self, group: ShareGroup, done: Callable[[int], None]) -> None:
         """Delete the state of all partitions of the group, and call `done(error)`."""
@@ -280,7 +280,7 @@ class ShareOffsetsApi:
         places = [SharePartitionKey(group.group_id, t, p) for t, (_, ps) in topics.items() for p in sorted(ps)]
         every(places, self._persister.delete, lambda errors: done(next((e for e in errors.values() if e), 0)))
 
-    def _changeable(self, request: Request, operation: Operation) -> tuple[ShareGroup | None, int]:
+    def _find_empty_group(self, request: Request, operation: Operation) -> tuple[ShareGroup | None, int]:
         """(the share group without members, or None, error)."""
         group_id = request.body.group_id
         if not self._auth.authorize(request, operation, Resource.GROUP, group_id):
@@ -297,5 +297,7 @@ def _error_message(error: int, group_id: str) -> str | None:
     return f"share group {group_id!r} does not exist" if error == ErrorCode.GROUP_ID_NOT_FOUND else None
 
 
-def _with(known: tuple[str, frozenset[int]] | None, topic: TopicState, partition: int) -> tuple[str, frozenset[int]]:
+def _add_partition(
+    known: tuple[str, frozenset[int]] | None, topic: TopicState, partition: int
+) -> tuple[str, frozenset[int]]:
     return topic.name, (known[1] if known is not None else frozenset()) | {partition}

@@ -125,7 +125,7 @@ class SharePartitions:
         shared.used_ms = now_ms
         return shared
 
-    def _current(self, shared: Shared) -> bool:
+    def _is_current(self, shared: Shared) -> bool:
         replica = shared.replica
         return (
             self._shared.get(shared.place) is shared
@@ -136,19 +136,19 @@ class SharePartitions:
 
     # -- loading -----------------------------------------------------------------------------------------------------------
     def _load(self, shared: Shared) -> None:
-        def answered(error: int, state: ShareState | None) -> None:
-            if not self._current(shared):
+        def on_result(error: int, state: ShareState | None) -> None:
+            if not self._is_current(shared):
                 return
             if state is None:
                 shared.error, shared.retry_ms = error, self._clock().mono_ms + LOAD_RETRY_MS
                 log.info("share partition not loaded: place=%s error=%d", shared.place, error)
             else:
-                self._loaded(shared, state)
+                self._on_loaded(shared, state)
             self._partitions.purgatory.check(shared.key)
 
-        self._persister.read(shared.place, shared.epoch, answered)
+        self._persister.read(shared.place, shared.epoch, on_result)
 
-    def _loaded(self, shared: Shared, state: ShareState) -> None:
+    def _on_loaded(self, shared: Shared, state: ShareState) -> None:
         config = self._config_of(shared.place.group_id)
         start = state.start if state.start != NO_START else self._first_offset(shared.replica, config)
         shared.core = SharePartition.load(
@@ -178,7 +178,7 @@ class SharePartitions:
     def acquire(self, shared: Shared, member: str, limits: FetchLimits) -> Fetched | None:
         """Records for a member, or None: there are none now, or they are not in the page cache yet."""
         core, replica = shared.core, shared.replica
-        if core is None or not self._current(shared) or not self._leadership_confirmed(replica):
+        if core is None or not self._is_current(shared) or not self._leadership_confirmed(replica):
             return None
         config = self._config_of(shared.place.group_id)
         core.lock_ms, core.deliveries_max, core.locks_max = config.lock_ms, config.deliveries_max, config.locks_max
@@ -297,11 +297,11 @@ class SharePartitions:
             self._advance_dead_letters(shared)
             self.flush(shared)
 
-        self._persister.write(shared.place, core.state_epoch, update, done, lambda: self._current(shared))
+        self._persister.write(shared.place, core.state_epoch, update, done, lambda: self._is_current(shared))
 
     def _advance_dead_letters(self, shared: Shared) -> None:
         if shared.core is not None and shared.core.archiving:
-            self._dead_letters.advance(shared, self._current, self.flush)
+            self._dead_letters.advance(shared, self._is_current, self.flush)
 
     def _drop(self, shared: Shared, error: ErrorCode) -> None:
         """Forget the share partition. Its next use loads it again."""
@@ -317,7 +317,7 @@ class SharePartitions:
         """End locks, and forget share partitions that this broker does not lead any more or that nobody uses."""
         for shared in self:
             core = shared.core
-            if not self._current(shared):
+            if not self._is_current(shared):
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self._partitions.purgatory.check(shared.key)
             elif core is not None and core.expire(now.mono_ms):

@@ -45,7 +45,7 @@ class ShareStateApi:
 
             self._coordinator.initialize(place, p.state_epoch, p.start_offset, done)
 
-        self._each(request, r, r.InitializeStateResult, r.PartitionResult, start)
+        self._run_for_each(request, r, r.InitializeStateResult, r.PartitionResult, start)
 
     def read(self, request: Request) -> None:
         r = m.ReadShareGroupStateResponse
@@ -68,7 +68,7 @@ class ShareStateApi:
 
             self._coordinator.read(place, p.leader_epoch, done)
 
-        self._each(request, r, r.ReadStateResult, r.PartitionResult, start)
+        self._run_for_each(request, r, r.ReadStateResult, r.PartitionResult, start)
 
     def write(self, request: Request) -> None:
         r = m.WriteShareGroupStateResponse
@@ -83,7 +83,7 @@ class ShareStateApi:
             update = StateUpdate(p.leader_epoch, p.start_offset, batches, p.delivery_complete_count)
             self._coordinator.write(place, p.state_epoch, update, done)
 
-        self._each(request, r, r.WriteStateResult, r.PartitionResult, start)
+        self._run_for_each(request, r, r.WriteStateResult, r.PartitionResult, start)
 
     def delete(self, request: Request) -> None:
         r = m.DeleteShareGroupStateResponse
@@ -94,7 +94,7 @@ class ShareStateApi:
 
             self._coordinator.delete(place, done)
 
-        self._each(request, r, r.DeleteStateResult, r.PartitionResult, start)
+        self._run_for_each(request, r, r.DeleteStateResult, r.PartitionResult, start)
 
     def summary(self, request: Request) -> None:
         r = m.ReadShareGroupStateSummaryResponse
@@ -107,9 +107,9 @@ class ShareStateApi:
                 result.start_offset, result.delivery_complete_count = state.start, state.complete_count
             reply(result)
 
-        self._each(request, r, r.ReadStateSummaryResult, r.PartitionResult, start)
+        self._run_for_each(request, r, r.ReadStateSummaryResult, r.PartitionResult, start)
 
-    def _each(self, request: Request, response: Any, topic_result: Any, part_result: Any, start: Start) -> None:
+    def _run_for_each(self, request: Request, response: Any, topic_result: Any, part_result: Any, start: Start) -> None:
         """Start the work for each partition, and answer when all are done."""
         body = request.body
         topics = [topic_result(topic_id=t.topic_id, partitions=[]) for t in body.topics]

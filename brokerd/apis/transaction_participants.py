@@ -51,7 +51,7 @@ class ParticipantsApi:
             ApiKey.DESCRIBE_PRODUCERS: self.describe_producers,
         }
 
-    def _led(self, topic: str, index: int) -> tuple[Replica | None, ErrorCode]:
+    def _find_leader_replica(self, topic: str, index: int) -> tuple[Replica | None, ErrorCode]:
         state = self._partitions.image.topic_named(topic)
         if state is None or not state.ready or index not in state.partitions:
             return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -68,7 +68,7 @@ class ParticipantsApi:
         targets = [(marker, t.name, i) for marker in body.markers for t in marker.topics for i in t.partition_indexes]
         outcomes = [self._write_marker(topic, index, marker) for marker, topic, index in targets]
 
-        def replicated(results: list[PartitionResult]) -> None:
+        def on_replicated(results: list[PartitionResult]) -> None:
             for (marker, topic, index), result in zip(targets, results, strict=True):
                 if topic == GROUP_OFFSETS_TOPIC and not result.error:
                     self._groups.transaction_ended(
@@ -76,12 +76,12 @@ class ParticipantsApi:
                     )
             request.reply(_markers_written(body, results))
 
-        self._produce.acknowledgements.wait(outcomes, ACKS_ALL, MARKER_TIMEOUT_MS, replicated, client=False)
+        self._produce.acknowledgements.wait(outcomes, ACKS_ALL, MARKER_TIMEOUT_MS, on_replicated, client=False)
 
     def _write_marker(
         self, topic: str, index: int, marker: m.WriteTxnMarkersRequest.WritableTxnMarker
     ) -> AppendOutcome:
-        replica, error = self._led(topic, index)
+        replica, error = self._find_leader_replica(topic, index)
         if replica is None:
             return PartitionResult(error)
         said = Marker(marker.transaction_result, marker.coordinator_epoch)
@@ -115,7 +115,7 @@ class ParticipantsApi:
         def refuse(error: int) -> None:
             reply(Answered(error))
 
-        def verified(error: ErrorCode, reason: str | None) -> None:
+        def on_verified(error: ErrorCode, reason: str | None) -> None:
             if error:
                 refuse(_commit_error(error, version))
                 return
@@ -146,7 +146,7 @@ class ParticipantsApi:
         if error:
             refuse(error)
             return
-        found, closed = self._led(GROUP_OFFSETS_TOPIC, partition)
+        found, closed = self._find_leader_replica(GROUP_OFFSETS_TOPIC, partition)
         if found is None:
             refuse(ErrorCode.NOT_COORDINATOR if closed else ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
@@ -154,9 +154,9 @@ class ParticipantsApi:
         verification = self._produce.transaction_verification
         add = version >= SECOND_KIND_SINCE
         if not verification.needed(replica, body.producer_id, body.producer_epoch, add=add):
-            verified(ErrorCode.NONE, None)
+            on_verified(ErrorCode.NONE, None)
             return
-        verification.verify(replica, body.transactional_id, body.producer_id, body.producer_epoch, verified, add=add)
+        verification.verify(replica, body.transactional_id, body.producer_id, body.producer_epoch, on_verified, add=add)
 
     def _commit_denied(self, request: Request) -> ErrorCode:
         body: m.TxnOffsetCommitRequest = request.body
@@ -174,7 +174,7 @@ class ParticipantsApi:
         )
         r, denied = m.DescribeProducersResponse, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topics = [
-            r.TopicResponse(name=t.name, partitions=[self._described(t.name, i) for i in t.partition_indexes])
+            r.TopicResponse(name=t.name, partitions=[self._describe_producers(t.name, i) for i in t.partition_indexes])
             for t in authorized
         ]
         topics += [
@@ -186,7 +186,7 @@ class ParticipantsApi:
         ]
         request.reply(r(topics=topics))
 
-    def _described(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
+    def _describe_producers(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
         """The producer states of one replica. Followers respond too, because operators compare replicas to find a hanging transaction."""
         state = self._partitions.image.topic_named(topic)
         if state is None or not state.ready or index not in state.partitions:

@@ -142,7 +142,7 @@ class TransactionsApi:
             return
         results: dict[int, dict[TopicIndex, int]] = {}
 
-        def one(i: int, errors: dict[TopicIndex, int]) -> None:
+        def on_transaction_result(i: int, errors: dict[TopicIndex, int]) -> None:
             results[i] = errors
             if len(results) == len(body.transactions):
                 request.reply(
@@ -160,9 +160,9 @@ class TransactionsApi:
             request.reply(m.AddPartitionsToTxnResponse())
         for i, requested in enumerate(body.transactions):
             if requested.verify_only:
-                one(i, self._verified(requested))
+                on_transaction_result(i, self._verify_partitions(requested))
             else:
-                self._add(requested, 2, partial(one, i))
+                self._add(requested, 2, partial(on_transaction_result, i))
 
     def _partitions_denied(self, request: Request) -> m.AddPartitionsToTxnResponse | None:
         """All or nothing: with one unauthorized topic no partition is added. None: all are authorized."""
@@ -193,7 +193,9 @@ class TransactionsApi:
             ]
         )
 
-    def _verified(self, requested: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> dict[TopicIndex, int]:
+    def _verify_partitions(
+        self, requested: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+    ) -> dict[TopicIndex, int]:
         places = _places(requested)
         transaction, error = self._transactions.existing(requested.transactional_id)
         if not error and transaction is None:
@@ -210,7 +212,7 @@ class TransactionsApi:
     ) -> None:
         """Adds all of the partitions to the transaction or none."""
         places = _places(requested)
-        refused = {p: UNKNOWN for p in places if not self._exists(*p)}
+        refused = {p: UNKNOWN for p in places if not self._partition_exists(*p)}
         # The topic __transaction_state gets no markers.
         refused |= {p: FORBIDDEN for p in places if p[0] == TRANSACTION_STATE_TOPIC}
         if refused:
@@ -225,7 +227,7 @@ class TransactionsApi:
         if error:
             reply(TransactionAnswered(error))
 
-    def _exists(self, topic: str, index: int) -> bool:
+    def _partition_exists(self, topic: str, index: int) -> bool:
         state = self._image().topic_named(topic)
         return state is not None and state.ready and index in state.partitions
 
@@ -288,7 +290,7 @@ class TransactionsApi:
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, body.transactional_ids, lambda i: i
         )
-        states = [self._described(i) for i in authorized]
+        states = [self._describe_transaction(i) for i in authorized]
         for state in states:
             state.topics = self._auth.filter_by_authorized(
                 request, Operation.DESCRIBE, Resource.TOPIC, state.topics, lambda t: t.topic
@@ -297,7 +299,7 @@ class TransactionsApi:
         states += [denied(error_code=DENIED, transactional_id=i) for i in unauthorized]
         request.reply(m.DescribeTransactionsResponse(transaction_states=states))
 
-    def _described(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
+    def _describe_transaction(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
         transaction, error = self._transactions.existing(transactional_id)
         if not transactional_id:
             error = ErrorCode.INVALID_REQUEST

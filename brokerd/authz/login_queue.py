@@ -52,7 +52,7 @@ class PasswordChecks:
         self.waiting -= 1
         dropped.drop()
 
-    def _next(self) -> LoginCheck | None:
+    def _take_next(self) -> LoginCheck | None:
         while self._waiting:
             address, queue = self._waiting.popitem(last=False)
             check = queue.popleft()
@@ -64,11 +64,11 @@ class PasswordChecks:
         return None
 
     def _start(self) -> None:
-        while self.running < self._threads and (check := self._next()) is not None:
+        while self.running < self._threads and (check := self._take_next()) is not None:
             self.running += 1
-            self._runner.submit(check.run, lambda error, check=check: self._done(check, error))  # type: ignore[misc]
+            self._runner.submit(check.run, lambda error, check=check: self._on_checked(check, error))  # type: ignore[misc]
 
-    def _done(self, check: LoginCheck, error: BaseException | None) -> None:
+    def _on_checked(self, check: LoginCheck, error: BaseException | None) -> None:
         self.running -= 1
         self._start()
         check.done(error)

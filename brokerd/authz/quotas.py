@@ -58,7 +58,7 @@ class Rate:
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """Milliseconds without new values until the rate has fallen to `limit` per second."""
-        rate, elapsed_ms = self._measured(now_ms)
+        rate, elapsed_ms = self._measure(now_ms)
         if rate <= limit:
             return 0
         return (
@@ -66,9 +66,9 @@ class Rate:
         )
 
     def per_second(self, now_ms: int) -> float:
-        return self._measured(now_ms)[0]
+        return self._measure(now_ms)[0]
 
-    def _measured(self, now_ms: int) -> tuple[float, int]:
+    def _measure(self, now_ms: int) -> tuple[float, int]:
         """(rate per second, milliseconds over which it is measured)."""
         recent = [s for s in self._samples if now_ms - s.last_ms < SAMPLES * SAMPLE_MS]
         elapsed_ms = now_ms - recent[0].start_ms if recent else 0

@@ -82,7 +82,7 @@ class Appender:
             part = tuple(records[start : start + step])
             last = start + step >= len(records)
             self._queue.append(Write(part, tuple(deletes) if last else (), unfinished=not last))
-        self._next()
+        self._write_next()
 
     def stop(self) -> None:
         self._stopped = True
@@ -91,7 +91,7 @@ class Appender:
         """The store is connected again: determine the outcome of the last write if it is unknown."""
         if self._unknown and not self._stopped:
             self._attempt += 1
-            self._store.sync("/", self._now(lambda r: self._read_entry() if r.ok else None))
+            self._store.sync("/", self._for_this_attempt(lambda r: self._read_entry() if r.ok else None))
 
     def tick(self) -> None:
         """Called periodically, because a connection loss can be reported after the connection is restored. In this case no `reconnected` call
@@ -99,11 +99,11 @@ class Appender:
         if self._unknown and self._store.zk_session:
             self.reconnected()
 
-    def _now(self, done: Callable[[Result], None]) -> Callable[[Result], None]:
+    def _for_this_attempt(self, done: Callable[[Result], None]) -> Callable[[Result], None]:
         attempt = self._attempt
         return lambda result: done(result) if attempt == self._attempt else None
 
-    def _next(self) -> None:
+    def _write_next(self) -> None:
         if self._entry is not None or not self._queue or self._stopped:
             return
         write = self._queue.popleft()
@@ -117,11 +117,11 @@ class Appender:
                 raise MetadataError(f"record {type(write.records[0]).__name__} is larger than a metadata log entry")
             self._queue.appendleft(replace(write, records=write.records[half:]))
             self._queue.appendleft(Write(write.records[:half], unfinished=True))
-            self._next()
+            self._write_next()
             return
         self._entry = (entry, data, write.deletes)
         self._attempt += 1
-        self._store.exists(znodes.HEAD, self._now(self._head_known))
+        self._store.exists(znodes.HEAD, self._for_this_attempt(self._head_known))
 
     def _head_known(self, result: Result) -> None:
         if self._stopped or self._entry is None:
@@ -148,13 +148,13 @@ class Appender:
             head,
             *(Delete(path) for path in deletes[:DELETES_PER_ENTRY]),
         ]
-        self._store.multi(operations, self._now(self._sent))
+        self._store.multi(operations, self._for_this_attempt(self._on_written))
 
-    def _sent(self, result: Result) -> None:
+    def _on_written(self, result: Result) -> None:
         if self._stopped or self._entry is None:
             return
         if result.ok:
-            self._done()
+            self._finish_entry()
         elif result.code is Code.CONNECTION_LOSS:
             self._unknown = True
             if self._store.zk_session:
@@ -173,7 +173,7 @@ class Appender:
     def _read_entry(self) -> None:
         if self._entry is not None and not self._stopped:
             self._unknown = True
-            self._store.get(znodes.entry(self._entry[0].seq), self._now(self._on_entry_read))
+            self._store.get(znodes.entry(self._entry[0].seq), self._for_this_attempt(self._on_entry_read))
 
     def _on_entry_read(self, result: Result) -> None:
         if self._stopped or self._entry is None:
@@ -181,16 +181,16 @@ class Appender:
         entry, data, _ = self._entry
         if result.code is Code.NO_NODE:
             self._unknown = False
-            self._store.exists(znodes.HEAD, self._now(self._head_known))
+            self._store.exists(znodes.HEAD, self._for_this_attempt(self._head_known))
         elif not result.ok:
             return  # reconnected() tries again
         elif result.data == data:
             self._unknown = False
-            self._done()
+            self._finish_entry()
         else:
             self._step_down(f"another controller wrote entry {entry.seq}")
 
-    def _done(self) -> None:
+    def _finish_entry(self) -> None:
         assert self._entry is not None
         entry, data, _ = self._entry
         self._entry = None
@@ -201,7 +201,7 @@ class Appender:
         if not entry.unfinished:
             written, self._written = tuple(self._written), []
             self._applied(written)
-        self._next()
+        self._write_next()
 
     def _step_down(self, reason: str) -> None:
         self._stopped = True

@@ -320,7 +320,7 @@ class TopicConfig:
 
         Equal configs return the same object: thousands of topics have few different configs.
         """
-        return _resolved(tuple(overrides.items()), tuple((broker_defaults or {}).items()))
+        return _resolve(tuple(overrides.items()), tuple((broker_defaults or {}).items()))
 
     def size_problem(self, size: int) -> str | None:
         """Return the reason why a batch of `size` bytes is too large for this topic, or None."""
@@ -330,7 +330,7 @@ class TopicConfig:
 
 
 @lru_cache(maxsize=1024)
-def _resolved(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], ...]) -> TopicConfig:
+def _resolve(own: tuple[tuple[str, str], ...], broker: tuple[tuple[str, str], ...]) -> TopicConfig:
     overrides, broker_defaults = dict(own), dict(broker)
 
     def text(name: str) -> str:

@@ -33,27 +33,29 @@ def elect_leader(
                 state.replicas.index(s.broker_id),
             ),
         )
-        return _led(state, leader, live_isr, min_insync)
+        return _with_leader(state, leader, live_isr, min_insync)
     if not any(broker_epoch(s.broker_id) is not None for s in state.isr):
         for broker_id in state.replicas:
             now = broker_epoch(broker_id)
             if broker_id in state.elr and now is not None:
                 # The ISR members that leave are offline but complete. They stay electable (ELR).
                 isr_member = ReplicaIncarnation(broker_id, now)
-                return _led(state, isr_member, (isr_member,), min_insync)
+                return _with_leader(state, isr_member, (isr_member,), min_insync)
     if not state.isr and not state.elr and state.last_isr:
         back = [b for b in state.last_isr if broker_epoch(b) is not None]
         if len(back) == len(state.last_isr) == 1:
             # The last ISR member is back. Its log is the longest known log.
             isr_member = ReplicaIncarnation(back[0], broker_epoch(back[0]) or 0)
-            return _led(_unproven(state, back[0]), isr_member, (isr_member,), min_insync)
+            return _with_leader(_unproven(state, back[0]), isr_member, (isr_member,), min_insync)
     if unclean:
         # Replicas that are being added come last: they may be almost empty.
         for broker_id in sorted(state.replicas, key=lambda b: b in state.adding):
             now = broker_epoch(broker_id)
             if now is not None:
                 isr_member = ReplicaIncarnation(broker_id, now)
-                return _led(replace(_unproven(state, broker_id), isr=(), elr=()), isr_member, (isr_member,), min_insync)
+                return _with_leader(
+                    replace(_unproven(state, broker_id), isr=(), elr=()), isr_member, (isr_member,), min_insync
+                )
     return None
 
 
@@ -65,7 +67,7 @@ def _unproven(state: PartitionState, leader: int) -> PartitionState:
     return replace(state, tail_start=-1, log_start_floor=-1, history_replicas=history_replicas)
 
 
-def _led(
+def _with_leader(
     state: PartitionState, leader: ReplicaIncarnation, isr: tuple[ReplicaIncarnation, ...], min_insync: int
 ) -> PartitionState:
     return replace(

@@ -63,15 +63,15 @@ R = TypeVar("R", bound=Levelled)
 
 def version_of(record: Levelled) -> int:
     """The lowest version that can store the record. Fields of a later version are omitted if they have their default."""
-    return max((int(f.metadata.get("version", 1)) for f in _said(record)), default=1)
+    return max((int(f.metadata.get("version", 1)) for f in _non_default_fields(record)), default=1)
 
 
 def level_of(record: Levelled) -> int:
     """The lowest level of a log that may contain the record."""
-    return max([record.LEVEL, *(int(f.metadata.get("level", LEVEL_MIN)) for f in _said(record))])
+    return max([record.LEVEL, *(int(f.metadata.get("level", LEVEL_MIN)) for f in _non_default_fields(record))])
 
 
-def _said(record: Levelled) -> Iterator[Field[Any]]:
+def _non_default_fields(record: Levelled) -> Iterator[Field[Any]]:
     """The fields, including those of a nested state, whose value is not the default."""
     for f in fields(record):
         value = getattr(record, f.name)

@@ -52,7 +52,7 @@ class SnapshotWriter:
         path = f"{znodes.SNAPSHOTS}/{folder}"
 
         def write(i: int) -> None:
-            def written(result: Result) -> None:
+            def on_written(result: Result) -> None:
                 if result.code not in (Code.OK, Code.NODE_EXISTS):
                     self._busy = False
                 elif i + 1 < len(chunks):
@@ -60,7 +60,7 @@ class SnapshotWriter:
                 else:
                     self._store.get(znodes.SNAPSHOT, lambda r: self._point(pointer, r))
 
-            self._store.create(f"{path}/{i:06d}", chunks[i], written)
+            self._store.create(f"{path}/{i:06d}", chunks[i], on_written)
 
         self._store.create(
             path, b"", lambda r: write(0) if r.code in (Code.OK, Code.NODE_EXISTS) else setattr(self, "_busy", False)
@@ -77,36 +77,36 @@ class SnapshotWriter:
             self._busy = False
             return
 
-        def pointed(result: Result) -> None:
+        def on_pointer_written(result: Result) -> None:
             if not result.ok:
                 self._busy = False
                 return
             log.info("metadata snapshot written seq=%s", pointer["seq"])
             if old is not None:
-                self._cut(int(old["seq"]), str(old["folder"]))
+                self._truncate_log(int(old["seq"]), str(old["folder"]))
             else:
                 self._busy = False
 
-        self._store.multi([Check(znodes.CONTROLLER_EPOCH, self._epoch_version), step], pointed)
+        self._store.multi([Check(znodes.CONTROLLER_EPOCH, self._epoch_version), step], on_pointer_written)
 
-    def _cut(self, below: int, older: str) -> None:
+    def _truncate_log(self, below: int, older: str) -> None:
         """Delete entries up to `below`, oldest first, so that the remaining log has no gap. Then delete snapshots before `older`."""
 
-        def listed(result: Result) -> None:
+        def on_children(result: Result) -> None:
             names = [n for n in result.children if int(n) <= below][:CUT_AT_ONCE]
             if names:
-                self._delete([f"{znodes.LOG}/{n}" for n in names], lambda: self._cut(below, older))
+                self._delete([f"{znodes.LOG}/{n}" for n in names], lambda: self._truncate_log(below, older))
             elif result.ok:
                 self._tidy(older)
             else:
                 self._busy = False
 
-        self._store.children(znodes.LOG, listed)
+        self._store.children(znodes.LOG, on_children)
 
     def _tidy(self, older: str) -> None:
         """Delete snapshots before `older`, chunks first. A reader that loses its snapshot reads the pointer again."""
 
-        def listed(result: Result) -> None:
+        def on_children(result: Result) -> None:
             gone = [n for n in result.children if n < older]
             if not gone:
                 self._busy = False
@@ -121,7 +121,7 @@ class SnapshotWriter:
             names = [f"{path}/{n}" for n in result.children[:CUT_AT_ONCE]]
             self._delete(names or [path], lambda: self._tidy(older))
 
-        self._store.children(znodes.SNAPSHOTS, listed)
+        self._store.children(znodes.SNAPSHOTS, on_children)
 
     def _delete(self, paths: Sequence[str], then: Callable[[], None]) -> None:
         self._store.multi(

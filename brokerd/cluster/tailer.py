@@ -97,7 +97,7 @@ class Tailer:
         self._busy = True
         self._confirming, self._unsynced = [*self._confirming, *self._unsynced], []
         round_ = self._round
-        self._store.sync("/", lambda result: self._synced(round_, result))
+        self._store.sync("/", lambda result: self._on_synced(round_, result))
 
     def _not_confirmed(self, *, also_unsynced: bool = False) -> None:
         failed, self._confirming = self._confirming, []
@@ -107,11 +107,11 @@ class Tailer:
             done(False)
 
     # -- one round -----------------------------------------------------------------------------------------------------
-    def _synced(self, round_: int, result: Result) -> None:
+    def _on_synced(self, round_: int, result: Result) -> None:
         if round_ != self._round:
             return
         if not result.ok:
-            self._rest()
+            self._end_round()
             return
         self._read_head()
 
@@ -129,10 +129,10 @@ class Tailer:
                 return
             # A new cluster: wait for its first entry.
             self._store.exists(znodes.HEAD, lambda r: None, lambda path: self.look())
-            self._reached()
+            self._on_head_reached()
             return
         if not result.ok:
-            self._rest()
+            self._end_round()
             return
         head = int(result.data)
         if head < self.image.seq:
@@ -140,7 +140,7 @@ class Tailer:
                 f"the metadata log ends at entry {head}, but entry {self.image.seq} was applied here: ZooKeeper has older data"
             )
         elif head == self.image.seq:
-            self._reached()
+            self._on_head_reached()
         else:
             self._read_entries(head)
 
@@ -160,7 +160,7 @@ class Tailer:
             return
         if not result.ok:
             self._round += 1
-            self._rest()
+            self._end_round()
             return
         if seq > self.image.seq:  # a controller has already applied its own entries
             try:
@@ -174,15 +174,15 @@ class Tailer:
         if seq == last:
             self._read_head()
 
-    def _reached(self) -> None:
+    def _on_head_reached(self) -> None:
         self.current = True
         confirmed, self._confirming = self._confirming, []
-        self._rest()
+        self._end_round()
         self._listener.caught_up(self.image, self._clock())
         for done in confirmed:
             done(self.current and not self.halted)
 
-    def _rest(self) -> None:
+    def _end_round(self) -> None:
         """The round has ended. Confirmations that it has not completed fail."""
         self._busy = False
         self._not_confirmed()
@@ -212,7 +212,7 @@ class Tailer:
             if result.code is Code.NO_NODE:
                 self._halt(f"metadata log entry {self.image.seq + 1} is missing and there is no snapshot")
             else:
-                self._rest()
+                self._end_round()
             return
         pointer = json.loads(result.data)
         if unknown := pointer.keys() - POINTER_KEYS:
@@ -228,7 +228,7 @@ class Tailer:
                 return
             if not result.ok:
                 self._round += 1
-                self._rest()
+                self._end_round()
                 return
             chunks[number] = result.data
             if all(c is not None for c in chunks):

@@ -149,31 +149,31 @@ class ZooKeeperStore:
             self._number += 1
             number = self._number
 
-            def connected() -> None:
+            def on_connected() -> None:
                 self._connected = True
                 if (client_id := self._client.client_id) is not None:
                     self._remember(SessionKey(*client_id))
                 self.on_session(SessionState.CONNECTED)
 
             if self._chroot_to_create:
-                self._create_chroot(lambda: self._post(number, connected))
+                self._create_chroot(lambda: self._post(number, on_connected))
             else:
-                self._post(number, connected)
+                self._post(number, on_connected)
             return
         expired = state == KazooState.LOST
 
-        def gone() -> None:
+        def on_deleted() -> None:
             self._connected = False
             self.on_session(SessionState.EXPIRED if expired else SessionState.SUSPENDED)
 
         self._number += 1
-        self._post(self._number, gone, gone)
+        self._post(self._number, on_deleted, on_deleted)
 
     def _create_chroot(self, then: Callable[[], None]) -> None:
         """Paths are relative to the chroot from its creation on. After a lost connection the next one tries again."""
         chroot = self._chroot_to_create
 
-        def created(promise: Any) -> None:
+        def on_created(promise: Any) -> None:
             error = promise.exception
             if isinstance(error, (ke.ConnectionLoss, ke.ConnectionClosedError, ke.SessionExpiredError)):
                 return
@@ -182,7 +182,7 @@ class ZooKeeperStore:
             self._client.chroot, self._chroot_to_create = chroot, ""
             then()
 
-        self._client.ensure_path_async(chroot).rawlink(created)
+        self._client.ensure_path_async(chroot).rawlink(on_created)
 
     def _submit(self, call: Callable[[], Any], done: Done, shape: Callable[[Any], Result]) -> None:
         number = self._number
@@ -194,12 +194,12 @@ class ZooKeeperStore:
             self._post(number, lambda: done(Result(code)), lambda: done(lost))
             return
 
-        def completed(promise: Any) -> None:
+        def on_completed(promise: Any) -> None:
             error = promise.exception
             result = shape(promise.value) if error is None else Result(_code(error))
             self._post(number, lambda: done(result), lambda: done(lost))
 
-        promise.rawlink(completed)
+        promise.rawlink(on_completed)
 
     def _watcher(self, path: str, watch: Callable[[str], None] | None) -> _Watch | None:
         return _Watch(self._number, path, watch, self._post) if watch is not None else None

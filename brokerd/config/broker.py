@@ -204,7 +204,7 @@ class BrokerConfig:
             setting = BY_NAME.get(name)
             if setting is None and (own := _own(name)) is not None:
                 listener, setting = own
-                per_listener[listener, setting.name] = _read(setting, name, text, where)
+                per_listener[listener, setting.name] = _parse(setting, name, text, where)
                 continue
             if setting is None:
                 if not known_topic_default(name):
@@ -216,7 +216,7 @@ class BrokerConfig:
                     f"{where}: {name} cannot be set in a file: the controller applies it and does not read broker files. "
                     "Set it with kafka-configs or in the console"
                 )
-            values[name] = _read(setting, name, text, where)
+            values[name] = _parse(setting, name, text, where)
         for name in ("broker.id", "log.dirs"):
             if values[name] is None:
                 raise ConfigError(f"{where}: missing setting {name}. {BY_NAME[name].doc}")
@@ -248,7 +248,7 @@ def _own(name: str) -> tuple[str, Setting] | None:
     return None
 
 
-def _read(setting: Setting, name: str, text: str, where: str) -> Any:
+def _parse(setting: Setting, name: str, text: str, where: str) -> Any:
     shown = "(hidden)" if setting.secret else repr(text)
     try:
         return setting.read(text)

@@ -97,25 +97,27 @@ class ShareConfigDefinition:
     default: str = ""
 
 
-def _bounded(name: str, doc: str) -> ShareConfigDefinition:
+def _bounded_config(name: str, doc: str) -> ShareConfigDefinition:
     return ShareConfigDefinition(doc, f"group.share.{name}", f"group.share.min.{name}", f"group.share.max.{name}")
 
 
 SHARE_CONFIGS = {
-    "share.session.timeout.ms": _bounded("session.timeout.ms", "Session time-out of the members of this share group."),
-    "share.heartbeat.interval.ms": _bounded(
+    "share.session.timeout.ms": _bounded_config(
+        "session.timeout.ms", "Session time-out of the members of this share group."
+    ),
+    "share.heartbeat.interval.ms": _bounded_config(
         "heartbeat.interval.ms", "Interval at which the members of this share group send heartbeats."
     ),
-    "share.assignment.interval.ms": _bounded(
+    "share.assignment.interval.ms": _bounded_config(
         "assignment.interval.ms", "Minimum time between two assignments of this share group."
     ),
-    "share.record.lock.duration.ms": _bounded(
+    "share.record.lock.duration.ms": _bounded_config(
         "record.lock.duration.ms", "Time for which a member holds an acquired record."
     ),
-    "share.delivery.count.limit": _bounded(
+    "share.delivery.count.limit": _bounded_config(
         "delivery.count.limit", "Number of deliveries after which a record is not delivered again."
     ),
-    "share.partition.max.record.locks": _bounded(
+    "share.partition.max.record.locks": _bounded_config(
         "partition.max.record.locks", "Maximum number of records in flight per share partition."
     ),
     "share.auto.offset.reset": ShareConfigDefinition(

@@ -69,7 +69,7 @@ class GroupWrites(ShardManager[GroupShard]):
             shard.deleting.add(group_id)
         below = self._log.end_offset(partition)
 
-        def written(error: int, partly: bool) -> None:
+        def on_written(error: int, partly: bool) -> None:
             shard.deleting.discard(group_id)
             if self.shards.get(partition) is not shard:
                 pass  # the next load reads the outcome from the log
@@ -83,7 +83,7 @@ class GroupWrites(ShardManager[GroupShard]):
                 self._reload(partition, shard, error)
             done(ErrorCode.NONE if error == ErrorCode.NONE else ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-        self._write_all(partition, shard, gone, written)
+        self._write_all(partition, shard, gone, on_written)
 
     def _write_all(
         self,
@@ -98,7 +98,7 @@ class GroupWrites(ShardManager[GroupShard]):
         left, appended = len(portions), 0
         failed: int = ErrorCode.NONE
 
-        def written(error: int) -> None:
+        def on_written(error: int) -> None:
             nonlocal left, failed
             left, failed = left - 1, failed or error
             if not left:
@@ -106,7 +106,7 @@ class GroupWrites(ShardManager[GroupShard]):
 
         for portion in portions:
             if failed:
-                written(failed)
+                on_written(failed)
                 continue
-            self._write(partition, shard, self._records(portion), written)
+            self._write(partition, shard, self._records(portion), on_written)
             appended += not failed

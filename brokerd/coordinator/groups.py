@@ -108,11 +108,11 @@ class GroupCoordinator(GroupWrites):
             self._expire(now)
 
     # -- loading -----------------------------------------------------------------------------------------------------------
-    def _unloaded(self, partition: int, shard: GroupShard) -> None:
+    def _on_unloaded(self, partition: int, shard: GroupShard) -> None:
         for group in (*shard.groups.values(), *shard.replaced):
-            self._run(partition, shard, group, group.unload())
+            self._run_effects(partition, shard, group, group.unload())
 
-    def _loaded(self, partition: int, shard: GroupShard, now: Now) -> None:
+    def _on_loaded(self, partition: int, shard: GroupShard, now: Now) -> None:
         for group_id in [g for g, x in shard.groups.items() if has_only_tombstones(x)]:
             del shard.groups[group_id]
         # A deposed coordinator may answer heartbeats for this long. Its members then keep their partitions for one more session timeout.
@@ -181,7 +181,7 @@ class GroupCoordinator(GroupWrites):
 
     def _deliver(self, partition: int, shard: GroupShard, group: AnyGroup, event: Event, now: Now) -> None:
         # `_group_for` returns a group that accepts the event.
-        self._run(partition, shard, group, group.handle(event, now))  # type: ignore[arg-type]
+        self._run_effects(partition, shard, group, group.handle(event, now))  # type: ignore[arg-type]
         if isinstance(group, MixedGroup) and group.all_members_classic:
             self._downgrade(partition, shard, group)
 
@@ -254,9 +254,9 @@ class GroupCoordinator(GroupWrites):
             log.info("classic group cannot be converted: group=%r reason=%s", old.group_id, e)
             return ErrorCode.GROUP_ID_NOT_FOUND
         new = shard.groups[old.group_id] = self._consumer(old.group_id, old.commits)
-        self._run(partition, shard, new, new.create_from_classic(changes, event, self._clock()))
+        self._run_effects(partition, shard, new, new.create_from_classic(changes, event, self._clock()))
         if self.shards.get(partition) is not shard:
-            self._run(partition, shard, old, old.unload())
+            self._run_effects(partition, shard, old, old.unload())
             return ErrorCode.NONE
         if not new.members:
             shard.groups[old.group_id] = old  # the group or the log refused the conversion
@@ -264,7 +264,7 @@ class GroupCoordinator(GroupWrites):
         log.info("group converted to the consumer protocol: group=%r members=%d", old.group_id, len(new.members))
         new.pending_members.update(old.pending_members)
         replies, joins = migration.detach_waiting(old)
-        self._run(partition, shard, new, replies)
+        self._run_effects(partition, shard, new, replies)
         for join in joins:
             self.handle(old.group_id, join)
         return ErrorCode.NONE
@@ -300,7 +300,7 @@ class GroupCoordinator(GroupWrites):
             old.end()
 
     # -- effects -----------------------------------------------------------------------------------------------------------
-    def _run(self, partition: int, shard: GroupShard, group: AnyGroup, effects: Sequence[Effect]) -> None:
+    def _run_effects(self, partition: int, shard: GroupShard, group: AnyGroup, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Reply():
@@ -382,11 +382,11 @@ class GroupCoordinator(GroupWrites):
                 refused = False  # the group has changed since, so its earlier state can only be read from the log
             if refused and alone:
                 failed = events.PersistFailed(number, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                self._run(partition, shard, group, group.handle(failed, self._clock()))
+                self._run_effects(partition, shard, group, group.handle(failed, self._clock()))
                 return
             failed = events.PersistFailed(number, ErrorCode.NOT_COORDINATOR)
             if isinstance(group, Group):
-                self._run(partition, shard, group, group.handle(failed, self._clock()))
+                self._run_effects(partition, shard, group, group.handle(failed, self._clock()))
             self._reload(partition, shard, error)
 
         self._write(partition, shard, records, done, producer)

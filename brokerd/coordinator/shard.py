@@ -104,11 +104,11 @@ class ShardManager(Generic[L]):
         """Apply a record batch. Records below `shard.next_offset` were applied before."""
         raise NotImplementedError
 
-    def _loaded(self, partition: int, shard: L, now: Now) -> None:
+    def _on_loaded(self, partition: int, shard: L, now: Now) -> None:
         """Called when the shard becomes available."""
         raise NotImplementedError
 
-    def _unloaded(self, partition: int, shard: L) -> None:
+    def _on_unloaded(self, partition: int, shard: L) -> None:
         """Answer all waiting requests."""
         raise NotImplementedError
 
@@ -120,7 +120,7 @@ class ShardManager(Generic[L]):
     def resigned(self, partition: int, now: Now) -> None:
         shard = self.shards.pop(partition, None)
         if shard is not None:
-            self._unloaded(partition, shard)
+            self._on_unloaded(partition, shard)
 
     def _load(self, partition: int, shard: L, now: Now) -> None:
         if self._log.leader_epoch(partition) != shard.epoch:
@@ -154,7 +154,7 @@ class ShardManager(Generic[L]):
             and self._log.all_followers_caught_up_to_epoch(partition)
         ):
             shard.loaded = True
-            self._loaded(partition, shard, now)
+            self._on_loaded(partition, shard, now)
 
     def _reload(self, partition: int, shard: L, error: int) -> None:
         """Load the shard again after a write with an unknown outcome: only the log shows whether the records were written."""

@@ -85,16 +85,16 @@ def look_up(
         if searched and out_of_time():
             return _page_before(start_ms, found, query)
         searched = True
-        found = _merged(found, first_matches(part.records, query), query.limit)
+        found = _merge(found, first_matches(part.records, query), query.limit)
         for at in range(0, part.stored_bytes, JOB_RECORDS * STORED.size):
             data = bytes(part.stored[at : min(at + JOB_RECORDS * STORED.size, part.stored_bytes)])
             more: list[PendingRecord] = yield partial(stored_matches, data, query)
-            found = _merged(found, more, query.limit)
+            found = _merge(found, more, query.limit)
         for read in part.parts:
             indexed: list[PendingRecord] | None = yield partial(_indexed_matches, read, query)
             if indexed is None:
                 return _page_before(start_ms, found, query)
-            found = _merged(found, indexed, query.limit)
+            found = _merge(found, indexed, query.limit)
     full = len(found) >= query.limit
     return PendingPage(tuple(found), (found[-1].deliver_at_ms, found[-1].offset) if full and found else None)
 
@@ -112,7 +112,7 @@ def _indexed_matches(read: Callable[[], bytes], query: PendingQuery) -> list[Pen
         return None
 
 
-def _merged(found: list[PendingRecord], more: list[PendingRecord], limit: int) -> list[PendingRecord]:
+def _merge(found: list[PendingRecord], more: list[PendingRecord], limit: int) -> list[PendingRecord]:
     return heapq.nsmallest(limit, (*found, *more)) if more else found
 
 

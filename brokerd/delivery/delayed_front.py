@@ -130,7 +130,7 @@ class DelayedFront(FrontPartition):
 
     def _load(self, taken: TakenBucket, now: Now) -> None:
         if not taken.parts:
-            self._loaded(taken, bytes(taken.memory), now)
+            self._on_bucket_loaded(taken, bytes(taken.memory), now)
             return
         self._taken.append(taken)
         if len(self._taken) == 1:
@@ -148,7 +148,7 @@ class DelayedFront(FrontPartition):
                 self._begin()
                 return
             self._taken.popleft()
-            self._loaded(taken, found, now)
+            self._on_bucket_loaded(taken, found, now)
             if self._taken:
                 self._read_taken(now)
             else:
@@ -156,7 +156,7 @@ class DelayedFront(FrontPartition):
 
         self._log.run(taken.read, done)
 
-    def _loaded(self, taken: TakenBucket, found: bytes, now: Now) -> None:
+    def _on_bucket_loaded(self, taken: TakenBucket, found: bytes, now: Now) -> None:
         loaded = BucketLoaded(taken.bucket, unpack_records(found))
         self._run_schedule(self._schedule.handle(loaded, now.wall_ms), now)
 
@@ -197,7 +197,7 @@ class DelayedFront(FrontPartition):
         self._use(found, now)
         return True
 
-    def _known(self, now: Now) -> None:
+    def _on_all_records_known(self, now: Now) -> None:
         self._contents.clear()
         tick = delay_schedule.DelayTick(0)
         self._run_schedule(self._schedule.handle(tick, min(now.wall_ms, self._horizon_ms)), now)
@@ -212,7 +212,7 @@ class DelayedFront(FrontPartition):
         contents = self._contents.get(segment.base_offset)
         if contents is None:
             if segment.base_offset not in self._examined:
-                self._open(segment, self._found)
+                self._open(segment, self._add_contents)
             return False
         for at, value in contents.journal:
             if at >= offset:
@@ -221,7 +221,7 @@ class DelayedFront(FrontPartition):
         self._next_offset = segment.end_offset
         return True
 
-    def _found(self, contents: IndexContents) -> None:
+    def _add_contents(self, contents: IndexContents) -> None:
         self._contents[contents.index.base_offset] = contents
 
     def _use(self, contents: IndexContents, now: Now) -> None:
@@ -269,13 +269,13 @@ class DelayedFront(FrontPartition):
             if not lane.select(now):
                 return
 
-    def _written(self, record: Record, position: int, now: Now) -> Record:
+    def _build_delivered(self, record: Record, position: int, now: Now) -> Record:
         if position == 0:
             at = delivery_time(record, record.timestamp)
             if isinstance(at, int):
                 self.last_sent = at, now.wall_ms
         return build_delivered_record(record, position)
 
-    def _deleted(self) -> None:
+    def _on_records_deleted(self) -> None:
         self._schedule.forget_tombstones(self._log.start_offset)
         self._stored.forget_below(self._log.start_offset)

@@ -73,7 +73,7 @@ class FrontPartition:
         self._reset()
 
     def _lane(self, target: FrontTarget) -> TransferLane:
-        return TransferLane(self._log, target, self._written, self._release, self.tick)
+        return TransferLane(self._log, target, self._build_delivered, self._release, self.tick)
 
     def _close_lanes(self) -> None:
         for target, lane in self._lanes.items():
@@ -127,7 +127,7 @@ class FrontPartition:
         """Put due records into the lanes and let them journal their batches."""
         raise NotImplementedError
 
-    def _written(self, record: Record, position: int, now: Now) -> Record:
+    def _build_delivered(self, record: Record, position: int, now: Now) -> Record:
         """The record as it is written to the target, at this position of its batch."""
         raise NotImplementedError
 
@@ -146,7 +146,7 @@ class FrontPartition:
     def _add_entry(self, target: FrontTarget, entry: JournalEntry, now: Now) -> None:
         """A journal entry, in the order of the log."""
 
-    def _known(self, now: Now) -> None:
+    def _on_all_records_known(self, now: Now) -> None:
         """Every record of the partition was read for the first time."""
 
     def _drop(self, record: Record) -> None:
@@ -181,7 +181,7 @@ class FrontPartition:
             self._raise_log_start(now)
 
     # -- reading -----------------------------------------------------------------------------------------------------------
-    def _read(self, upto: int, now: Now) -> bytes | None:
+    def _read_unindexed(self, upto: int, now: Now) -> bytes | None:
         """The next batches that no index contains. None: not yet."""
         if self._next_offset < self._log.start_offset:
             self._next_offset = self._log.start_offset
@@ -197,7 +197,7 @@ class FrontPartition:
     def _read_journal(self, now: Now) -> None:
         if not self._log.settled or self._log.high_watermark < self._end_offset:
             return
-        data = self._read(self._end_offset, now)
+        data = self._read_unindexed(self._end_offset, now)
         if data is None:
             return
         for at, header in records.batches(data):
@@ -226,7 +226,7 @@ class FrontPartition:
         upto = self._log.last_stable_offset
         if self._next_offset >= self._target[0]:
             self._target = upto, now.wall_ms
-        data = self._read(upto, now)
+        data = self._read_unindexed(upto, now)
         if data is None:
             return
         if data:
@@ -242,7 +242,7 @@ class FrontPartition:
             self._horizon_ms = self._target[1]
         if self.state is FrontState.RECORDS and self._next_offset >= self._end_offset:
             self.state, self._transferred = FrontState.ACTIVE, {}
-            self._known(now)
+            self._on_all_records_known(now)
 
     def _read_batch(
         self, data: bytes, at: int, header: BatchHeader, aborted: list[tuple[int, int, int]], now: Now
@@ -294,7 +294,7 @@ class FrontPartition:
         upto = min(upto, self._log.high_watermark, self._deletable_below(now))
         if upto > self._log.start_offset:
             self._log.delete_below(upto)
-            self._deleted()
+            self._on_records_deleted()
 
-    def _deleted(self) -> None:
+    def _on_records_deleted(self) -> None:
         """The log start offset was raised."""

@@ -59,9 +59,9 @@ class HalfChecks:
             for i, (offset, number) in enumerate(self._sent)
             if (record := self._cache.get(offset)) is not None
         ]
-        self._log.send(FrontTarget.CHECK, records.build(written), self._received)
+        self._log.send(FrontTarget.CHECK, records.build(written), self._on_result)
 
-    def _received(self, error: ErrorCode, now: Now) -> None:
+    def _on_result(self, error: ErrorCode, now: Now) -> None:
         if self.closed:
             return
         if error:

@@ -136,12 +136,12 @@ class HalfFront(FrontPartition):
             self.discarded += 1
         elif found.decision is not None:
             decided = half_messages.DecisionAppended(found.half_id, record.offset, found.decision)
-            self._run(self._messages.handle(decided, now.wall_ms))
+            self._run_effects(self._messages.handle(decided, now.wall_ms))
         else:
             before = len(self._messages)
             expiring = record.offset in self._transferred.get(FrontTarget.EXPIRED, ())
             message = half_messages.HalfAppended(found.half_id, record.offset, record.timestamp, expiring)
-            self._run(self._messages.handle(message, now.wall_ms))
+            self._run_effects(self._messages.handle(message, now.wall_ms))
             if len(self._messages) == before:
                 self.discarded += 1  # its id was in use
                 return
@@ -156,7 +156,7 @@ class HalfFront(FrontPartition):
                 self._offsets_undecided.discard(offset)
 
     # -- delivery ----------------------------------------------------------------------------------------------------------
-    def _run(self, effects: list[HalfEffect]) -> None:
+    def _run_effects(self, effects: list[HalfEffect]) -> None:
         assert self._checks is not None
         for effect in effects:
             match effect:
@@ -178,14 +178,14 @@ class HalfFront(FrontPartition):
         # An expiry is journaled in this turn or not at all, so that a decision can still be the first one.
         room = DUE_RECORDS if expired.capacity and not expired.due else 0
         tick = half_messages.HalfMessagesTick(self._checks.room, room)
-        self._run(self._messages.handle(tick, min(now.wall_ms, self._horizon_ms)))
+        self._run_effects(self._messages.handle(tick, min(now.wall_ms, self._horizon_ms)))
         while topic.select(now):
             pass
         while expired.select(now):
             pass
         self._checks.tick(now)
 
-    def _written(self, record: Record, position: int, now: Now) -> Record:
+    def _build_delivered(self, record: Record, position: int, now: Now) -> Record:
         return half_records.build_delivered_record(record, position, now.wall_ms)
 
     # -- log start ---------------------------------------------------------------------------------------------------------

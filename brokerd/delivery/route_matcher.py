@@ -54,7 +54,7 @@ class _Patterns:
 
     def matching(self, key: bytes) -> list[int]:
         """Return the numbers of the bindings whose pattern matches the key. An empty key has no words, as in RabbitMQ."""
-        states = _closed((self._root,))
+        states = _close_over_empty_words((self._root,))
         for word in key.split(b".") if key else ():
             following: list[_Node] = []
             for node in states:
@@ -64,13 +64,13 @@ class _Patterns:
                     following.append(after)
                 if node.one is not None:
                     following.append(node.one)
-            states = _closed(following)
+            states = _close_over_empty_words(following)
             if not states:
                 return []
         return [number for node in states for number in node.ends]
 
 
-def _closed(nodes: Iterable[_Node]) -> list[_Node]:
+def _close_over_empty_words(nodes: Iterable[_Node]) -> list[_Node]:
     """`nodes` with those that are reached without a further word."""
     found: dict[_Node, None] = {}
     for node in nodes:

@@ -162,10 +162,10 @@ class RoutePartition:
         if self._next_offset < 0:
             self._start(now)
             return
-        if self._changed():
+        if self._apply_changes():
             self._change(now)
         else:
-            self._read()
+            self._read_records()
         if not self._requesting or self._change_at_ms is None:
             for queue in list(self._active.values()):
                 self._send(queue, now)
@@ -177,9 +177,9 @@ class RoutePartition:
         if self._requesting or now.mono_ms < self._retry_at_ms:
             return
         self._requesting = True
-        self._port.fetch_position(self._found)
+        self._port.fetch_position(self._on_position)
 
-    def _found(self, error: ErrorCode, position: RoutePosition, now: Now) -> None:
+    def _on_position(self, error: ErrorCode, position: RoutePosition, now: Now) -> None:
         self._requesting = False
         if self.closed:
             return
@@ -199,14 +199,14 @@ class RoutePartition:
         latest = self.route.start is RouteStart.LATEST and self._partition < self.route.partitions_at_start
         offset = self._port.high_watermark if latest else self._port.start_offset
 
-        def committed(at: Now) -> None:
+        def on_committed(at: Now) -> None:
             self._next_offset = offset
             self._port.wake()
 
-        self._commit_position(RoutePosition(offset, self._metadata()), committed)
+        self._commit_position(RoutePosition(offset, self._metadata()), on_committed)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
-    def _read(self) -> None:
+    def _read_records(self) -> None:
         port = self._port
         if self._next_offset < port.start_offset:
             self.lost += port.start_offset - self._next_offset
@@ -283,21 +283,21 @@ class RoutePartition:
         queue.sent = len(batch)
         last = batch[-1].offset
 
-        def answered(error: ErrorCode, found: int, at: Now) -> None:
+        def on_result(error: ErrorCode, found: int, at: Now) -> None:
             queue.sent = 0
             if self.closed:
                 return
             if error == ErrorCode.NONE:
-                self._acknowledged(queue, last, len(batch))
+                self._on_acknowledged(queue, last, len(batch))
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                self._acknowledged(queue, found, 0)
+                self._on_acknowledged(queue, found, 0)
             else:
                 queue.problem = TargetProblem.REFUSED if error in REFUSALS else TargetProblem.UNAVAILABLE
                 queue.error, queue.retry_at_ms = error, at.mono_ms + RETRY_MS
             self._port.wake()
 
         data = route_batch(batch, self._producer_id, last, NONE if target.recompresses else self._compression)
-        self._port.send(queue.topic_id, queue.partition, data, queue.last, answered)
+        self._port.send(queue.topic_id, queue.partition, data, queue.last, on_result)
 
     @staticmethod
     def _batch(queue: _Queue, most: int) -> list[Record]:
@@ -309,7 +309,7 @@ class RoutePartition:
             batch.append(record)
         return batch
 
-    def _acknowledged(self, queue: _Queue, last: int, appended: int) -> None:
+    def _on_acknowledged(self, queue: _Queue, last: int, appended: int) -> None:
         """The target partition has every record up to source offset `last` (NOTHING: none)."""
         queue.last, queue.problem, queue.error = max(last, NOTHING), None, ErrorCode.NONE
         self.routed += appended
@@ -320,7 +320,7 @@ class RoutePartition:
             self._active.pop((queue.target, queue.partition), None)
 
     # -- changes of the route and of its targets --------------------------------------------------------------------------
-    def _changed(self) -> bool:
+    def _apply_changes(self) -> bool:
         if self._targets_changed:
             current = {name: self._port.target(name) for name in self.route.targets}
             self._targets_changed = {n: t and t.topic_id for n, t in current.items()} != {
@@ -340,11 +340,11 @@ class RoutePartition:
         if (waiting and not late) or self._requesting or now.mono_ms < self._retry_at_ms:
             return
 
-        def committed(at: Now) -> None:
+        def on_committed(at: Now) -> None:
             self._match_again()
             self._port.wake()
 
-        self._commit_position(RoutePosition(self.position, self._metadata()), committed)
+        self._commit_position(RoutePosition(self.position, self._metadata()), on_committed)
 
     def _match_again(self) -> None:
         position, read = self.position, self._next_offset
@@ -413,7 +413,7 @@ class RoutePartition:
 
         version = self._placement.version
 
-        def committed(error: ErrorCode, at: Now) -> None:
+        def on_committed(error: ErrorCode, at: Now) -> None:
             self._requesting = False
             if self.closed:
                 return
@@ -427,7 +427,7 @@ class RoutePartition:
             done(at)
 
         self._requesting = True
-        self._port.commit_position(position, committed)
+        self._port.commit_position(position, on_committed)
 
 
 def _metadata(text: str) -> dict[str, Any]:

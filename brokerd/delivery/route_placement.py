@@ -52,7 +52,7 @@ class PartitionCounts:
 
     def retain(self, topics: Collection[str], position: int) -> None:
         """Forget other targets, and numbers that apply below `position` only."""
-        self._counts = {t: _from(c, position) for t, c in self._counts.items() if t in topics}
+        self._counts = {t: _counts_from(c, position) for t, c in self._counts.items() if t in topics}
 
     # -- stored form ------------------------------------------------------------------------------------------------------
     def stored(self, topics: Sequence[str]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class PartitionCounts:
         try:
             if stored["targets"] != _checksum(topics):
                 return None
-            counts = list(_expanded(stored["counts"].split(",")))
+            counts = list(_expand_runs(stored["counts"].split(",")))
             if len(counts) != len(topics) or not all(0 <= n < PARTITIONS_MAX for n in counts):
                 return None
             placement._counts = {t: [(0, n)] for t, n in zip(topics, counts, strict=True) if n}
@@ -85,7 +85,7 @@ class PartitionCounts:
         return placement
 
 
-def _from(counts: list[tuple[int, int]], position: int) -> list[tuple[int, int]]:
+def _counts_from(counts: list[tuple[int, int]], position: int) -> list[tuple[int, int]]:
     used = sum(first <= position for first, _ in counts)
     return counts[max(0, used - 1) :]
 
@@ -94,7 +94,7 @@ def _checksum(topics: Sequence[str]) -> int:
     return crc32("/".join(topics).encode())
 
 
-def _expanded(runs: Iterable[str]) -> Iterable[int]:
+def _expand_runs(runs: Iterable[str]) -> Iterable[int]:
     for run in runs:
         number, _, times = run.partition("*")
         yield from [int(number)] * min(int(times or 1), BINDINGS_MAX)

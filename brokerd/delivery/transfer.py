@@ -158,7 +158,7 @@ class Transfer:
             self._replicated = max(self._replicated, event.count)
             return self._send_first()
         if isinstance(event, BatchAnswered):
-            return self._answered(event, now_ms)
+            return self._on_append_result(event, now_ms)
         return self._tick(now_ms)
 
     def validate(self) -> None:
@@ -197,7 +197,7 @@ class Transfer:
             entries.append(entry)
         return AppendJournal(tuple(entries))
 
-    def _answered(self, event: BatchAnswered, now_ms: int) -> list[TransferEffect]:
+    def _on_append_result(self, event: BatchAnswered, now_ms: int) -> list[TransferEffect]:
         if event.number != self._sent:
             return []
         self._sent = 0

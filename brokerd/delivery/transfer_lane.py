@@ -79,7 +79,7 @@ class TransferLane:
         """A batch whose records are not in the page cache yet."""
 
     def begin(self, journal: JournalState, producer: ProducerIdentity, now: Now) -> None:
-        self._run(self._transfer.handle(transfer.BeginTransfer(journal, producer), now.mono_ms), now)
+        self._run_effects(self._transfer.handle(transfer.BeginTransfer(journal, producer), now.mono_ms), now)
 
     @property
     def capacity(self) -> int:
@@ -91,7 +91,7 @@ class TransferLane:
         if self._sending is not None:
             self._send(self._sending, now)
         if self._log.writable and not self.failed:
-            self._run(self._transfer.handle(transfer.TransferTick(), now.mono_ms), now)
+            self._run_effects(self._transfer.handle(transfer.TransferTick(), now.mono_ms), now)
 
     def select(self, now: Now) -> bool:
         """Journal the next batch of due records. False: nothing is due, or the records are not in the page cache yet."""
@@ -105,10 +105,10 @@ class TransferLane:
             self.due.popleft()
         self._released(deleted)
         if chosen:
-            self._run(self._transfer.handle(transfer.Select(tuple(chosen)), now.mono_ms), now)
+            self._run_effects(self._transfer.handle(transfer.Select(tuple(chosen)), now.mono_ms), now)
         return True
 
-    def _run(self, effects: list[transfer.TransferEffect], now: Now) -> None:
+    def _run_effects(self, effects: list[transfer.TransferEffect], now: Now) -> None:
         for effect in effects:
             match effect:
                 case transfer.AppendJournal():
@@ -133,7 +133,7 @@ class TransferLane:
         while self._not_replicated and self._not_replicated[0][0] <= self._log.high_watermark:
             count = self._not_replicated.popleft()[1]
         if count:
-            self._run(self._transfer.handle(transfer.JournalReplicated(count), now.mono_ms), now)
+            self._run_effects(self._transfer.handle(transfer.JournalReplicated(count), now.mono_ms), now)
 
     def _send(self, send: transfer.Send, now: Now) -> None:
         self._sending = send
@@ -145,15 +145,15 @@ class TransferLane:
             self._finish(send.number, ErrorCode.NONE, now)
             return
 
-        def answered(error: ErrorCode, at: Now) -> None:
+        def on_result(error: ErrorCode, at: Now) -> None:
             if not self.closed and not self.failed:
                 self._finish(send.number, error, at)
                 self._answered(at)
 
-        self._log.send(self._target, batch, answered)
+        self._log.send(self._target, batch, on_result)
 
     def _finish(self, number: int, error: ErrorCode, now: Now) -> None:
-        self._run(self._transfer.handle(transfer.BatchAnswered(number, error), now.mono_ms), now)
+        self._run_effects(self._transfer.handle(transfer.BatchAnswered(number, error), now.mono_ms), now)
 
     def _batch(self, entry: TransferEntry, now: Now) -> bytes | None:
         """Return None if a client has deleted the records meanwhile."""

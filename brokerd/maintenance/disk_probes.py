@@ -77,7 +77,7 @@ class DiskProbes:
                 due = watched.probe.tick(now.mono_ms, limits)
                 self._publish(watched)
                 if due:
-                    watched.lane.submit(partial(self._write, watched), partial(self._written, watched))
+                    watched.lane.submit(partial(self._write, watched), partial(self._on_probe_done, watched))
         if any(w.probe.health is DiskHealth.HUNG for w in self._watched):
             replaced = self._jobs.replace_stuck(STUCK_S)
             if replaced:
@@ -86,7 +86,7 @@ class DiskProbes:
     def _write(self, watched: _Watched) -> None:
         watched.took_ms = self._environment.probe_disk(watched.directory.path)
 
-    def _written(self, watched: _Watched, error: BaseException | None) -> None:
+    def _on_probe_done(self, watched: _Watched, error: BaseException | None) -> None:
         if error is None:
             watched.probe.finished(watched.took_ms, self._limits())
             if watched.probe.health is DiskHealth.HUNG:

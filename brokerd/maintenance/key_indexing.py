@@ -87,16 +87,18 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
                     segment.key_index = IndexFileState.UNCHECKED
         active = replica.log.segments[-1]
         if active.size >= PART_BYTES and len(self._growing) < GROWING_MAX and self._may_begin(active):
-            return self._begun(replica, active, header_name, closed=False)
+            return self._begin_build(replica, active, header_name, closed=False)
         for segment in reversed(closed):
             if segment.key_index is not IndexFileState.CURRENT and self._may_begin(segment):
-                return self._begun(replica, segment, header_name, closed=True)
+                return self._begin_build(replica, segment, header_name, closed=True)
         return None
 
     def _may_begin(self, segment: Segment) -> bool:
         return segment not in self._growing and self._may_try(segment)
 
-    def _begun(self, replica: Replica, segment: Segment, header_name: str, *, closed: bool) -> Current[KeyIndexBuild]:
+    def _begin_build(
+        self, replica: Replica, segment: Segment, header_name: str, *, closed: bool
+    ) -> Current[KeyIndexBuild]:
         disk, hashed = self._partitions.disk, HashedKeys(header_name)
         build = KeyIndexBuild(disk, segment.path, segment.base_offset, segment.size, hashed, closed=closed)
         return Current(replica, segment, build, header_name)

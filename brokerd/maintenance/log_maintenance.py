@@ -165,9 +165,9 @@ class LogMaintenance:
             return
         if plan is not None:
             self._flushing.add(replica.tp)
-            self._jobs.submit(plan.run, partial(self._flushed, replica, replica.log, plan), urgent=urgent)
+            self._jobs.submit(plan.run, partial(self._on_flushed, replica, replica.log, plan), urgent=urgent)
 
-    def _flushed(self, replica: Replica, log_: Log, plan: Flush, error: BaseException | None) -> None:
+    def _on_flushed(self, replica: Replica, log_: Log, plan: Flush, error: BaseException | None) -> None:
         self._flushing.discard(replica.tp)
         if not self._alive(replica) or replica.log is not log_:
             return
@@ -199,13 +199,13 @@ class LogMaintenance:
             try:
                 job = cleaner.plan(replica.log, now, replica.core.high_watermark)
             except (DiskFailed, DiskFull) as e:
-                self._failed(replica, e)
+                self._on_failed(replica, e)
                 continue
             if job is not None:
                 self._compacting.add(replica.tp)
-                self._jobs.submit(job.run, partial(self._compacted, replica, replica.log, job))
+                self._jobs.submit(job.run, partial(self._on_compacted, replica, replica.log, job))
 
-    def _compacted(self, replica: Replica, log_: Log, job: cleaner.Cleaning, error: BaseException | None) -> None:
+    def _on_compacted(self, replica: Replica, log_: Log, job: cleaner.Cleaning, error: BaseException | None) -> None:
         self._compacting.discard(replica.tp)
         if not self._alive(replica) or replica.log is not log_:
             return  # its leftovers are removed when the log is opened next
@@ -219,11 +219,11 @@ class LogMaintenance:
             if cleaner.prepare(replica.log, job):
                 self._compacting.add(replica.tp)
                 sync = partial(log_.disk.sync_folder, log_.folder)
-                self._jobs.submit(sync, partial(self._swapped, replica, log_, job), urgent=True)
+                self._jobs.submit(sync, partial(self._on_swapped, replica, log_, job), urgent=True)
         except (DiskFailed, DiskFull, CorruptBatch) as e:
-            self._failed(replica, e)
+            self._on_failed(replica, e)
 
-    def _swapped(self, replica: Replica, log_: Log, job: cleaner.Cleaning, error: BaseException | None) -> None:
+    def _on_swapped(self, replica: Replica, log_: Log, job: cleaner.Cleaning, error: BaseException | None) -> None:
         self._compacting.discard(replica.tp)
         if not self._alive(replica) or replica.log is not log_:
             return
@@ -235,9 +235,9 @@ class LogMaintenance:
             else:
                 cleaner.finish(log_, job)
         except (DiskFailed, DiskFull) as e:
-            self._failed(replica, e)
+            self._on_failed(replica, e)
 
-    def _failed(self, replica: Replica, error: Exception) -> None:
+    def _on_failed(self, replica: Replica, error: Exception) -> None:
         if isinstance(error, DiskFailed):
             self._partitions.fail(replica, error)
         elif isinstance(error, CorruptBatch):

@@ -64,7 +64,7 @@ class Scrub:
         amount = max(1, min(int(self._budget_bytes), SLICE_BYTES_MAX))
         job = Rereading(self._partitions.disk, segment.path, reading.position, reading.end, reading.offset, amount)
         self._busy = True
-        self._jobs.submit(job.run, partial(self._read, replica, segment, job, again))
+        self._jobs.submit(job.run, partial(self._on_read, replica, segment, job, again))
 
     def _choose(self) -> bool:
         """Choose the next read: the next slice, the next segment, or the next replica with a closed segment. False: there is nothing to read."""
@@ -106,7 +106,7 @@ class Scrub:
         alive = self._partitions.hosted.get(replica.tp) is replica and replica.offline_reason is None
         return alive and segment in replica.log.segments[:-1]
 
-    def _read(
+    def _on_read(
         self, replica: Replica, segment: Segment, job: Rereading, again: bool, error: BaseException | None
     ) -> None:
         self._busy = False

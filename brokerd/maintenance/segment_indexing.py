@@ -110,9 +110,9 @@ class SegmentIndexing(Generic[Build]):
         rate = self._bytes_per_s()
         self._budget_bytes = min(self._budget_bytes + rate * INDEX_INTERVAL_MS / 1000, rate) if rate else 0.0
         self._jobs_left, self._skips_left = JOBS_PER_TICK, REPLICAS_PER_TICK
-        self._next()
+        self._start_next()
 
-    def _next(self) -> None:
+    def _start_next(self) -> None:
         if self._busy or self._budget_bytes < 1 or not self._jobs_left:
             return
         if self._current is not None and not self._is_current(self._current):
@@ -209,7 +209,7 @@ class SegmentIndexing(Generic[Build]):
             log.warning("%s not built partition=%s file=%s error=%s", self.KIND, c.replica.name, c.build.target.name, e)
             self._retry_ms[c.segment] = self._clock().mono_ms + RETRY_MS
             self._discard(c)
-        self._next()
+        self._start_next()
 
     def _evaluate(self, c: Current[Build]) -> None:
         if not self._is_current(c):

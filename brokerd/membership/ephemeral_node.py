@@ -30,12 +30,12 @@ class EphemeralNodePublisher(Generic[T]):
         value = self.desired
         data = self._encode(broker_epoch, value)
 
-        def removed(result: Result) -> None:
-            self._store.create(self._path, data, created, ephemeral=True)
+        def on_removed(result: Result) -> None:
+            self._store.create(self._path, data, on_created, ephemeral=True)
 
-        def created(result: Result) -> None:
+        def on_created(result: Result) -> None:
             self.busy = False
             if result.ok:
                 self._written = value  # a newer value is sent by the next tick
 
-        self._store.delete(self._path, -1, removed)
+        self._store.delete(self._path, -1, on_removed)

@@ -62,8 +62,8 @@ class Identity:
                 raise IdentityError(
                     f"{d.path} belongs to broker {meta['broker.id']}, not {broker_id}: correct broker.id or log.dirs"
                 )
-        self.broker_uuid = self._one("broker.uuid", known) or outside.draw_id()
-        self.cluster_id = self._one("cluster.id", known) or None
+        self.broker_uuid = self._common_value("broker.uuid", known) or outside.draw_id()
+        self.cluster_id = self._common_value("cluster.id", known) or None
         newest = max(known, key=lambda m: int(m.get("metadata.seq", 0)), default={})
         self.seq = int(newest.get("metadata.seq", 0))
         self.chain_hash = newest.get("metadata.hash", GENESIS_HASH)
@@ -144,7 +144,7 @@ class Identity:
             raise IdentityError("; ".join(f"{d.path}: {d.failed}" for d in dirs.all))
 
     @staticmethod
-    def _one(name: str, metas: list[dict[str, str]]) -> str:
+    def _common_value(name: str, metas: list[dict[str, str]]) -> str:
         """The value of `name` in all directories, empty if none has it. Raises IdentityError if they differ."""
         found = sorted({m[name] for m in metas if m.get(name)})
         if len(found) > 1:
@@ -259,7 +259,7 @@ class Identity:
             self._save_and_wait()
         elif self._under_way is None:
             self._under_way = writing = self._plan()
-            self._jobs.submit(writing.run, partial(self._written, writing), urgent=True)
+            self._jobs.submit(writing.run, partial(self._on_written, writing), urgent=True)
         else:
             self._under_way.outdated = True
 
@@ -272,7 +272,7 @@ class Identity:
         texts = [(d.path, self._text_of(d)) for d in self.dirs.online]
         return self._writer.plan(texts, lost=not self.tail_intact)
 
-    def _written(self, writing: Writing, error: BaseException | None) -> None:
+    def _on_written(self, writing: Writing, error: BaseException | None) -> None:
         self._under_way = None
         if error is not None:
             raise error  # `run` handles disk errors, so this is a bug

@@ -115,9 +115,9 @@ class Membership:
                 waiting.submitted = False  # its znode was deleted with the session
             log.warning("ZooKeeper session expired, registering again")
             self._proposals_mine = False
-            self._deregistered(now)
+            self._on_deregistered(now)
 
-    def _deregistered(self, now: Now) -> None:
+    def _on_deregistered(self, now: Now) -> None:
         self.broker_epoch = None
         self._unsaid()
 
@@ -182,7 +182,7 @@ class Membership:
         self._listener.caught_up(now)
         if mine is not None and mine.broker_epoch == self.broker_epoch and not mine.alive:
             log.warning("the controller has declared this broker dead, registering again")
-            self._deregistered(now)
+            self._on_deregistered(now)
         if self.broker_epoch is None:
             self._register()
         self._send_pending_requests()
@@ -227,7 +227,7 @@ class Membership:
                     self.broker_id,
                     holder,
                 )
-                self._again()
+                self._retry_registration()
                 return
             # Our own registration of an earlier session: replace it in one multi.
             self._store.multi(
@@ -235,17 +235,17 @@ class Membership:
                 self._registration_created,
             )
         else:
-            self._again()
+            self._retry_registration()
 
     def _registration_created(self, result: Result) -> None:
         if not result.ok:
-            self._again()  # also after an unknown outcome: read the registration again
+            self._retry_registration()  # also after an unknown outcome: read the registration again
             return
         self._store.get(znodes.broker(self.broker_id), self._registration_read)
 
     def _registration_read(self, result: Result) -> None:
         if not result.ok or result.stat is None or result.stat.owner != self._store.zk_session:
-            self._again()
+            self._retry_registration()
             return
         self._registering = False
         self.broker_epoch = result.stat.czxid
@@ -261,7 +261,7 @@ class Membership:
         self._say()
         self._send_pending_requests()
 
-    def _again(self) -> None:
+    def _retry_registration(self) -> None:
         self._registering = False
         self._retry_at_ms = self._clock().mono_ms + RETRY_MS
 
@@ -279,13 +279,13 @@ class Membership:
         data = znodes.encode_proposals(self.broker_epoch, self._proposals)
         path = znodes.proposals(self.broker_id)
 
-        def gone(result: Result) -> None:
+        def on_deleted(result: Result) -> None:
             if result.code in (Code.OK, Code.NO_NODE):
-                self._store.create(path, data, written, ephemeral=True)
+                self._store.create(path, data, on_written, ephemeral=True)
             else:
-                written(result)
+                on_written(result)
 
-        def written(result: Result) -> None:
+        def on_written(result: Result) -> None:
             self._proposals_busy = False
             self._proposals_mine = result.ok
             if not result.ok:
@@ -294,9 +294,9 @@ class Membership:
                 self._send_proposals()
 
         if self._proposals_mine:
-            self._store.set(path, data, -1, written)
+            self._store.set(path, data, -1, on_written)
         else:
-            self._store.delete(path, -1, gone)
+            self._store.delete(path, -1, on_deleted)
 
     def publish_offline_replicas(self, offline: frozenset[TopicPartition]) -> None:
         """Publish the offline replicas of this broker. The controller removes them from the ISR and elects other leaders."""
@@ -350,7 +350,7 @@ class Membership:
         waiting.submitted = True
         body = ForwardedRequest(request_id, self.broker_id, self.broker_epoch, waiting.payload)
 
-        def created(result: Result) -> None:
+        def on_created(result: Result) -> None:
             if self._waiting.get(request_id) is not waiting or result.code in (Code.OK, Code.NODE_EXISTS):
                 return
             waiting.submitted = False
@@ -359,7 +359,7 @@ class Membership:
                 self._resubmit_at_ms = self._clock().mono_ms + RETRY_MS
             # Unknown outcome: sent again after the log was read, which contains the response if there is one.
 
-        self._store.create(znodes.request(request_id), body.encode(), created, ephemeral=True)
+        self._store.create(znodes.request(request_id), body.encode(), on_created, ephemeral=True)
 
     def _send_pending_requests(self) -> None:
         """Send the requests that are not sent in this session. The log was read first, so answered requests are not sent again."""

@@ -91,7 +91,7 @@ class Connection:
         self._slots: deque[Slot] = deque()
         self._output: deque[Part] = deque()
         self._output_bytes = self._answer_bytes = 0
-        self._cached = CachedRegions(self._loaded)
+        self._cached = CachedRegions(self._on_loaded)
         self._events = READ
         self._backlog: memoryview | None = None  # received and not handled yet
         self.owner: Hashable = peer.rpartition(":")[0]
@@ -320,19 +320,19 @@ class Connection:
                     n = os.sendfile(self.fd, fd, part.position, size)
                     if n == 0:
                         raise OSError(errno.EIO, SHORT)
-                    self._sent(n)
+                    self._remove_sent(n)
                     if self.reader is not None and self.reader.active:
                         self.reader.sent(part.file, part.position + n)
                 elif len(output) == 1:
                     size = len(part)
                     n = self.sock.send(part)
-                    self._sent(n)
+                    self._remove_sent(n)
                 else:
                     parts = self._together()
                     size = sum(map(len, parts))
                     # MSG_MORE: a header before a file region is sent together with the first data.
                     n = self.sock.sendmsg(parts, (), socket.MSG_MORE if len(output) > len(parts) else 0)
-                    self._sent(n)
+                    self._remove_sent(n)
                 if n < size:
                     break  # the socket buffer is full: another call would fail
                 budget -= n
@@ -352,7 +352,7 @@ class Connection:
             return size
         return self._cached.ready(reader, region, fd, size, self.loop.now.mono_ms)
 
-    def _loaded(self) -> None:
+    def _on_loaded(self) -> None:
         if not self.closed:
             self._due |= WRITE
             self.loop.turns.add(self.owner, self)
@@ -376,7 +376,7 @@ class Connection:
             parts.append(part)
         return parts
 
-    def _sent(self, n: int) -> None:
+    def _remove_sent(self, n: int) -> None:
         """Remove `n` sent bytes from the output."""
         output = self._output
         self._output_bytes -= n

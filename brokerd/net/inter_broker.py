@@ -69,13 +69,13 @@ class InterBrokerClient:
         name = f"broker-{self._broker_id}"
         if broker_id == self._broker_id:
             request = LoopbackRequest(
-                framing.RequestHeader(key, version, 0, name), body, lambda answer: self._later(done, answer)
+                framing.RequestHeader(key, version, 0, name), body, lambda answer: self._complete_later(done, answer)
             )
             self._loop.call_later(0, lambda now: self._serve(key, request))
             return
         address = self._address_of(broker_id)
         if address is None:
-            self._later(done, None)
+            self._complete_later(done, None)
             return
         known = self._peers.get(broker_id)
         if known is None or known[0] != address:
@@ -87,7 +87,7 @@ class InterBrokerClient:
             )
             known = self._peers[broker_id] = (address, peer)
 
-        def answered(frame: memoryview | None) -> None:
+        def on_response(frame: memoryview | None) -> None:
             answer = None
             if frame is not None:
                 try:
@@ -96,9 +96,9 @@ class InterBrokerClient:
                     log.warning("malformed response broker=%d api=%d error=%s", broker_id, key, e)
             done(answer)
 
-        known[1].send_request(framing.encode_request(key, version, 0, name, body), answered)
+        known[1].send_request(framing.encode_request(key, version, 0, name, body), on_response)
 
-    def _later(self, done: Done, answer: Any) -> None:
+    def _complete_later(self, done: Done, answer: Any) -> None:
         self._loop.call_later(0, lambda now: done(answer))
 
     def close(self) -> None:

@@ -155,7 +155,7 @@ class Listener:
                 self._forget,
                 self._frame_bytes_max,
                 context=self._tls(),
-                on_secured=self._secured,
+                on_secured=self._on_secured,
             )
         connection.concurrent_readers = self._concurrent_readers
         connection.reader = self._warming.reader(connection.traffic.add_cold) if self._warming is not None else None
@@ -198,7 +198,7 @@ class Listener:
             )
             oldest.close()
 
-    def _secured(self, connection: Connection) -> None:
+    def _on_secured(self, connection: Connection) -> None:
         if not self._needs_authentication:
             self._on_authenticated(connection)
 

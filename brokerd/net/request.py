@@ -130,7 +130,7 @@ class Request:
             if body is None:
                 self._connection.answer(self._slot, None)
                 if self.metrics is not None:
-                    self._measured(self.metrics)
+                    self._count(self.metrics)
                 return
             parts = framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
         except Exception:
@@ -140,10 +140,10 @@ class Request:
             return
         self._connection.answer(self._slot, parts)
         if self.metrics is not None:
-            self._measured(self.metrics)
+            self._count(self.metrics)
             self.metrics.count_errors(body, self.metrics.errors)
 
-    def _measured(self, metrics: ApiMetrics) -> None:
+    def _count(self, metrics: ApiMetrics) -> None:
         seconds = perf_counter() - self.began_s
         metrics.counts[bisect_left(BOUNDS_S, seconds)] += 1
         metrics.sum_s += seconds

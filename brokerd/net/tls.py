@@ -197,7 +197,7 @@ class TlsConnection(Connection):
                     size = self._in_memory(first, first.file.fileno(), min(first.length, SEAL_BYTES))
                     if not size:
                         break
-                n = tls.send(self._gathered(output, size))
+                n = tls.send(self._gather(output, size))
                 self._sent(n)
                 budget -= n
         except BlockingIOError:
@@ -210,7 +210,7 @@ class TlsConnection(Connection):
         self._unsent = tls.unsent
         self._update_events()
 
-    def _gathered(self, output: deque[Any], size: int) -> Any:
+    def _gather(self, output: deque[Any], size: int) -> Any:
         """The next bytes to encrypt: `size` bytes of a file region, or joined small responses."""
         first = output[0]
         if isinstance(first, FileRegion):

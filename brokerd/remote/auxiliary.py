@@ -50,7 +50,7 @@ class Auxiliary:
             "producers_before": self.producers_before,
             "producers_after": self.producers_after,
             "aborted": self.aborted,
-            "index": [_packed(column) for column in (self.index.offsets, self.index.positions, self.index.times)],
+            "index": [_pack(column) for column in (self.index.offsets, self.index.positions, self.index.times)],
         }
         return zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 1)
 
@@ -61,8 +61,8 @@ class Auxiliary:
             fields = json.loads(zlib.decompress(data))
             index = SparseIndex()
             offsets, positions, times = fields["index"]
-            index.offsets, index.positions = _unpacked("i", offsets), _unpacked("i", positions)
-            index.times = _unpacked("q", times)
+            index.offsets, index.positions = _unpack("i", offsets), _unpack("i", positions)
+            index.times = _unpack("q", times)
             return Auxiliary(
                 tuple((e, o) for e, o in fields["epochs"]),
                 fields["max_timestamp"],
@@ -75,14 +75,14 @@ class Auxiliary:
             raise ValueError(f"invalid auxiliary object: {e!r}") from e
 
 
-def _packed(column: array[int]) -> str:
+def _pack(column: array[int]) -> str:
     column = column[:]
     if sys.byteorder == "big":
         column.byteswap()
     return base64.b64encode(column.tobytes()).decode()
 
 
-def _unpacked(kind: str, text: str) -> array[int]:
+def _unpack(kind: str, text: str) -> array[int]:
     column = array(kind)
     column.frombytes(base64.b64decode(text))
     if sys.byteorder == "big":

@@ -114,9 +114,9 @@ class Helper:
         pool = self._copies if operation in SLOW_OPERATIONS else self._reads
         timeout_ms = fields.get(TIMEOUT_MS)
         deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        pool.submit(self._run, request_id, operation, fields, deadline)
+        pool.submit(self._run_request, request_id, operation, fields, deadline)
 
-    def _run(self, request_id: int, operation: str, fields: Mapping[str, Any], deadline: float | None) -> None:
+    def _run_request(self, request_id: int, operation: str, fields: Mapping[str, Any], deadline: float | None) -> None:
         if deadline is not None and time.monotonic() > deadline:
             self._answer(request_id, HelperError.NO_ANSWER, "time-out")
             return

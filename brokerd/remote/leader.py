@@ -5,7 +5,7 @@ Invariants:
     are ignored.
   - A segment is copied when it is closed and below the last stable offset, the next one after the end of the chain, one at a time.
   - A copy that an earlier leader did not finish is deleted, with its objects. So is a failed one.
-  - An object is deleted only after its state is DELETE_SEGMENT_STARTED, and never if its records would then be nowhere (`_covered`).
+  - An object is deleted only after its state is DELETE_SEGMENT_STARTED, and never if its records would then be nowhere (`_is_covered`).
   - A tail move deletes local records only below the end of the chain (`local_start_for`).
   - Everything is repeated until it is read back: a lost request or answer only delays.
 Does not contain: files, sockets, clocks, the metadata topic.
@@ -293,14 +293,14 @@ class RemoteLeader:
         for segment in list(remote.segments.values()):
             own_id = segment.segment_id
             if segment.state is S.COPY_STARTED and own_id != current:
-                if self._covered(segment, local, chain, remote.log_start):
+                if self._is_covered(segment, local, chain, remote.log_start):
                     changes.append(segment.with_state(S.DELETE_STARTED, epoch))
             elif segment.state is S.COPY_FINISHED:
                 below = segment.end_offset <= remote.log_start or (
                     local.deletes_all and remote.log_start >= local.start_offset
                 )
                 unused = own_id not in used and own_id != current and segment.end_offset <= local.end_offset
-                if below or (unused and self._covered(segment, local, chain, remote.log_start)):
+                if below or (unused and self._is_covered(segment, local, chain, remote.log_start)):
                     changes.append(segment.with_state(S.DELETE_STARTED, epoch))
             elif segment.state is S.DELETE_STARTED:
                 if own_id in self._deleted:
@@ -317,7 +317,7 @@ class RemoteLeader:
                 changes.append(Forgotten(self.tp, f"{SEGMENT}:{own_id}"))
 
     @staticmethod
-    def _covered(segment: RemoteSegment, local: LocalLog, chain: Chain, log_start: int) -> bool:
+    def _is_covered(segment: RemoteSegment, local: LocalLog, chain: Chain, log_start: int) -> bool:
         """Return whether the records of `segment` that are not deleted are also in the chain or in the local log."""
         joined = chain.segments and chain.start <= local.start_offset <= chain.end
         lowest = min(chain.start, local.start_offset) if joined else local.start_offset

@@ -80,7 +80,7 @@ class Operations:
             case "copy":
                 return self._copy(fields)
             case "read":
-                return self._read(fields)
+                return self._read_batches(fields)
             case "time":
                 return self._time(fields)
             case "snapshot":
@@ -115,7 +115,7 @@ class Operations:
                 if offset == s.end_offset:
                     return found.producers_after
                 producers = auxiliary.restore_producers(found.producers_before)
-                segment = self._opened(s, found)
+                segment = self._open_segment(s, found)
                 for position, header in segment.headers(0):
                     if header.base_offset >= offset:
                         break
@@ -151,14 +151,14 @@ class Operations:
             while len(self._auxiliaries) > AUXILIARIES_MAX:
                 self._auxiliaries.popitem(last=False)
 
-    def _opened(self, s: StoredSegment, found: Auxiliary) -> Segment:
+    def _open_segment(self, s: StoredSegment, found: Auxiliary) -> Segment:
         segment = Segment(Path(s.name).parent, s.start_offset, self._disk, 1)
         segment.attach(
             RemoteFile(self._cache, self._disk, s.name + LOG, s.size_bytes), s.size_bytes, s.end_offset, found.index
         )
         return segment
 
-    def _read(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_batches(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Complete batches from `offset` on, below `upto`. A segment without such batches (a gap of compaction at its end) is skipped."""
         segments = [StoredSegment.of(s) for s in fields["segments"]]
         offset, upto, bytes_max = fields["offset"], fields["upto"], fields["bytes_max"]
@@ -166,7 +166,7 @@ class Operations:
             if s.start_offset >= upto:
                 break
             found = self._auxiliary(s.name)
-            segment = self._opened(s, found)
+            segment = self._open_segment(s, found)
             entry = found.index.at_or_before(offset - s.start_offset)
             near = found.index.positions[entry] if entry >= 0 else 0
             # Before the first read of the segment, which may wait for its chunk: the store then answers all of them at the same time.
@@ -178,7 +178,7 @@ class Operations:
             regions = self._cache.regions(s.name + LOG, start, end - start, s.size_bytes)
             return {
                 "regions": [[str(r.path), r.position, r.length] for r in regions],
-                "aborted": self._aborted(segments[i:], offset, min(upto, segment.bound_after(end))),
+                "aborted": self._aborted_transactions(segments[i:], offset, min(upto, segment.bound_after(end))),
             }
         return {"regions": [], "aborted": []}
 
@@ -197,7 +197,7 @@ class Operations:
                 self._cache.read_ahead(after.name + LOG, index, after.size_bytes)
             left -= _chunks(after)
 
-    def _aborted(self, segments: Sequence[StoredSegment], offset: int, upto: int) -> list[list[int]]:
+    def _aborted_transactions(self, segments: Sequence[StoredSegment], offset: int, upto: int) -> list[list[int]]:
         """[producer id, first offset] of aborted transactions that overlap [offset, upto). The marker may be in a later segment."""
         out = []
         for s in segments:
@@ -217,7 +217,7 @@ class Operations:
         for s in (StoredSegment.of(f) for f in fields["segments"]):
             if s.max_timestamp < timestamp:
                 continue
-            segment = self._opened(s, self._auxiliary(s.name))
+            segment = self._open_segment(s, self._auxiliary(s.name))
             for position, header in segment.batches_since(timestamp):
                 if header.base_offset >= upto:
                     return None

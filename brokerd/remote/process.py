@@ -88,7 +88,7 @@ class HelperProcess:
         )
         self._loop.register(ours.fileno(), READ | WRITE, self._on_events)
 
-    def _ended(self, reason: str) -> None:
+    def _on_exit(self, reason: str) -> None:
         if self._socket is None:
             return
         self._loop.unregister(self._socket.fileno())
@@ -126,12 +126,12 @@ class HelperProcess:
         except BlockingIOError:
             pass
         except (OSError, MalformedFrame) as e:
-            self._ended(str(e))
+            self._on_exit(str(e))
 
     def _receive(self, connection: socket.socket) -> None:
         data = connection.recv(RECEIVE_BYTES)
         if not data:
-            self._ended("connection closed")
+            self._on_exit("connection closed")
             return
         for number, error, value in self._reader.feed(data):
             waiting = self._waiting.pop(number, None)

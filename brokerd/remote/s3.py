@@ -65,7 +65,7 @@ class S3Store:
         self._lock = threading.Lock()
 
     @contextmanager
-    def _connected(self, name: str) -> Iterator[Any]:
+    def _with_client(self, name: str) -> Iterator[Any]:
         """A client that threads share. Errors of the library are translated."""
         from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
@@ -83,26 +83,26 @@ class S3Store:
             raise StoreUnavailable(f"s3://{self._bucket}/{self._prefix}{name}: {e}") from e
 
     def put_file(self, name: str, path: Path, size: int, spend: Spend) -> None:
-        with open(path, "rb") as file, self._connected(name) as client:
+        with open(path, "rb") as file, self._with_client(name) as client:
             client.upload_fileobj(_Limited(file, size, spend), self._bucket, self._prefix + name)
 
     def put_bytes(self, name: str, data: bytes) -> None:
-        with self._connected(name) as client:
+        with self._with_client(name) as client:
             client.put_object(Bucket=self._bucket, Key=self._prefix + name, Body=data)
 
     def get(self, name: str, position: int, length: int) -> bytes:
-        with self._connected(name) as client:
+        with self._with_client(name) as client:
             span = f"bytes={position}-{position + length - 1}"
             found = client.get_object(Bucket=self._bucket, Key=self._prefix + name, Range=span)
             data: bytes = found["Body"].read()
             return data
 
     def delete(self, name: str) -> None:
-        with self._connected(name) as client:
+        with self._with_client(name) as client:
             client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
 
     def names(self, prefix: str) -> Iterator[str]:
-        with self._connected(prefix) as client:
+        with self._with_client(prefix) as client:
             pages = client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
                 for found in page.get("Contents", ()):

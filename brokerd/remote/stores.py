@@ -70,12 +70,12 @@ class FolderStore:
                     _write_all(target, data)
                     left -= len(data)
 
-            self._put(name, write)
+            self._write_object(name, write)
 
     def put_bytes(self, name: str, data: bytes) -> None:
-        self._put(name, lambda target: _write_all(target, data))
+        self._write_object(name, lambda target: _write_all(target, data))
 
-    def _put(self, name: str, write: Callable[[int], None]) -> None:
+    def _write_object(self, name: str, write: Callable[[int], None]) -> None:
         self._check_mounted()
         path = self._path(name)
         partial = path.with_name(path.name + ".partial")

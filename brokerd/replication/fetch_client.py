@@ -219,16 +219,16 @@ class FetchClient:
             case Ready():
                 return self._send(now)
             case Failed():
-                return self._failed(now)
+                return self._on_fetch_failed(now)
             case FetchAnswered():
-                return self._answered(event, now)
+                return self._on_response(event, now)
 
     def _start_session(self) -> None:
         self.in_flight, self.session_epoch = False, 0
         self.sent_positions.clear()
         self._dirty.update(dict.fromkeys(self.followed))
 
-    def _failed(self, now: Now) -> list[Effect]:
+    def _on_fetch_failed(self, now: Now) -> list[Effect]:
         """Start a new fetch session. It is unknown whether the leader received the request, so the state of the old session is unknown too."""
         self._start_session()
         return [WakeAt(now.mono_ms + self.backoff_ms)]
@@ -272,13 +272,13 @@ class FetchClient:
             forgotten.clear()
         return [SendFetch(tuple(named), tuple(forgotten), self.session_id, self.session_epoch, wait)]
 
-    def _answered(self, event: FetchAnswered, now: Now) -> list[Effect]:
+    def _on_response(self, event: FetchAnswered, now: Now) -> list[Effect]:
         self.in_flight = False
         if event.error in SESSION_LOST and self.session_epoch:
             self._start_session()
             return []
         if event.error != ErrorCode.NONE or (self.session_epoch and event.session_id != self.session_id):
-            return self._failed(now)
+            return self._on_fetch_failed(now)
         effects: list[Effect] = []
         for answer in event.answers:
             self.mark_dirty(answer.tp)

@@ -118,9 +118,9 @@ class FetcherManager:
 
     def _ready(self, leader: int, fetcher: LeaderFetcher) -> None:
         fetcher.scheduled = False
-        self._run(leader, fetcher, fetcher.client.handle(Ready(), self.loop.now))
+        self._run_effects(leader, fetcher, fetcher.client.handle(Ready(), self.loop.now))
 
-    def _run(self, leader: int, fetcher: LeaderFetcher, effects: list[Effect]) -> None:
+    def _run_effects(self, leader: int, fetcher: LeaderFetcher, effects: list[Effect]) -> None:
         now = self.loop.now
         for effect in effects:
             match effect:
@@ -153,7 +153,7 @@ class FetcherManager:
         # not join an ISR.
         broker_epoch = self.partitions.isr_member
         if address is None or broker_epoch is None:
-            self._run(leader, fetcher, fetcher.client.handle(Failed(), self.loop.now))
+            self._run_effects(leader, fetcher, fetcher.client.handle(Failed(), self.loop.now))
             return
         if fetcher.peer is None or fetcher.address != address:
             if fetcher.peer is not None:
@@ -197,9 +197,9 @@ class FetcherManager:
             ],
         )
         request = framing.encode_request(ApiKey.FETCH, FETCH_VERSION, 0, f"broker-{self.partitions.broker_id}", body)
-        fetcher.peer.send_request(request, lambda frame: self._answered(leader, fetcher, frame))
+        fetcher.peer.send_request(request, lambda frame: self._on_response(leader, fetcher, frame))
 
-    def _answered(self, leader: int, fetcher: LeaderFetcher, frame: memoryview | None) -> None:
+    def _on_response(self, leader: int, fetcher: LeaderFetcher, frame: memoryview | None) -> None:
         event: FetchAnswered | Failed = Failed()
         if frame is not None:
             try:
@@ -210,9 +210,9 @@ class FetcherManager:
                 assert fetcher.peer is not None
                 fetcher.peer.close()
         now = self.loop.now
-        self._run(leader, fetcher, fetcher.client.handle(event, now))
+        self._run_effects(leader, fetcher, fetcher.client.handle(event, now))
         if isinstance(event, FetchAnswered):
-            self._run(leader, fetcher, fetcher.client.handle(Ready(), now))
+            self._run_effects(leader, fetcher, fetcher.client.handle(Ready(), now))
 
     def close(self) -> None:
         for fetcher in self._leaders.values():

@@ -54,7 +54,7 @@ class FollowerLogs:
     def begin(self, tp: TopicPartition, seed: bytes, hw: int, now: Now) -> bool:
         """Bootstrap the log of an observer with the leader's snapshot `seed`. False: the snapshot must be fetched again later, because it is invalid or a
         flush must end first."""
-        with self._opened(tp) as replica:
+        with self._changing_replica(tp) as replica:
             if not (replica.observes or replica.needs_bootstrap):
                 return True  # the metadata log has changed since the request: the records belong to an ordinary replica
             if not self._may_truncate(replica, -1):
@@ -74,7 +74,7 @@ class FollowerLogs:
         return True
 
     @contextmanager
-    def _opened(self, tp: TopicPartition) -> Iterator[Replica]:
+    def _changing_replica(self, tp: TopicPartition) -> Iterator[Replica]:
         """The replica. A disk error during a change takes it offline, because only reopening the log makes it consistent."""
         replica = self._partitions.hosted[tp]
         try:
@@ -87,7 +87,7 @@ class FollowerLogs:
     ) -> bool:
         """Append fetched records, and apply the leader's high watermark `hw` and its log start offset. False: the records must be fetched again later,
         because the disk is full, a batch is damaged or a flush must end first."""
-        with self._opened(tp) as replica:
+        with self._changing_replica(tp) as replica:
             if len(records):
                 if replica.log.starts_within(records) and not self._may_truncate(replica, -1):
                     return False
@@ -119,11 +119,13 @@ class FollowerLogs:
             return True
         replica.truncation_pending = True
         self._partitions.jobs.submit(
-            partial(self._partitions.disk.sync_folder, log_.folder), partial(self._synced, replica, log_), urgent=True
+            partial(self._partitions.disk.sync_folder, log_.folder),
+            partial(self._on_synced, replica, log_),
+            urgent=True,
         )
         return False
 
-    def _synced(self, replica: Replica, log_: Log, error: BaseException | None) -> None:
+    def _on_synced(self, replica: Replica, log_: Log, error: BaseException | None) -> None:
         if (
             self._partitions.hosted.get(replica.tp) is not replica
             or replica.offline_reason is not None
@@ -138,7 +140,7 @@ class FollowerLogs:
         self._partitions.hooks.resume(replica.tp)
 
     def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
-        with self._opened(tp) as replica:
+        with self._changing_replica(tp) as replica:
             point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
             if replica.observes and point <= replica.log.start_offset:
                 self._require_bootstrap(replica, f"reason=diverging-epoch leader_epoch={epoch} offset={point}")
@@ -163,7 +165,7 @@ class FollowerLogs:
             replica.core.truncated(replica.log.end_offset)
 
     def out_of_range(self, tp: TopicPartition, leader_log_start: int, now: Now) -> None:
-        with self._opened(tp) as replica:
+        with self._changing_replica(tp) as replica:
             if replica.needs_bootstrap and not replica.observes:
                 replica.needs_bootstrap = (
                     False  # the leader has no remote records any more: the next response names its log start
@@ -196,7 +198,7 @@ class FollowerLogs:
     def moved_to_tier(self, tp: TopicPartition, leader_log_start: int) -> None:
         """The leader has the next records only in the remote store: start at its local log start, with its state there. A log that reaches the leader's
         local log is never replaced."""
-        with self._opened(tp) as replica:
+        with self._changing_replica(tp) as replica:
             if replica.log.end_offset < leader_log_start and not replica.needs_bootstrap:
                 log.info(
                     "%s: bootstrap required: reason=moved-to-tier end=%d leader_local_start=%d",

@@ -151,7 +151,7 @@ class Partition:
     def handle(self, event: Event, now: Now) -> list[Effect]:
         match event:
             case PartitionStateChanged():
-                return self._changed(event, now)
+                return self._on_state_changed(event, now)
             case LeaderAppended():
                 if self.role is not Role.LEADER:
                     return []
@@ -170,7 +170,7 @@ class Partition:
                     follower.session_liveness = None
                 return []
             case IsrProposalRefused():
-                return self._refused(event, now)
+                return self._on_proposal_refused(event, now)
             case LogStartRaised():
                 self.log_start = max(self.log_start, event.log_start)
                 return []
@@ -186,7 +186,7 @@ class Partition:
             if follower.session_liveness is not None:
                 follower.apply_session_liveness(self.log_end)
 
-    def _changed(self, event: PartitionStateChanged, now: Now) -> list[Effect]:
+    def _on_state_changed(self, event: PartitionStateChanged, now: Now) -> list[Effect]:
         old, new = self.state, event.state
         if old is not None and new.partition_epoch < old.partition_epoch:
             return []  # older than the image that was applied: a reload was in progress
@@ -271,7 +271,7 @@ class Partition:
         effects = [*self._propose(now), *self._raise_high_watermark()]
         return [*effects, RaiseLowWatermark()] if log_start_raised else effects
 
-    def _refused(self, event: IsrProposalRefused, now: Now) -> list[Effect]:
+    def _on_proposal_refused(self, event: IsrProposalRefused, now: Now) -> list[Effect]:
         p = self.proposal
         if p is not None and (p.leader_epoch, p.partition_epoch) == (event.leader_epoch, event.partition_epoch):
             # The new member counts until the partition epoch changes: another controller could still accept the proposal.

@@ -161,7 +161,7 @@ class Relocations:
             try:
                 self._step(move, now)
             except (DiskFailed, DiskFull, LiveFailed) as e:
-                self._failed(move, e)
+                self._on_failed(move, e)
             if move.busy:
                 return
 
@@ -248,10 +248,10 @@ class Relocations:
                 move.future.flushing.finished(plan)
                 self._replace_live_log(move, self._clock())
         except (DiskFailed, DiskFull, LiveFailed) as e:
-            self._failed(move, e)
+            self._on_failed(move, e)
         self.tick(self._clock())
 
-    def _failed(self, move: Relocation, error: Exception) -> None:
+    def _on_failed(self, move: Relocation, error: Exception) -> None:
         if isinstance(error, LiveFailed):
             self._partitions.fail(move.replica, error.error)
         else:

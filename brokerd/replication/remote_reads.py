@@ -107,10 +107,10 @@ class RemoteReads:
         if key not in self._in_flight and len(self._in_flight) < IN_FLIGHT_MAX:
             self._in_flight.add(key)
 
-            def answered(error: HelperError, value: Any) -> None:
+            def on_helper_result(error: HelperError, value: Any) -> None:
                 self._in_flight.discard(key)
                 result = UNAVAILABLE if error else self._result(replica, offset, value)
-                self._put(key, result)
+                self._cache_result(key, result)
                 on_result()
 
             fields = {
@@ -119,7 +119,7 @@ class RemoteReads:
                 "upto": upto,
                 "bytes_max": bytes_max,
             }
-            self._request("read", fields, READ_TIMEOUT_MS, answered)
+            self._request("read", fields, READ_TIMEOUT_MS, on_helper_result)
         return None
 
     @staticmethod
@@ -139,7 +139,7 @@ class RemoteReads:
         aborted = tuple((producer_id, first) for producer_id, first in value["aborted"])
         return HistoryReadResult(ErrorCode.NONE, records=regions, aborted=aborted)
 
-    def _put(self, key: ReadKey, result: HistoryReadResult) -> None:
+    def _cache_result(self, key: ReadKey, result: HistoryReadResult) -> None:
         lasts_ms = CACHED_ERROR_MS if result.error else CACHED_MS
         self._cache.pop(key, None)
         self._cache[key] = CachedRead(result, self._clock().mono_ms + lasts_ms)
@@ -183,11 +183,11 @@ class RemoteReads:
                 "upto": local_start,
             }
 
-            def answered(error: HelperError, value: Any) -> None:
+            def on_helper_result(error: HelperError, value: Any) -> None:
                 found = None if error or value is None else HistoryPosition(*value)
                 done(UNAVAILABLE if error else HistoryReadResult(ErrorCode.NONE, found=found))
 
-            self._request("time", fields, READ_TIMEOUT_MS, answered)
+            self._request("time", fields, READ_TIMEOUT_MS, on_helper_result)
         else:
             done(UNAVAILABLE)
 
@@ -205,7 +205,7 @@ class RemoteReads:
         epochs = [(e, at) for e, at in view.chain.epochs(replica.log.epochs.entries) if at <= start]
         self._seeds_requested[tp] = start
 
-        def answered(error: HelperError, value: Any) -> None:
+        def on_helper_result(error: HelperError, value: Any) -> None:
             if self._seeds_requested.get(tp) == start:
                 del self._seeds_requested[tp]
                 if not error:
@@ -214,7 +214,7 @@ class RemoteReads:
                     self._seeds[tp] = (start, zlib.compress(snapshot.to_bytes(), 1))
 
         fields = {"segments": [self.named(s) for s in segments], "offset": start}
-        self._request("snapshot", fields, READ_TIMEOUT_MS, answered)
+        self._request("snapshot", fields, READ_TIMEOUT_MS, on_helper_result)
         return None
 
 

@@ -198,7 +198,7 @@ class ReplicaManager:
             self.pending_openings.end_wait(tp)
         # Otherwise the controller has not reacted to the failure yet.
         if replica.offline_reason is None or state.leader != self.broker_id:
-            self.run(replica, self._changed(replica, state), now)
+            self.run(replica, self._state_changed_event(replica, state), now)
 
     def open_pending(self, now: Now) -> bool:
         """End of a loop turn: open the replicas that this turn may open. True when some are left."""
@@ -215,7 +215,7 @@ class ReplicaManager:
             else:
                 self.sync(tp, now)
 
-    def _changed(self, replica: Replica, state: PartitionState) -> core.PartitionStateChanged:
+    def _state_changed_event(self, replica: Replica, state: PartitionState) -> core.PartitionStateChanged:
         leads = (
             state.leader == self.broker_id
             and self.isr_member is not None
@@ -295,7 +295,7 @@ class ReplicaManager:
             if replica is not None:
                 replica.config = config
                 replica.log.config = config
-                self.run(replica, self._changed(replica, state), now)
+                self.run(replica, self._state_changed_event(replica, state), now)
 
     # -- running a core's effects ------------------------------------------------------------------------------------
     def run(self, replica: Replica, event: core.Event, now: Now) -> None:

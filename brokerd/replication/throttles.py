@@ -86,7 +86,7 @@ class Throttles:
         self._sources.clear()
         self._targets.clear()
         for topic in image.topics.values():
-            self._read(topic)
+            self._rate_of(topic)
         self._rates(now_ms)
 
     def apply(self, image: Image, records: Sequence[MetadataRecord], now_ms: int) -> bool:
@@ -96,7 +96,7 @@ class Throttles:
             match record:
                 case TopicCreated() | TopicConfigChanged():
                     changed |= record.topic_id in self._targets or FOLLOWER_REPLICAS in record.configs
-                    self._read(image.topics.get(record.topic_id))
+                    self._rate_of(image.topics.get(record.topic_id))
                 case TopicDeleted():
                     self._sources.pop(record.topic_id, None)
                     self._targets.pop(record.topic_id, None)
@@ -107,7 +107,7 @@ class Throttles:
                     pass
         return changed
 
-    def _read(self, topic: TopicState | None) -> None:
+    def _rate_of(self, topic: TopicState | None) -> None:
         if topic is None:
             return
         for name, kept in ((LEADER_REPLICAS, self._sources), (FOLLOWER_REPLICAS, self._targets)):

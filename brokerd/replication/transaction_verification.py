@@ -86,10 +86,10 @@ class TransactionVerification:
             producer_epoch,
             (replica.topic, replica.tp.partition),
             add,
-            lambda error: self._answered(replica, producer_id, pending, error),
+            lambda error: self._on_verified(replica, producer_id, pending, error),
         )
 
-    def _answered(self, replica: Replica, producer_id: int, pending: PendingVerification, error: ErrorCode) -> None:
+    def _on_verified(self, replica: Replica, producer_id: int, pending: PendingVerification, error: ErrorCode) -> None:
         key = (replica.tp, producer_id)
         if self._pending.get(key) is pending:
             del self._pending[key]

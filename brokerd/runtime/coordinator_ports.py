@@ -160,10 +160,10 @@ class InternalLog:
             done(outcome.error)
             return
 
-        def replicated(results: list[PartitionResult]) -> None:
+        def on_replicated(results: list[PartitionResult]) -> None:
             done(REPLICATION_UNKNOWN if results[0].error else ErrorCode.NONE)
 
-        self._produce.acknowledgements.wait([outcome], ACKS_ALL, self.APPEND_TIMEOUT_MS, replicated, client=False)
+        self._produce.acknowledgements.wait([outcome], ACKS_ALL, self.APPEND_TIMEOUT_MS, on_replicated, client=False)
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes | None:
         if partition in self._missing:

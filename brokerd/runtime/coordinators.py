@@ -186,10 +186,10 @@ class Coordinators:
     ) -> None:
         """Initialize share partitions of a group. `done` gets those that were initialized."""
 
-        def start(place: SharePartitionKey, answered: Callable[[int], None]) -> None:
-            self.persister.initialize(place, request.state_epoch, NO_START, answered)
+        def start(place: SharePartitionKey, on_result: Callable[[int], None]) -> None:
+            self.persister.initialize(place, request.state_epoch, NO_START, on_result)
 
-        def answered(errors: dict[SharePartitionKey, int]) -> None:
+        def on_result(errors: dict[SharePartitionKey, int]) -> None:
             made: dict[UUID, tuple[str, frozenset[int]]] = {}
             for topic_id, (name, partitions) in request.partitions.items():
                 good = frozenset(p for p in partitions if not errors[SharePartitionKey(group_id, topic_id, p)])
@@ -204,5 +204,5 @@ class Coordinators:
                 for p in sorted(partitions)
             ],
             start,
-            answered,
+            on_result,
         )

@@ -36,9 +36,9 @@ def lines(families: Iterable[Family]) -> Iterator[str]:
                 begun = True
                 yield f"# HELP {family.name} {family.help}\n"
                 yield f"# TYPE {family.name} {family.type}\n"
-            shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+            shown = ",".join(f'{name}="{_escape(text)}"' for name, text in labels)
             yield f"{family.name}{suffix}{{{shown}}} {value!r}\n" if labels else f"{family.name}{suffix} {value!r}\n"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -104,11 +104,11 @@ class ReplicaFrontLog:
         except NotInPageCache as cold:
             self._reading = True
 
-            def loaded() -> None:
+            def on_loaded() -> None:
                 self._reading = False
                 self.poke()
 
-            warming.look_up(cold, loaded)
+            warming.look_up(cold, on_loaded)
             return None
 
     def aborted(self, offset: int, upto: int) -> list[tuple[int, int, int]]:
@@ -133,13 +133,13 @@ class ReplicaFrontLog:
     def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
         results: list[T] = []
 
-        def ended(error: BaseException | None) -> None:
+        def on_ended(error: BaseException | None) -> None:
             if error is not None and not isinstance(error, InvalidDelayIndex):
                 raise error
             done(results[0] if error is None else None)
             self.poke()
 
-        self._delivery.warming.run(lambda: results.append(job()), ended)
+        self._delivery.warming.run(lambda: results.append(job()), on_ended)
 
     def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
         if not self.leads:
@@ -236,7 +236,7 @@ class FrontDelivery:
             ],
         )
 
-        def answered(answer: ProduceResponse | None) -> None:
+        def on_response(answer: ProduceResponse | None) -> None:
             error = ErrorCode.NETWORK_EXCEPTION
             if answer is not None:
                 error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
@@ -245,4 +245,4 @@ class FrontDelivery:
             done(error, self.clock())
 
         leader = state.leader if state is not None else NO_LEADER
-        self._client.send_request(leader, ApiKey.PRODUCE, PRODUCE_VERSION, body, answered)
+        self._client.send_request(leader, ApiKey.PRODUCE, PRODUCE_VERSION, body, on_response)

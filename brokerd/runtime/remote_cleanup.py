@@ -82,17 +82,17 @@ class RemoteCleanup:
     def _delete(self, segment: RemoteSegment) -> None:
         self._deleting.add(segment.segment_id)
 
-        def answered(error: HelperError, value: Any) -> None:
+        def on_result(error: HelperError, value: Any) -> None:
             self._deleting.discard(segment.segment_id)
             if not error:
                 log.info("remote segment of a deleted topic deleted: name=%s", segment.name)
                 self._deleted.add(segment.segment_id)
 
-        self._helper.request("delete", {"name": self._object_name(segment)}, REQUEST_TIMEOUT_MS, answered)
+        self._helper.request("delete", {"name": self._object_name(segment)}, REQUEST_TIMEOUT_MS, on_result)
 
     # -- objects without metadata ----------------------------------------------------------------------------------------------
     def _sweep(self, index: int, tp: TopicPartition) -> None:
-        def listed(error: HelperError, value: Any) -> None:
+        def on_objects(error: HelperError, value: Any) -> None:
             if error:
                 self._swept_ms.pop(tp, None)
                 return
@@ -105,7 +105,7 @@ class RemoteCleanup:
                 self._swept_ms.pop(tp, None)
 
         prefix = f"{self._partitions.image.cluster_id}/{tp.topic_id}/{tp.partition}/"
-        self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, listed)
+        self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, on_objects)
 
     def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> bool:
         """Delete the objects without metadata. False: the metadata is not known completely."""

@@ -290,9 +290,9 @@ class RemoteLogs:
             fields["producers"] = [snapshot.producers, snapshot.closing]
         log.info("%s: copying segment: start=%d bytes=%d", replica.name, segment.start_offset, segment.size_bytes)
         assert self._helper is not None
-        self._helper.request("copy", fields, COPY_TIMEOUT_MS, partial(self._copied, tiered, segment))
+        self._helper.request("copy", fields, COPY_TIMEOUT_MS, partial(self._on_copied, tiered, segment))
 
-    def _copied(self, tiered: TieredPartition, segment: RemoteSegment, error: HelperError, value: Any) -> None:
+    def _on_copied(self, tiered: TieredPartition, segment: RemoteSegment, error: HelperError, value: Any) -> None:
         name = f"{tiered.replica.name}: segment={segment.start_offset} id={segment.segment_id}"
         result = None
         if error:
@@ -309,13 +309,13 @@ class RemoteLogs:
             self._delete(segment, lambda ok: None)
 
     def _delete(self, segment: RemoteSegment, done: Callable[[bool], None]) -> None:
-        def answered(error: HelperError, value: Any) -> None:
+        def on_result(error: HelperError, value: Any) -> None:
             if error:
                 log.warning("remote segment not deleted: name=%s error=%s detail=%s", segment.name, error.name, value)
             done(not error)
 
         assert self._helper is not None
-        self._helper.request("delete", {"name": self.object_name(segment)}, DELETE_TIMEOUT_MS, answered)
+        self._helper.request("delete", {"name": self.object_name(segment)}, DELETE_TIMEOUT_MS, on_result)
 
     def _objects_deleted(self, tiered: TieredPartition, segment: RemoteSegment, ok: bool) -> None:
         tiered.leader.objects_deleted(segment.segment_id, ok, self._clock())

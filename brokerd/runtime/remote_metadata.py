@@ -140,9 +140,9 @@ class RemoteMetadata:
                 timeout_ms=TIMEOUT_MS,
                 topic_data=[ProduceRequest.TopicProduceData(name=topic.name, partition_data=[data])],
             )
-            self._appends.send_request(leader, ApiKey.PRODUCE, PRODUCE_VERSION, body, partial(self._appended, index))
+            self._appends.send_request(leader, ApiKey.PRODUCE, PRODUCE_VERSION, body, partial(self._on_appended, index))
 
-    def _appended(self, index: int, answer: ProduceResponse | None) -> None:
+    def _on_appended(self, index: int, answer: ProduceResponse | None) -> None:
         error = ErrorCode.NETWORK_EXCEPTION
         if answer is not None:
             error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
@@ -219,10 +219,10 @@ class RemoteMetadata:
         )
         self._in_flight.add(leader)
         self._reads.send_request(
-            leader, ApiKey.FETCH, FETCH_VERSION, body, partial(self._fetched, leader, dict(self.positions))
+            leader, ApiKey.FETCH, FETCH_VERSION, body, partial(self._on_fetched, leader, dict(self.positions))
         )
 
-    def _fetched(self, leader: int, requested: dict[int, int], answer: FetchResponse | None) -> None:
+    def _on_fetched(self, leader: int, requested: dict[int, int], answer: FetchResponse | None) -> None:
         self._in_flight.discard(leader)
         failed = answer is None or bool(answer.error_code)
         for topic in answer.responses if answer is not None else ():

@@ -101,11 +101,11 @@ class ReplicaRoutePort:
         tp, target = self._replica.tp, TopicPartition(topic_id, partition)
         question = RoutedAppendRequestData(expected, tp.topic_id, tp.partition, self._epoch)
 
-        def answered(error: ErrorCode, found: int, now: Now) -> None:
+        def on_response(error: ErrorCode, found: int, now: Now) -> None:
             self._log(target, ErrorCode.NONE if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else error)
             done(error, found, now)
 
-        self._routing.send(target, batch, question, answered)
+        self._routing.send(target, batch, question, on_response)
 
     def fetch_position(self, done: Callable[[ErrorCode, RoutePosition, Now], None]) -> None:
         self._routing.fetch_position(self._group, self._topic, self._replica.tp.partition, done)
@@ -113,11 +113,11 @@ class ReplicaRoutePort:
     def commit_position(self, position: RoutePosition, done: Callable[[ErrorCode, Now], None]) -> None:
         at = self._topic, self._replica.tp.partition, self._epoch
 
-        def answered(error: ErrorCode, now: Now) -> None:
+        def on_response(error: ErrorCode, now: Now) -> None:
             self._log(None, error)
             done(error, now)
 
-        self._routing.commit_position(self._group, at, position, answered)
+        self._routing.commit_position(self._group, at, position, on_response)
 
     def _log(self, target: TopicPartition | None, error: ErrorCode) -> None:
         if self._errors.get(target, ErrorCode.NONE) == error:
@@ -166,13 +166,13 @@ class Routing:
     def image_loaded(self) -> None:
         """A whole new image was loaded."""
         for name in {*self.partitions.image.access.get(AccessKind.ROUTE, {}), *(name for name, _, _ in self.running)}:
-            self._changed(name)
+            self._on_route_changed(name)
         self._topics_changed()
 
     def entry_applied(self, records: Sequence[MetadataRecord]) -> None:
         for record in records:
             if isinstance(record, AccessChanged) and record.kind == AccessKind.ROUTE:
-                self._changed(record.key)
+                self._on_route_changed(record.key)
         if any(isinstance(r, TopicReady | TopicDeleted | PartitionsGrown | TopicConfigChanged) for r in records):
             self._topics_changed()
 
@@ -180,7 +180,7 @@ class Routing:
         for route, _ in self.running.values():
             route.topics_changed()
 
-    def _changed(self, name: str) -> None:
+    def _on_route_changed(self, name: str) -> None:
         """The definition of a route may have changed."""
         generation, value = self.partitions.image.access_to(AccessKind.ROUTE, name)
         route = None
@@ -272,7 +272,7 @@ class Routing:
     ) -> None:
         state = self.partitions.image.partition(target)
 
-        def answered(answer: ProduceResponse | None) -> None:
+        def on_response(answer: ProduceResponse | None) -> None:
             done(*routed_result(answer), self._loop.now)
 
         self._target_client.send_request(
@@ -280,7 +280,7 @@ class Routing:
             ApiKey.PRODUCE,
             PRODUCE_VERSION,
             routed_request(target, batch, question, TIMEOUT_MS),
-            answered,
+            on_response,
         )
 
     def fetch_position(
@@ -290,7 +290,7 @@ class Routing:
         topics = [r.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
         body = r(groups=[r.OffsetFetchRequestGroup(group_id=group, topics=topics)])
 
-        def answered(answer: OffsetFetchResponse | None) -> None:
+        def on_response(answer: OffsetFetchResponse | None) -> None:
             found = answer.groups[0] if answer is not None and answer.groups else None
             if found is None or found.error_code:
                 error = ErrorCode.NETWORK_EXCEPTION if found is None else ErrorCode(found.error_code)
@@ -300,7 +300,7 @@ class Routing:
             done(ErrorCode(at.error_code), RoutePosition(at.committed_offset, at.metadata or ""), self._loop.now)
 
         self._coordinator_client.send_request(
-            self._coordinator(group), ApiKey.OFFSET_FETCH, FETCH_VERSION, body, answered
+            self._coordinator(group), ApiKey.OFFSET_FETCH, FETCH_VERSION, body, on_response
         )
 
     def commit_position(
@@ -317,14 +317,14 @@ class Routing:
         )
         body = r(group_id=group, topics=[r.OffsetCommitRequestTopic(name=topic, partitions=[part])])
 
-        def answered(answer: OffsetCommitResponse | None) -> None:
+        def on_response(answer: OffsetCommitResponse | None) -> None:
             error = ErrorCode.NETWORK_EXCEPTION
             if answer is not None and answer.topics:
                 error = ErrorCode(answer.topics[0].partitions[0].error_code)
             done(error, self._loop.now)
 
         self._coordinator_client.send_request(
-            self._coordinator(group), ApiKey.OFFSET_COMMIT, COMMIT_VERSION, body, answered
+            self._coordinator(group), ApiKey.OFFSET_COMMIT, COMMIT_VERSION, body, on_response
         )
 
     def _coordinator(self, group: str) -> int:

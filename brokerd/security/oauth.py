@@ -60,9 +60,9 @@ class Tokens:
         self._path, self._settings = Path(url.path), settings
         self._seen: object = None
         self._keys: dict[str | None, Any] = {}
-        self._read()
+        self._read_keys()
 
-    def _read(self) -> None:
+    def _read_keys(self) -> None:
         try:
             s = self._path.stat()
             if (s.st_mtime_ns, s.st_size, s.st_ino) == self._seen:
@@ -74,7 +74,7 @@ class Tokens:
             log.error("JWKS reload failed, the old keys stay in use path=%s error=%s", self._path, e)
 
     def check(self, token: str) -> tuple[str, int]:
-        self._read()
+        self._read_keys()
         jwt, s = self._jwt, self._settings
         audience = list(s["sasl.oauthbearer.expected.audience"]) or None
         try:

@@ -71,11 +71,11 @@ class SaslClientExchange:
 
     def on_frame(self, frame: memoryview) -> bytes | None:
         try:
-            return self._next(frame)
+            return self._next_message(frame)
         except (framing.WireError, scram.ScramError, ValueError) as e:
             raise SaslClientError(str(e)) from e
 
-    def _next(self, frame: memoryview) -> bytes | None:
+    def _next_message(self, frame: memoryview) -> bytes | None:
         if not self._handshake_done:
             handshake: SaslHandshakeResponse = framing.decode_response(ApiKey.SASL_HANDSHAKE, 1, frame)[1]
             if handshake.error_code:

@@ -99,10 +99,10 @@ class _Line:
             job = step(steps)
             while job is None and clock() < until:
                 job = next_step(steps)
-            return job if job is not None else _more
+            return job if job is not None else _more_steps
 
         job = None if requester.abandoned else requester.attempt(portion)
-        if job is _more:
+        if job is _more_steps:
             self._background_work.turns.add(self.owner, self)
         elif job is None or isinstance(job, Ended):
             self.queue.popleft()
@@ -117,14 +117,14 @@ class _Line:
     def _submit(self, job: Job, steps: Steps[Any]) -> None:
         made: list[Any] = []
 
-        def finished(error: BaseException | None) -> None:
+        def on_finished(error: BaseException | None) -> None:
             value = made[0] if made else None
             # Continue in the owner's time slice. If several jobs complete in one turn, immediate continuation would use more than one time slice.
             self._next = lambda _: next_step(steps, value, error)
             self._background_work.turns.add(self.owner, self)
 
-        self._background_work.jobs.submit(lambda: made.append(job()), finished)
+        self._background_work.jobs.submit(lambda: made.append(job()), on_finished)
 
 
-def _more() -> None:
+def _more_steps() -> None:
     """Marker result: more steps are left, and the time slice is used up."""

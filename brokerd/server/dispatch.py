@@ -80,8 +80,8 @@ class Dispatch:
             if sasl.raw_tokens:
                 try:
                     sasl.on_raw_token(frame)
-                except Exception:  # reported by _failed
-                    self._failed(connection, "SASL token without header")
+                except Exception:  # reported by _on_exception
+                    self._on_exception(connection, "SASL token without header")
             elif sasl.accepts(int.from_bytes(frame[:2], "big"), authenticator.clock()):
                 if not session.owned and session.principal != ANONYMOUS:
                     session.owned, connection.owner = True, owner_of(session.principal, connection.owner)
@@ -123,10 +123,10 @@ class Dispatch:
             if self.authorizer is not None:
                 self.authorizer.require(request)
             handler(request)
-        except Exception:  # reported by _failed
-            self._failed(connection, f"request api_key={header.api_key} version={header.api_version}")
+        except Exception:  # reported by _on_exception
+            self._on_exception(connection, f"request api_key={header.api_key} version={header.api_version}")
 
-    def _failed(self, connection: Connection, what: str) -> None:
+    def _on_exception(self, connection: Connection, what: str) -> None:
         """Log an unexpected exception and close the connection. Other connections are not affected."""
         self.failures += 1
         log.exception("request handler failed: %s peer=%s", what, connection.peer)

@@ -126,7 +126,7 @@ class SharePartition:
                 self._absent(first, batch.last)
                 continue
             new_batch = True
-            for run in self._takeable(first, batch.last):
+            for run in self._available_runs(first, batch.last):
                 if exact and run.size > left:
                     self._split(self._index(run.first), run.first + left)
                     # `run` is now the part that fits
@@ -141,7 +141,7 @@ class SharePartition:
         self._advance_start()
         return out
 
-    def _takeable(self, first: int, last: int) -> Iterator[OffsetRun]:
+    def _available_runs(self, first: int, last: int) -> Iterator[OffsetRun]:
         """The available runs between two offsets, and a new run for the offsets above `end`, up to the limit of records in flight."""
         at = max(first, self.start)
         while at <= last:
@@ -185,7 +185,7 @@ class SharePartition:
             # One run, so the limit of records in flight does not apply.
             self._append(OffsetRun(self.end, last, RecordState.ARCHIVED, dirty=True))
             self._dirty = True
-        for run in list(self._takeable(max(first, self.start), min(last, self.end - 1))):
+        for run in list(self._available_runs(max(first, self.start), min(last, self.end - 1))):
             self._change(run, RecordState.ARCHIVED)
 
     # -- acknowledging -------------------------------------------------------------------------------------------------
@@ -210,11 +210,11 @@ class SharePartition:
                 if last >= self.start:
                     steps.append((max(first, self.start), last, kind))
         for first, last, _ in steps:
-            for run in self._between(first, last):
+            for run in self._runs_between(first, last):
                 if run.state is not RecordState.ACQUIRED or run.member != member:
                     return ErrorCode.INVALID_RECORD_STATE
         for first, last, kind in steps:
-            for run in self._cut(first, last):
+            for run in self._split_at(first, last):
                 if kind is AcknowledgeType.RENEW:
                     run.until_ms = now_ms + self.lock_ms
                 else:
@@ -248,7 +248,7 @@ class SharePartition:
         if log_start > self.start and log_start > self.end:
             self._append(OffsetRun(self.end, log_start - 1, RecordState.AVAILABLE))
         if log_start > self.start and self.available:
-            for run in list(self._cut(self.start, min(log_start, self.end) - 1)):
+            for run in list(self._split_at(self.start, min(log_start, self.end) - 1)):
                 if run.state is RecordState.AVAILABLE:
                     self._change(run, RecordState.ARCHIVED)
             self._advance_start()
@@ -272,7 +272,7 @@ class SharePartition:
 
     def archive(self, first: int, last: int) -> None:
         """The dead letters of these offsets are written, or given up."""
-        for run in self._cut(first, last):
+        for run in self._split_at(first, last):
             if run.state is RecordState.ARCHIVING:
                 self._change(run, RecordState.ARCHIVED)
         self._advance_start()
@@ -312,7 +312,7 @@ class SharePartition:
 
     # -- runs --------------------------------------------------------------------------------------------------------------
     def _index(self, offset: int) -> int:
-        return bisect_right(self.runs, offset, key=_first) - 1
+        return bisect_right(self.runs, offset, key=_first_offset) - 1
 
     def _append(self, run: OffsetRun) -> None:
         self.runs.append(run)
@@ -331,13 +331,13 @@ class SharePartition:
         self.runs.insert(i + 1, replace(run, first=at))
         run.last = at - 1
 
-    def _between(self, first: int, last: int) -> Iterator[OffsetRun]:
+    def _runs_between(self, first: int, last: int) -> Iterator[OffsetRun]:
         i = self._index(first)
         while i < len(self.runs) and self.runs[i].first <= last:
             yield self.runs[i]
             i += 1
 
-    def _cut(self, first: int, last: int) -> list[OffsetRun]:
+    def _split_at(self, first: int, last: int) -> list[OffsetRun]:
         """The runs from `first` to `last`, which are divided at both ends if necessary."""
         i = self._index(first)
         if self.runs[i].first < first:
@@ -390,7 +390,7 @@ class SharePartition:
         assert sum(r.size for r in self.runs if not r.state.final) <= self.locks_max, "too many records in flight"
 
 
-def _first(run: OffsetRun) -> int:
+def _first_offset(run: OffsetRun) -> int:
     return run.first
 
 

@@ -78,23 +78,23 @@ class AbortedIndex:
         if not self.counts:
             return []
         try:
-            return self._between(offset, upto)
+            return self._find_between(offset, upto)
         except InvalidIndex as e:
             self.rebuild(reason=str(e))
-            return self._between(offset, upto)
+            return self._find_between(offset, upto)
 
-    def _between(self, offset: int, upto: int) -> list[Aborted]:
+    def _find_between(self, offset: int, upto: int) -> list[Aborted]:
         out: list[Aborted] = []
         for segment in self.segments:
             if segment.end_offset > offset and segment.base_offset in self.counts:
-                for entry in self._of(segment):
+                for entry in self._entries_of(segment):
                     if entry.last_offset >= offset and entry.first_offset < upto:
                         out.append(entry)
                     if entry.stable >= upto:
                         return out
         return out
 
-    def _of(self, segment: Segment) -> list[Aborted]:
+    def _entries_of(self, segment: Segment) -> list[Aborted]:
         """Raises InvalidIndex."""
         base = segment.base_offset
         entries_in_memory = self._loaded.get(base)
@@ -114,7 +114,7 @@ class AbortedIndex:
         """Add an entry for an abort marker in the last segment."""
         segment = self.segments[-1]
         try:
-            self._of(segment)
+            self._entries_of(segment)
         except InvalidIndex as e:
             self.rebuild(reason=str(e))  # includes this entry
             return
@@ -152,7 +152,7 @@ class AbortedIndex:
         try:
             for segment in self.segments:
                 if segment.end_offset > offset and segment.base_offset in self.counts:
-                    kept = [e for e in self._of(segment) if e.last_offset < offset]
+                    kept = [e for e in self._entries_of(segment) if e.last_offset < offset]
                     self.disk.unlink(self.path(segment.base_offset))
                     self.put(segment.base_offset, kept)
         except InvalidIndex as e:

@@ -125,7 +125,7 @@ class Walk:
         if self._refused is not None:
             return self._refused
         if self._progress.unkeyed is not None or self._progress.untimely is not None:
-            return _refused(self._progress, self._count)
+            return _refusal_of(self._progress, self._count)
         newest: int = self._progress.newest
         return newest
 
@@ -134,7 +134,7 @@ def _left_over(size: int, count: int) -> Refusal:
     return Refusal(ErrorCode.INVALID_RECORD, f"{size} bytes after the last of {count} records")
 
 
-def _refused(progress: Progress, count: int) -> Refusal:
+def _refusal_of(progress: Progress, count: int) -> Refusal:
     """The Refusal for records that violate the rules of the topic."""
     unkeyed, untimely = progress.unkeyed or (), progress.untimely or ()
     named = [RecordError(i, NO_KEY) for i in unkeyed] + [RecordError(i, OUT_OF_RANGE) for i in untimely]

@@ -157,7 +157,7 @@ class Cleaning:
         waiting: tuple[bytes, int, BatchHeader] | None = None
         for item in chain.from_iterable(_batches(source) for source in group.sources):
             if waiting is not None:
-                out += self._into(group, *waiting)
+                out += self._copy_batch(group, *waiting)
             waiting = item
             if len(out) >= COPY_BYTES:
                 file.pwrite(out, result.size - len(out))
@@ -165,19 +165,19 @@ class Cleaning:
             if not item[1]:
                 yield
         if waiting is not None:
-            out += self._into(group, *waiting, must_stay=True)
+            out += self._copy_batch(group, *waiting, must_stay=True)
         if out:
             file.pwrite(out, result.size - len(out))
         file.fsync()
 
-    def _into(
+    def _copy_batch(
         self, group: SegmentGroup, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool = False
     ) -> bytes:
         must_stay = must_stay or self.last_of_producer.get(header.producer_id) == header.last_offset
         if header.is_control:
             batch = self._marker(group, data, pos, header, must_stay=must_stay)
         else:
-            batch = self._thinned(data, pos, header, must_stay=must_stay)
+            batch = self._filter_batch(data, pos, header, must_stay=must_stay)
         if batch:
             group.result.note(records.peek(batch), header.base_offset, group.result.size)
         return batch
@@ -201,7 +201,7 @@ class Cleaning:
         )
         return records.pack(header, list(records.records_of(data, pos, header)))
 
-    def _thinned(self, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool) -> bytes:
+    def _filter_batch(self, data: bytes, pos: int, header: BatchHeader, *, must_stay: bool) -> bytes:
         """The batch with the records to keep, empty if it is removed."""
         whole = data[pos : pos + header.size]
         if header.is_transactional:

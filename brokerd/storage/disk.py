@@ -195,7 +195,7 @@ class Disk(ABC):
 
 
 @contextmanager
-def _translated(what: str, path: Path) -> Iterator[None]:
+def _translate_errors(what: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
@@ -225,7 +225,7 @@ class OsFile(File):
         return self._fd
 
     def size(self) -> int:
-        with _translated("looking at", self.path):
+        with _translate_errors("looking at", self.path):
             return os.fstat(self._fd).st_size
 
     def resident(self, position: int, length: int) -> int:
@@ -245,12 +245,12 @@ class OsFile(File):
 
     def load(self, position: int, length: int, beyond: int = 0) -> None:
         _arriving.add(self._name, position, length + beyond + LOAD_AHEAD_BYTES, time.monotonic())
-        with _translated("reading", self.path):
+        with _translate_errors("reading", self.path):
             pagecache.load(self._fd, position, length, beyond)
 
     def evict(self, position: int, length: int) -> None:
         self._found = NOTHING_FOUND
-        with _translated("evicting", self.path):
+        with _translate_errors("evicting", self.path):
             first = position - position % pagecache.PAGE  # its beginning belongs to an evicted range before
             os.posix_fadvise(self._fd, first, length + position - first, os.POSIX_FADV_DONTNEED)
 
@@ -280,11 +280,11 @@ class OsFile(File):
 
     def truncate(self, size: int) -> None:
         self._found = NOTHING_FOUND
-        with _translated("truncating", self.path):
+        with _translate_errors("truncating", self.path):
             os.ftruncate(self._fd, size)
 
     def fsync(self) -> None:
-        with _translated("flushing", self.path):
+        with _translate_errors("flushing", self.path):
             os.fdatasync(self._fd)
 
     def __del__(self) -> None:
@@ -340,7 +340,7 @@ class OsDisk(Disk):
             raise _translation("looking at", path, e) from e
 
     def isdir(self, path: Path) -> bool:
-        with _translated("looking at", path):
+        with _translate_errors("looking at", path):
             return path.is_dir()
 
     def size(self, path: Path) -> int:
@@ -348,19 +348,19 @@ class OsDisk(Disk):
         return -1 if found is None else found.st_size
 
     def listdir(self, path: Path) -> list[str]:
-        with _translated("listing", path):
+        with _translate_errors("listing", path):
             return sorted(os.listdir(path))
 
     def mkdir(self, path: Path) -> None:
-        with _translated("creating", path):
+        with _translate_errors("creating", path):
             path.mkdir(parents=True, exist_ok=True)
 
     def rename(self, old: Path, new: Path) -> None:
-        with _translated("renaming", old):
+        with _translate_errors("renaming", old):
             os.replace(old, new)
 
     def unlink(self, path: Path) -> None:
-        with _translated("removing", path):
+        with _translate_errors("removing", path):
             path.unlink(missing_ok=True)
 
     def rmtree(self, path: Path) -> None:
@@ -379,7 +379,7 @@ class OsDisk(Disk):
 
     @staticmethod
     def _on_folder(path: Path, flush: Callable[[int], None]) -> None:
-        with _translated("flushing", path):
+        with _translate_errors("flushing", path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 flush(fd)
@@ -406,16 +406,16 @@ class OsDisk(Disk):
             self._background(lambda: self.rmtree(path))
 
     def space(self, path: Path) -> Space:
-        with _translated("looking at", path):
+        with _translate_errors("looking at", path):
             s = os.statvfs(path)
         return Space(s.f_blocks * s.f_frsize, s.f_bavail * s.f_frsize)
 
     def file_id(self, path: Path) -> str:
         found = self._stat(path)
-        return "" if found is None else f"{found.st_dev}:{found.st_ino}:{_born(path)}"
+        return "" if found is None else f"{found.st_dev}:{found.st_ino}:{_birth_time(path)}"
 
 
-def _born(path: Path) -> str:
+def _birth_time(path: Path) -> str:
     """The birth time of a file in nanoseconds, empty if the file system does not store it. Inode numbers are reused soon, so the birth time is needed to
     distinguish files."""
     buffer = ctypes.create_string_buffer(STATX_BYTES)

@@ -104,14 +104,14 @@ class Flushing:
 
         A new log is flushed as soon as it has records. After a power failure a log without topic id could belong to a deleted topic of the same name.
         """
-        if self._behind or (self.offset < 0 and self._log.end_offset > self._log.start_offset):
+        if self._snapshot_is_missing or (self.offset < 0 and self._log.end_offset > self._log.start_offset):
             return True
         config = self._log.config
         unflushed = self._log.end_offset - max(self.offset, self._log.start_offset)
         return unflushed > 0 and (unflushed >= config.flush_messages or now.mono_ms - self._mono_ms >= config.flush_ms)
 
     @property
-    def _behind(self) -> bool:
+    def _snapshot_is_missing(self) -> bool:
         """True if a closed segment has no flushed snapshot after it."""
         log_ = self._log
         known = max(log_.snapshots.flushed_offset, log_.start_offset, self._snapshot_requested)
@@ -122,7 +122,7 @@ class Flushing:
         log_ = self._log
         if now is not None:
             self._mono_ms = now.mono_ms
-        snapshot = (snapshot and log_.snapshots.flushed_offset < log_.end_offset) or self._behind
+        snapshot = (snapshot and log_.snapshots.flushed_offset < log_.end_offset) or self._snapshot_is_missing
         if self.offset >= log_.end_offset and not snapshot:
             return None
         files = tuple(s.file for s in log_.segments if s.end_offset > self.offset and s.size)

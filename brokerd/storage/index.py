@@ -124,7 +124,7 @@ class SparseIndex:
         self.offsets, self.positions = relatives[:count], positions[:count]
         high, low, named = _columns(times, 3)
         stamps = array("q")
-        stamps.frombytes(_interleaved(high, low))
+        stamps.frombytes(_interleave(high, low))
         if named[:count] == self.offsets:
             self.times = stamps[:count]  # each batch is newer than those before
         else:
@@ -159,7 +159,7 @@ def _columns(data: bytes, count: int) -> list[array[int]]:
     return [table[i::count] for i in range(count)]
 
 
-def _interleaved(high: array[int], low: array[int]) -> bytes:
+def _interleave(high: array[int], low: array[int]) -> bytes:
     """64-bit numbers in native byte order from their halves."""
     out = array("i", bytes(8 * len(high)))
     first = 0 if sys.byteorder == "big" else 1

@@ -116,11 +116,11 @@ class Jobs:
     def background(self, run: Callable[[], None]) -> None:
         """Run work without a receiver. A failure is logged."""
 
-        def finished(error: BaseException | None) -> None:
+        def on_finished(error: BaseException | None) -> None:
             if error is not None:
                 log.warning("background work failed: %s", error)
 
-        self.submit(run, finished)
+        self.submit(run, on_finished)
 
     def _work(self, lane: Lane) -> None:
         this = threading.current_thread()

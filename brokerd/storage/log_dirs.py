@@ -299,7 +299,7 @@ class LogDirs:
             self._checkpoint(d, offsets)()
         except (DiskFailed, DiskFull) as e:
             error = e
-        self._checkpointed(d, error)
+        self._on_checkpoint_written(d, error)
 
     def checkpoint(self, d: LogDir, offsets: checkpoints.Offsets) -> None:
         """Write a checkpoint on the directory's thread: a rename waits for a slow disk. Skipped while the last one is being written."""
@@ -312,7 +312,7 @@ class LogDirs:
                 d.checkpointing = False
                 if error is not None and not isinstance(error, (DiskFailed, DiskFull)):
                     raise error
-                self._checkpointed(d, error)
+                self._on_checkpoint_written(d, error)
 
             d.lane.submit(self._checkpoint(d, offsets), done)
 
@@ -328,7 +328,7 @@ class LogDirs:
 
         return write
 
-    def _checkpointed(self, d: LogDir, error: DiskFailed | DiskFull | None) -> None:
+    def _on_checkpoint_written(self, d: LogDir, error: DiskFailed | DiskFull | None) -> None:
         if error is not None and d.checkpointed:
             log.warning("high watermark checkpoint not written path=%s error=%s", d.path, error)
         d.checkpointed = error is None

@@ -79,7 +79,7 @@ class StoredLogStart:
         The file is overwritten in place. Its content fits into one sector, so a power failure leaves the old offset or the new one. With a rename, a power
         failure could leave an empty file although the old offset was flushed.
         """
-        path, disk, data = self._log.folder / LOG_START, self._log.disk, _encoded(self._log.start_offset)
+        path, disk, data = self._log.folder / LOG_START, self._log.disk, _encode(self._log.start_offset)
         if disk.size(path) == len(data):
             disk.open(path).pwrite(data, 0)
         else:
@@ -115,6 +115,6 @@ class StoredLogStart:
         self.flushed, self.lowered, self._reported = 0, False, None
 
 
-def _encoded(offset: int) -> bytes:
+def _encode(offset: int) -> bytes:
     """The content of the file, always of the same length."""
     return b"%020d" % offset

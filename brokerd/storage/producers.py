@@ -163,7 +163,7 @@ class Producers:
             self.known[producer_id] = producer
         producer.wall_ms = wall_ms
         if header.attributes & CONTROL:
-            return self._ended(producer_id, producer, base_offset, said)
+            return self._end_transaction(producer_id, producer, base_offset, said)
         if header.attributes & TRANSACTIONAL and producer.first_offset < 0:
             producer.first_offset = self.open[producer_id] = base_offset
         last = header.last_sequence
@@ -177,7 +177,9 @@ class Producers:
         producer.batches.append((header.base_sequence, last, base_offset, base_offset + header.last_offset_delta))
         return None
 
-    def _ended(self, producer_id: int, producer: Producer, offset: int, said: Marker | None) -> EndedTransaction | None:
+    def _end_transaction(
+        self, producer_id: int, producer: Producer, offset: int, said: Marker | None
+    ) -> EndedTransaction | None:
         producer.marker_offset = offset
         if said is None:
             return None  # compaction removed the marker's record because no batch of the transaction is left

@@ -102,7 +102,7 @@ def recover(
                 damaged(f"{segment.path} has no records from offset {segment.end_offset} on")
             elif not segment.unfinished(segment.size):
                 damaged(f"{segment.path} is damaged at offset {segment.end_offset}")
-            _cut(out, folder, disk, segment, size, bases[i + 1 :])
+            _truncate_at(out, folder, disk, segment, size, bases[i + 1 :])
             break
     if not fits:
         out.aborted.rebuild(out.state_offset)
@@ -159,7 +159,7 @@ def _check(out: Recovered, segment: Segment, now: Now) -> None:
                 out.aborted.add(Aborted(*ended[:4]))
 
 
-def _cut(out: Recovered, folder: Path, disk: Disk, segment: Segment, size: int, later: Sequence[int]) -> None:
+def _truncate_at(out: Recovered, folder: Path, disk: Disk, segment: Segment, size: int, later: Sequence[int]) -> None:
     """Truncate the log at the end of `segment`. Later segments are renamed, not deleted, so that an operator can inspect them."""
     out.snapshots.drop_above(segment.end_offset)
     out.bytes_cut += size - segment.size

@@ -91,15 +91,15 @@ class Snapshots:
     def write(self, snapshot: Snapshot) -> None:
         """Write an unflushed snapshot. It is valid after a kill, but not after a power failure."""
         self.disk.replace(self.path(snapshot.offset), snapshot.to_bytes())
-        self._written(snapshot)
+        self._on_written(snapshot)
 
     # A flushed snapshot is written in two steps: the first blocks, on any thread; the second runs on the log's thread.
-    def _prepared(self, snapshot: Snapshot) -> Path:
+    def _temporary_path(self, snapshot: Snapshot) -> Path:
         return self.folder / f"{snapshot.offset:020d}.snapshot.flushed.tmp"
 
     def prepare(self, snapshot: Snapshot, *, flush: bool = True) -> None:
         """Write the temporary file. Without `flush` the caller flushes the file system before `adopt`."""
-        file = self.disk.open(self._prepared(snapshot), create=True)
+        file = self.disk.open(self._temporary_path(snapshot), create=True)
         file.truncate(0)
         file.pwrite(snapshot.to_bytes(), 0)
         if flush:
@@ -107,14 +107,14 @@ class Snapshots:
 
     def adopt(self, snapshot: Snapshot, *, sound: bool) -> None:
         """Rename the file of `prepare` (`sound`), or delete it. If a power failure undoes the rename, recovery only takes longer."""
-        prepared = self._prepared(snapshot)
+        prepared = self._temporary_path(snapshot)
         if not sound:
             self.disk.unlink(prepared)
         elif self.disk.exists(prepared):
             self.disk.rename(prepared, self.path(snapshot.offset))
-            self._written(snapshot)
+            self._on_written(snapshot)
 
-    def _written(self, snapshot: Snapshot) -> None:
+    def _on_written(self, snapshot: Snapshot) -> None:
         self.offsets[snapshot.offset] = snapshot.flushed
         flushed = self.flushed_offset
         for offset in sorted(self.offsets)[:-KEPT]:

@@ -99,10 +99,10 @@ class Warming:
         """Load the missing data, then call `again`. After an error `again` is called too, because its read raises the error again."""
         self.lookups += 1
 
-        def loaded(error: BaseException | None) -> None:
+        def on_loaded(error: BaseException | None) -> None:
             again()
 
-        self._runner.submit(cold.load, loaded)
+        self._runner.submit(cold.load, on_loaded)
 
     def run(self, job: Callable[[], object], done: Done) -> None:
         """Run a job that reads files and blocks, on the threads of the loads."""
@@ -240,7 +240,7 @@ class WarmingReader:
         beyond = min(CHUNK_BYTES, max(0, stream.until - stream.loaded - CHUNK_BYTES))
         for_stream = stream.loaded < stream.requested or 2 * file.cached(stream.loaded, CHUNK_BYTES) < CHUNK_BYTES
         stream.requested = max(stream.requested, stream.loaded + CHUNK_BYTES + (beyond if for_stream else 0))
-        self.warming.load(file, stream.loaded, beyond, partial(self._loaded, file, stream, for_stream))
+        self.warming.load(file, stream.loaded, beyond, partial(self._on_loaded, file, stream, for_stream))
 
     def _skip_cached(self, file: File, stream: Stream) -> None:
         """Skip data that is in the page cache. After a few evicted pages, a reader has a stream although its other data is in memory. Loading such data
@@ -253,7 +253,7 @@ class WarmingReader:
         if stream.cached >= CACHED_CHUNKS_MAX and self._streams.get(file) is stream:
             self._end(file)
 
-    def _loaded(self, file: File, stream: Stream, for_stream: bool) -> None:
+    def _on_loaded(self, file: File, stream: Stream, for_stream: bool) -> None:
         """`for_stream`: most of the chunk was not in memory before this stream requested it."""
         stream.busy = False
         if for_stream:

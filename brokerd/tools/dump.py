@@ -172,7 +172,7 @@ def _apply_group_record(r: Record) -> str:
     return f"{about}: {consumer_records.read_value(fact, r.value) if fact is not None else r.value!r}"
 
 
-def _committed(r: Record) -> str:
+def _describe_group_record(r: Record) -> str:
     """A record of __consumer_offsets in Kafka's formats."""
     try:
         if int.from_bytes((r.key or b"")[:2], "big") in consumer_records.KEY_TYPES:
@@ -222,7 +222,7 @@ def _transaction(r: Record) -> str:
     )
 
 
-SAID = {GROUP_OFFSETS_TOPIC: _committed, TRANSACTION_STATE_TOPIC: _transaction}
+SAID = {GROUP_OFFSETS_TOPIC: _describe_group_record, TRANSACTION_STATE_TOPIC: _transaction}
 
 
 def _batch(position: int, h: BatchHeader, data: bytes) -> str:

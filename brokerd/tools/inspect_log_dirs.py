@@ -129,8 +129,8 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
     return {
         "format": FORMAT,
         "broker_id": broker_id,
-        "broker_uuid": _one("broker.uuid", metas),
-        "cluster_id": _one("cluster.id", metas),
+        "broker_uuid": _common_value("broker.uuid", metas),
+        "cluster_id": _common_value("cluster.id", metas),
         "metadata_seq": max((int(m.get("metadata.seq", 0)) for m in metas.values()), default=0),
         "trusted": bool(metas) and doubt is None,
         "doubt": doubt,
@@ -141,7 +141,7 @@ def inspect_log_dirs(broker_id: int, log_dirs: Sequence[Path], environment: Envi
     }
 
 
-def _one(name: str, metas: dict[Path, dict[str, str]]) -> str:
+def _common_value(name: str, metas: dict[Path, dict[str, str]]) -> str:
     found = sorted({m[name] for m in metas.values() if m.get(name)})
     if len(found) > 1:
         raise InspectionError(

@@ -41,12 +41,12 @@ def _lines(cls: type, name: str, depth: int, serial: list[int]) -> list[str]:
         elif isinstance(spec.kind, ArrayOf) and spec.kind.element[0].isupper():
             serial[0] += 1
             element = f"e{serial[0]}"
-            inner = _lines(_nested(cls, spec.kind.element), element, depth + 1, serial)
+            inner = _lines(_nested_class(cls, spec.kind.element), element, depth + 1, serial)
             lines += [f"{pad}for {element} in {name}.{x.name} or ():", *inner] if inner else []
     return lines
 
 
-def _nested(cls: type, name: str) -> type:
+def _nested_class(cls: type, name: str) -> type:
     message = getattr(sys.modules[cls.__module__], cls.__qualname__.partition(".")[0])
     found: type = getattr(message, name)
     return found

@@ -139,10 +139,10 @@ def bytes_least(cls: type, kind: str | ArrayOf, version: int, flexible: bool) ->
         return 16
     if kind in SCALARS:
         return SCALARS[kind][1]
-    nested = getattr(_message(cls), kind)
-    specs: list[FieldSpec] = [x.metadata["spec"] for x in dataclasses.fields(nested)]
-    carried = (s for s in specs if version in s.versions and not (s.tag is not None and version in s.tagged))
-    return max(1, sum(bytes_least(cls, s.kind, version, flexible) for s in carried) + flexible)
+    nested_class = getattr(_message(cls), kind)
+    specs: list[FieldSpec] = [x.metadata["spec"] for x in dataclasses.fields(nested_class)]
+    is_carried = (s for s in specs if version in s.versions and not (s.tag is not None and version in s.tagged))
+    return max(1, sum(bytes_least(cls, s.kind, version, flexible) for s in is_carried) + flexible)
 
 
 def _message(cls: type) -> type:
@@ -167,7 +167,7 @@ class _Compiler:
         self.serial = 0
 
     # -- shared ----------------------------------------------------------------------------------------------------
-    def nested(self, name: str) -> type:
+    def nested_class(self, name: str) -> type:
         found: type = getattr(self.message, name)
         return found
 
@@ -189,7 +189,7 @@ class _Compiler:
         exec(compile(source, f"<{self.cls.__qualname__} v{self.version} {name}>", "exec"), self.names)
         return self.names[name]
 
-    def carried(self, spec: FieldSpec) -> bool:
+    def is_carried(self, spec: FieldSpec) -> bool:
         return self.version in spec.versions and not self.is_tag(spec)
 
     def is_tag(self, spec: FieldSpec) -> bool:
@@ -209,7 +209,7 @@ class _Compiler:
         for fld, spec in self.fields:
             if self.is_tag(spec):
                 tags.append((fld, spec))
-            if not self.carried(spec):
+            if not self.is_carried(spec):
                 continue
             if isinstance(spec.kind, str) and spec.kind in SCALARS:
                 run.append((SCALARS[spec.kind][0], f"o.{fld.name}"))
@@ -226,7 +226,7 @@ class _Compiler:
                     if default is dataclasses.MISSING:
                         self.emit(1, "if v:")
                     elif default is None and isinstance(spec.kind, str) and spec.kind[0].isupper():
-                        self.emit(1, f"if v is not None and v != {self.bind(self.nested(spec.kind)(), 'D')}:")
+                        self.emit(1, f"if v is not None and v != {self.bind(self.nested_class(spec.kind)(), 'D')}:")
                     else:
                         self.emit(1, f"if v != {self.bind(default, 'D')}:")
                     self.emit(2, "whole, out = out, bytearray()")
@@ -247,15 +247,19 @@ class _Compiler:
         elif kind == "uuid":
             self.emit(d, f"out += {expr}.bytes")
         elif isinstance(kind, str) and kind[0].isupper():
-            nested = self.nested(kind)
+            nested_class = self.nested_class(kind)
             if nullable:
                 self.emit(d, f"{v} = {expr}")
                 self.emit(d, f"if {v} is None: out += b'\\xff'")
                 self.emit(d, "else:")
                 self.emit(d + 1, "out += b'\\x01'")
-                self.emit(d + 1, f"{self.bind(packer(nested, self.version, self.flexible), 'P')}({v}, out, regions)")
+                self.emit(
+                    d + 1, f"{self.bind(packer(nested_class, self.version, self.flexible), 'P')}({v}, out, regions)"
+                )
             else:
-                self.emit(d, f"{self.bind(packer(nested, self.version, self.flexible), 'P')}({expr}, out, regions)")
+                self.emit(
+                    d, f"{self.bind(packer(nested_class, self.version, self.flexible), 'P')}({expr}, out, regions)"
+                )
         elif isinstance(kind, ArrayOf):
             self.emit(d, f"{v} = {expr}")
             if nullable:
@@ -272,7 +276,7 @@ class _Compiler:
                 self.put_length(d, f"len({v})", 4)
                 e = self.fresh("e")
                 if kind.element[0].isupper():
-                    p = self.bind(packer(self.nested(kind.element), self.version, self.flexible), "P")
+                    p = self.bind(packer(self.nested_class(kind.element), self.version, self.flexible), "P")
                     self.emit(d, f"for {e} in {v}: {p}({e}, out, regions)")
                 else:
                     self.emit(d, f"for {e} in {v}:")
@@ -324,7 +328,7 @@ class _Compiler:
         tags = []
         for fld, spec in self.fields:
             local = values[fld.name] = f"f_{fld.name}"
-            if self.carried(spec):
+            if self.is_carried(spec):
                 if isinstance(spec.kind, str) and spec.kind in SCALARS:
                     run.append((SCALARS[spec.kind][0], local))
                     continue
@@ -386,7 +390,7 @@ class _Compiler:
             self.emit(d, "if end - pos < 16: raise Malformed('a uuid is cut off')")
             self.emit(d, f"{target} = UUID(bytes=bytes(buf[pos:pos + 16])); pos += 16")
         elif isinstance(kind, str) and kind[0].isupper():
-            u = self.bind(unpacker(self.nested(kind), self.version, self.flexible), "U")
+            u = self.bind(unpacker(self.nested_class(kind), self.version, self.flexible), "U")
             if nullable:
                 self.emit(d, f"if buf[pos] >= 128: {target} = None; pos += 1")
                 self.emit(d, f"else: {target}, pos = {u}(buf, pos + 1, end, budget)")

@@ -112,20 +112,20 @@ class Ensemble:
         number_before = self._connection_number
         if i < len(znodes.PERSISTENT):
 
-            def created(result: Result) -> None:
+            def on_created(result: Result) -> None:
                 if number_before == self._connection_number and result.code in (Code.OK, Code.NODE_EXISTS):
                     self._create_paths(i + 1)
 
-            self._store.create(znodes.PERSISTENT[i], b"", created)
+            self._store.create(znodes.PERSISTENT[i], b"", on_created)
             return
 
-        def counted(result: Result) -> None:
+        def on_counted(result: Result) -> None:
             if number_before == self._connection_number and result.code in (Code.OK, Code.NODE_EXISTS):
                 self._ready = True
                 if not self.acting:
                     self._stand_by()
 
-        self._store.create(znodes.CONTROLLER_EPOCH, b"0", counted)
+        self._store.create(znodes.CONTROLLER_EPOCH, b"0", on_counted)
 
     # -- election --------------------------------------------------------------------------------------------------------
     def run_for_election(self) -> None:
@@ -153,7 +153,7 @@ class Ensemble:
             number, version = int(result.data), result.stat.version
             body = znodes.to_json({"controller": self._name, "epoch": number + 1})
 
-            def elected(result: Result) -> None:
+            def on_elected(result: Result) -> None:
                 if number_before != self._connection_number:
                     return
                 self._electing = False
@@ -168,7 +168,7 @@ class Ensemble:
                     Create(znodes.CONTROLLER, body, ephemeral=True),
                     Set(znodes.CONTROLLER_EPOCH, str(number + 1).encode(), version),
                 ],
-                elected,
+                on_elected,
             )
 
         self._store.get(znodes.CONTROLLER, active_read, lambda path: self.run_for_election())
@@ -185,7 +185,7 @@ class Ensemble:
     def _poll_brokers(self) -> None:
         number_before = self._connection_number
 
-        def listed(result: Result) -> None:
+        def on_listed(result: Result) -> None:
             if number_before != self._connection_number or not result.ok:
                 return
             found: dict[int, Registration] = {}
@@ -211,7 +211,7 @@ class Ensemble:
             for name in result.children:
                 self._store.get(f"{znodes.BROKERS}/{name}", lambda r, name=name: read(name, r))  # type: ignore[misc]
 
-        self._store.children(znodes.BROKERS, listed, lambda path: self._brokers_changed())
+        self._store.children(znodes.BROKERS, on_listed, lambda path: self._brokers_changed())
 
     def _brokers_changed(self) -> None:
         if self.acting or self._brokers_on_standby:
@@ -220,12 +220,12 @@ class Ensemble:
     def _poll_proposals(self) -> None:
         number_before = self._connection_number
 
-        def listed(result: Result) -> None:
+        def on_listed(result: Result) -> None:
             if number_before == self._connection_number and result.ok:
                 for name in result.children:
                     self._read_proposals(name)
 
-        self._store.children(znodes.PROPOSALS, listed, lambda path: self._poll_proposals() if self.acting else None)
+        self._store.children(znodes.PROPOSALS, on_listed, lambda path: self._poll_proposals() if self.acting else None)
 
     def _read_proposals(self, name: str) -> None:
         number_before = self._connection_number
@@ -246,12 +246,12 @@ class Ensemble:
     def _poll_offline(self) -> None:
         number_before = self._connection_number
 
-        def listed(result: Result) -> None:
+        def on_listed(result: Result) -> None:
             if number_before == self._connection_number and result.ok:
                 for name in result.children:
                     self._read_offline(name)
 
-        self._store.children(znodes.OFFLINE, listed, lambda path: self._poll_offline() if self.acting else None)
+        self._store.children(znodes.OFFLINE, on_listed, lambda path: self._poll_offline() if self.acting else None)
 
     def _read_offline(self, name: str) -> None:
         number_before = self._connection_number
@@ -272,7 +272,7 @@ class Ensemble:
     def _poll_requests(self) -> None:
         number_before = self._connection_number
 
-        def listed(result: Result) -> None:
+        def on_listed(result: Result) -> None:
             if number_before != self._connection_number or not result.ok:
                 return
             present = set(result.children)
@@ -290,4 +290,4 @@ class Ensemble:
                 log.error("unreadable request: request=%s reason=%s", name, request.payload.reason)
             self._listener.requested(request, self._clock())
 
-        self._store.children(znodes.REQUESTS, listed, lambda path: self._poll_requests() if self.acting else None)
+        self._store.children(znodes.REQUESTS, on_listed, lambda path: self._poll_requests() if self.acting else None)

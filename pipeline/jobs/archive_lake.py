@@ -91,12 +91,12 @@ class Query:
 
     def _batch(self, records: DataFrame, batch: int) -> None:
         try:
-            self._archived(records, batch)
+            self._write_batch(records, batch)
         except Contradiction as e:
             self._error = e
             raise
 
-    def _archived(self, records: DataFrame, batch: int) -> None:
+    def _write_batch(self, records: DataFrame, batch: int) -> None:
         began = time.monotonic()
         before = offsets_of(self._checkpoint, batch - 1) if batch else self._start
         planned = ranges(before, offsets_of(self._checkpoint, batch), {})

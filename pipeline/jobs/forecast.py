@@ -155,7 +155,7 @@ def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime
         since, until = int(min(f.timestamp for f in forecasts).timestamp()), int(now.timestamp())
         values = rows.values([series[key]], since, until).get(series[key].id, [])
         for f in forecasts:
-            state, reached = outcome(_stated(f), values, now.timestamp())
+            state, reached = outcome(_state_of(f), values, now.timestamp())
             counts[f.figure][state] += 1
             if reached is not None and f.median is not None:
                 left = max(1.0, reached - f.timestamp.timestamp())
@@ -174,7 +174,7 @@ def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime
     ]
 
 
-def _stated(f: StoredForecast) -> Stated:
+def _state_of(f: StoredForecast) -> Stated:
     low, median, high = (None if t is None else t.timestamp() for t in (f.low, f.median, f.high))
     return Stated(f.timestamp.timestamp(), f.value, f.level, low, median, high, f.until.timestamp())
 

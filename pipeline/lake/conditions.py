@@ -9,19 +9,19 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, G
 
 
 def equal(column: str, value: Any) -> BooleanExpression:
-    return _built(EqualTo, column, value)
+    return _build(EqualTo, column, value)
 
 
 def at_least(column: str, value: Any) -> BooleanExpression:
-    return _built(GreaterThanOrEqual, column, value)
+    return _build(GreaterThanOrEqual, column, value)
 
 
 def below(column: str, value: Any) -> BooleanExpression:
-    return _built(LessThan, column, value)
+    return _build(LessThan, column, value)
 
 
 def one_of(column: str, values: Iterable[Any]) -> BooleanExpression:
-    return _built(In, column, set(values))
+    return _build(In, column, set(values))
 
 
 def every(*conditions: BooleanExpression) -> BooleanExpression:
@@ -32,5 +32,5 @@ def every(*conditions: BooleanExpression) -> BooleanExpression:
     return out
 
 
-def _built(kind: Any, column: str, value: Any) -> BooleanExpression:
+def _build(kind: Any, column: str, value: Any) -> BooleanExpression:
     return cast("BooleanExpression", kind(column, value))

@@ -48,10 +48,10 @@ def converter(kind: IcebergType, path: str = "data") -> Converter:
         return _of_struct(kind, path)
     if isinstance(kind, ListType):
         element = converter(kind.element_type, f"{path}.element")
-        return _nullable(lambda v: [element(x) for x in _checked(v, (list, tuple), kind, path)])
+        return _nullable(lambda v: [element(x) for x in _check_type(v, (list, tuple), kind, path)])
     if isinstance(kind, MapType):
         inner = converter(kind.value_type, f"{path}.value")
-        return _nullable(lambda v: [(str(k), inner(x)) for k, x in _checked(v, (dict,), kind, path).items()])
+        return _nullable(lambda v: [(str(k), inner(x)) for k, x in _check_type(v, (dict,), kind, path).items()])
     if isinstance(kind, IntegerType):
         return _integer(kind, path, 32)
     if isinstance(kind, LongType):
@@ -64,7 +64,7 @@ def converter(kind: IcebergType, path: str = "data") -> Converter:
         return _nullable(lambda v: _bytes(v, kind, path))
     if isinstance(kind, DecimalType):
         return _nullable(lambda v: _decimal(v, kind, path))
-    return _nullable(lambda v: _checked(v, (_python_type(kind),), kind, path))
+    return _nullable(lambda v: _check_type(v, (_python_type(kind),), kind, path))
 
 
 def _python_type(kind: IcebergType) -> type:
@@ -82,7 +82,7 @@ def _nullable(function: Converter) -> Converter:
     return lambda v: None if v is None else function(v)
 
 
-def _checked(value: Any, kinds: tuple[type, ...], kind: IcebergType, path: str) -> Any:
+def _check_type(value: Any, kinds: tuple[type, ...], kind: IcebergType, path: str) -> Any:
     if not isinstance(value, kinds):
         raise _mismatch(value, kind, path)
     return value
@@ -141,12 +141,12 @@ def _bytes(value: Any, kind: IcebergType, path: str) -> bytes:
             return base64.b64decode(value, validate=True)
         except binascii.Error:
             raise _mismatch(value, kind, path) from None
-    return bytes(_checked(value, (bytes, bytearray, memoryview), kind, path))
+    return bytes(_check_type(value, (bytes, bytearray, memoryview), kind, path))
 
 
 def _decimal(value: Any, kind: DecimalType, path: str) -> decimal.Decimal:
     try:
-        found = decimal.Decimal(_checked(value, (decimal.Decimal, int, str), kind, path))
+        found = decimal.Decimal(_check_type(value, (decimal.Decimal, int, str), kind, path))
         context = decimal.Context(prec=kind.precision, traps=[decimal.InvalidOperation, decimal.Inexact])
         return found.quantize(decimal.Decimal(1).scaleb(-kind.scale), context=context)
     except (decimal.InvalidOperation, decimal.Inexact):

@@ -86,10 +86,10 @@ class PartitionReplayer:
         """Replay one partition from its committed position on. Returns the number of records that this call produced."""
         replay = self.replay
         table = self.lake.open().load_table((NAMESPACE, replay.table))
-        group = Consumer({**self._shared(), "group.id": replay.group(partition), "enable.auto.commit": False})
+        group = Consumer({**self._shared_state(), "group.id": replay.group(partition), "enable.auto.commit": False})
         producer = Producer(
             {
-                **self._shared(),
+                **self._shared_state(),
                 "transactional.id": replay.group(partition),
                 "compression.type": "zstd",
                 "queue.buffering.max.messages": 2 * RECORDS_PER_TRANSACTION,
@@ -110,7 +110,7 @@ class PartitionReplayer:
         finally:
             group.close()
 
-    def _shared(self) -> dict[str, Any]:
+    def _shared_state(self) -> dict[str, Any]:
         return {**self.client, "log_level": 3}
 
     def _transaction(

@@ -102,14 +102,14 @@ def topic_table(catalog: Catalog, topic: str, key_buckets: int = 0) -> Table:
     if names.is_dead_letters(topic):
         raise ValueError(f"topic {topic} has the name of a table of dead letters ({names.DEAD_LETTERS_SUFFIX})")
     bucket = (PartitionField(KEY_ID, 1001, BucketTransform(key_buckets), "key_bucket"),) if key_buckets else ()
-    return _created(catalog, topic, TOPIC_SCHEMA, PartitionSpec(DAY, *bucket))
+    return _create(catalog, topic, TOPIC_SCHEMA, PartitionSpec(DAY, *bucket))
 
 
 def dead_letter_table(catalog: Catalog, topic: str) -> Table:
-    return _created(catalog, names.dead_letters_of(topic), DEAD_LETTER_SCHEMA, PartitionSpec(DAY))
+    return _create(catalog, names.dead_letters_of(topic), DEAD_LETTER_SCHEMA, PartitionSpec(DAY))
 
 
-def _created(catalog: Catalog, name: str, schema: Schema, spec: PartitionSpec) -> Table:
+def _create(catalog: Catalog, name: str, schema: Schema, spec: PartitionSpec) -> Table:
     try:
         return catalog.load_table(identifier(name))
     except NoSuchTableError:
@@ -146,7 +146,7 @@ def add_columns(table: Table, needed: StructType, *, only_new_names: bool = Fals
             raise TooManyColumns(f"The table has {count} typed columns; the maximum is {columns.COLUMNS_MAX}.")
         try:
             with table.update_schema() as update:
-                update.union_by_name(Schema(NestedField(1, DATA, _numbered(new), required=False)))
+                update.union_by_name(Schema(NestedField(1, DATA, _with_new_ids(new), required=False)))
         except CommitFailedException:
             if attempt == COMMITS_MAX - 1:
                 raise
@@ -158,7 +158,7 @@ class TooManyColumns(Exception):
     """The typed columns of a table have a limit."""
 
 
-def _numbered(kind: StructType) -> StructType:
+def _with_new_ids(kind: StructType) -> StructType:
     """The same type with new IDs, as a separate schema needs them."""
     from pyiceberg.schema import assign_fresh_schema_ids
 

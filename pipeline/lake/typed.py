@@ -59,7 +59,7 @@ class Decoder:
         """The typed value; None for a null value and for raw topics. Raises DoesNotFitTable and RegistryUnreachable."""
         if data is None or self._format is ValueFormat.RAW:
             return None
-        return self._json(data) if self._format is ValueFormat.JSON else self._registered(data)
+        return self._json(data) if self._format is ValueFormat.JSON else self._decode_registered(data)
 
     def type_of(self, decoded: TypedValue) -> StructType:
         """The columns of this value."""
@@ -79,7 +79,7 @@ class Decoder:
             self._types[types] = columns.struct(kinds)
         return TypedValue(value, None, types)
 
-    def _registered(self, data: bytes) -> TypedValue:
+    def _decode_registered(self, data: bytes) -> TypedValue:
         if not has_schema_id(data):
             raise DoesNotFitTable(
                 DeadLetterReason.NO_SCHEMA_ID, "The value does not start with a zero byte and a schema ID."

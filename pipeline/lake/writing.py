@@ -121,11 +121,11 @@ class _TopicWriter:
             }
             self.bytes += len(row["key"] or b"") + len(row["value"] or b"")
             try:
-                self._rows.append(record | self._typed(row["value"]))
+                self._rows.append(record | self._typed_values(row["value"]))
             except DoesNotFitTable as e:
                 self._dead.append({**record, "reason": str(e.reason), "detail": e.detail})
 
-    def _typed(self, value: bytes | None) -> dict[str, Any]:
+    def _typed_values(self, value: bytes | None) -> dict[str, Any]:
         decoded = self._decoder.decode(value)
         if decoded is None:
             return {"schema_id": None, DATA: None}
@@ -158,11 +158,11 @@ class _TopicWriter:
         rows, dead = self._rows, self._dead
         self._rows, self._dead, self.bytes = [], [], 0
         if rows:
-            yield from self._written(self._table, rows, False)
+            yield from self._batches_to_write(self._table, rows, False)
         if dead:
-            yield from self._written(dead_letter_table(self._catalog, self._target.topic), dead, True)
+            yield from self._batches_to_write(dead_letter_table(self._catalog, self._target.topic), dead, True)
 
-    def _written(self, table: Table, rows: list[dict[str, Any]], is_dead: bool) -> Iterator[pa.RecordBatch]:
+    def _batches_to_write(self, table: Table, rows: list[dict[str, Any]], is_dead: bool) -> Iterator[pa.RecordBatch]:
         arrow = pa.Table.from_pylist(rows, schema=schema_to_pyarrow(table.schema(), include_field_ids=False))
         for part, file in write_arrow(table, arrow):
             yield pa.RecordBatch.from_pylist(

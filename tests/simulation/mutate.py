@@ -73,7 +73,7 @@ TARGETS = {
         (
             "elect_leader",
             "_unproven",
-            "_led",
+            "_with_leader",
             "remove_offline_replicas",
             "with_new_broker_epoch",
             "with_new_leader_epoch",

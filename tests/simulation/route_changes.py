@@ -60,7 +60,7 @@ class RoutedTransactor(Transactor):
 @contextmanager
 def losses_watched(world: World) -> Iterator[dict[int, set[int]]]:
     """{source partition: offsets that a leader of it found deleted before it had read them}"""
-    read, lost = RoutePartition._read, defaultdict[int, set[int]](set)
+    read, lost = RoutePartition._read_records, defaultdict[int, set[int]](set)
 
     def watched(self: RoutePartition) -> None:
         before, count = self._next_offset, self.lost
@@ -72,11 +72,11 @@ def losses_watched(world: World) -> Iterator[dict[int, set[int]]]:
             lost[self._partition].update(range(before, start))
             world.reached["records deleted before they were routed"] += 1
 
-    RoutePartition._read = watched  # type: ignore[method-assign]
+    RoutePartition._read_records = watched  # type: ignore[method-assign]
     try:
         yield lost
     finally:
-        RoutePartition._read = read  # type: ignore[method-assign]
+        RoutePartition._read_records = read  # type: ignore[method-assign]
 
 
 class Operator:

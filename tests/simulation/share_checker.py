@@ -295,7 +295,7 @@ def each(steps: Sequence[Acknowledgement]) -> Iterator[tuple[int, AcknowledgeTyp
 def watched(checker: ShareChecker) -> Iterator[None]:
     """Report to the checker each load, delivery, acceptance, answer and write of every leader."""
     loaded, acquire, answer, flush = (
-        SharePartitions._loaded,
+        SharePartitions._on_loaded,
         SharePartitions.acquire,
         SharePartitions.acknowledge,
         SharePartitions.flush,
@@ -377,7 +377,7 @@ def watched(checker: ShareChecker) -> Iterator[None]:
         archive(self, first, last)
 
     changed: list[tuple[type, str, Any, Any]] = [
-        (SharePartitions, "_loaded", loaded, watch_loaded),
+        (SharePartitions, "_on_loaded", loaded, watch_loaded),
         (SharePartitions, "flush", flush, watch_flush),
         (SharePartitions, "acquire", acquire, watch_acquire),
         (SharePartitions, "acknowledge", answer, watch_answer),

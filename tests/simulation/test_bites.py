@@ -107,7 +107,7 @@ def an_earlier_incarnation_stays_leader(patch: pytest.MonkeyPatch) -> None:
             leader_alive=state.leader >= 0,
         )
 
-    patch.setattr(ReplicaManager, "_changed", changed)
+    patch.setattr(ReplicaManager, "_state_changed_event", changed)
 
 
 def every_tail_counts_as_intact(patch: pytest.MonkeyPatch) -> None:
@@ -424,7 +424,7 @@ def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pyte
 def a_producer_is_never_fenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         Transaction,
-        "_fenced",
+        "_producer_error",
         lambda self, producer_id, epoch: 0 if epoch <= self.record.epoch else ErrorCode.PRODUCER_FENCED,
     )
 
@@ -434,7 +434,7 @@ def read_committed_goes_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None
 
 
 def aborted_transactions_are_not_reported(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FetchReader, "_aborted", staticmethod(lambda *_: []))
+    patch.setattr(FetchReader, "_aborted_transactions", staticmethod(lambda *_: []))
 
 
 def markers_are_sent_before_the_decision_is_replicated(patch: pytest.MonkeyPatch) -> None:
@@ -519,7 +519,7 @@ def an_observer_is_elected(patch: pytest.MonkeyPatch) -> None:
             if (now := broker_epoch(b)) is not None:
                 rest = tuple(o for o in state.observers if o != b)
                 wider = replace(state, replicas=(*state.replicas, b), observers=rest, tail_start=-1)
-                return election._led(
+                return election._with_leader(
                     wider, ReplicaIncarnation(b, now), (ReplicaIncarnation(b, now),), how["min_insync"]
                 )
         return found

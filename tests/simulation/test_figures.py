@@ -34,7 +34,7 @@ def a_repeated_request_counts_its_dead_letters_again(patch: pytest.MonkeyPatch) 
 
     def counting(self: ShareDeadLetters, shared: Any, sending: Any, *rest: Any) -> None:
         if shared.letters.failures:
-            self._counted(shared, written=sending.run.last - sending.run.first + 1)
+            self._count_letters(shared, written=sending.run.last - sending.run.first + 1)
         write(self, shared, sending, *rest)
 
     patch.setattr(ShareDeadLetters, "_write", counting)

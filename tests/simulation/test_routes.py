@@ -65,7 +65,7 @@ def a_target_forgets_the_higher_bits(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_conflict_counts_as_an_acknowledgement(patch: pytest.MonkeyPatch) -> None:
-    acknowledged = RoutePartition._acknowledged
+    acknowledged = RoutePartition._on_acknowledged
 
     def all_there(self: RoutePartition, queue: Any, last: int, appended: int) -> None:
         acknowledged(self, queue, last, appended)
@@ -73,7 +73,7 @@ def a_conflict_counts_as_an_acknowledgement(patch: pytest.MonkeyPatch) -> None:
             acknowledged(self, queue, self._next_offset - 1, 0)
             queue.last = last
 
-    patch.setattr(RoutePartition, "_acknowledged", all_there)
+    patch.setattr(RoutePartition, "_on_acknowledged", all_there)
 
 
 def the_position_is_ahead_of_the_targets(patch: pytest.MonkeyPatch) -> None:
@@ -81,9 +81,11 @@ def the_position_is_ahead_of_the_targets(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_new_leader_ignores_the_committed_position(patch: pytest.MonkeyPatch) -> None:
-    found = RoutePartition._found
+    found = RoutePartition._on_position
     patch.setattr(
-        RoutePartition, "_found", lambda self, error, position, now: found(self, error, RoutePosition(-1, ""), now)
+        RoutePartition,
+        "_on_position",
+        lambda self, error, position, now: found(self, error, RoutePosition(-1, ""), now),
     )
 
 

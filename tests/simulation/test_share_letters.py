@@ -42,17 +42,17 @@ def a_request_without_an_answer_counts_as_written(patch: pytest.MonkeyPatch) -> 
         shared.core.archive(letters.sending.run.first, letters.sending.run.last)
         letters.sending, letters.last = None, UNKNOWN
 
-    patch.setattr(ShareDeadLetters, "_failed", staticmethod(failed))
+    patch.setattr(ShareDeadLetters, "_retry_later", staticmethod(failed))
 
 
 def a_repeated_request_has_a_new_number(patch: pytest.MonkeyPatch) -> None:
-    failed = ShareDeadLetters._failed
+    failed = ShareDeadLetters._retry_later
 
     def forgotten(shared: Any, error: ErrorCode, now: Any) -> None:
         failed(shared, error, now)
         shared.letters.last = UNKNOWN
 
-    patch.setattr(ShareDeadLetters, "_failed", staticmethod(forgotten))
+    patch.setattr(ShareDeadLetters, "_retry_later", staticmethod(forgotten))
 
 
 def a_new_leader_does_not_write_what_the_last_one_had_to_write(patch: pytest.MonkeyPatch) -> None:

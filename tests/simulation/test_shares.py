@@ -144,7 +144,7 @@ def a_leader_uses_its_state_of_an_earlier_epoch(patch: pytest.MonkeyPatch) -> No
 
     def only_locks(self: SharePartitions, now: Any) -> None:
         for shared in self:
-            if shared.core is not None and self._current(shared) and shared.core.expire(now.mono_ms):
+            if shared.core is not None and self._is_current(shared) and shared.core.expire(now.mono_ms):
                 self.flush(shared)
 
     patch.setattr(SharePartitions, "find", found)

@@ -73,7 +73,7 @@ class Group(GroupMembership):
             case TransactionalCommit():
                 return self._commit_in_transaction(event, now)
             case Persisted():
-                return self._persisted(event, now)
+                return self._on_persisted(event, now)
             case PersistFailed():
                 return self._persist_failed(event, now)
             case Tick():
@@ -121,7 +121,7 @@ class Group(GroupMembership):
         may_be_lost = self.state is State.COMPLETING or (self.state is State.STABLE and member.member_id != self.leader)
         if may_be_lost and member.protocols == e.protocols:
             self._take(member, e, now)
-            return [Reply(e.token, self._joined(member))]
+            return [Reply(e.token, self._join_response(member))]
         return self._rejoin(member, e, now)
 
     def _join_static(self, e: Join, now: Now) -> list[Effect]:
@@ -145,7 +145,7 @@ class Group(GroupMembership):
             self.leader = member.member_id
         if self.state is State.STABLE and old.protocols == e.protocols and not was_leader:
             self._take(member, e, now)
-            return [*effects, Reply(e.token, self._joined(member))]
+            return [*effects, Reply(e.token, self._join_response(member))]
         return [*effects, *self._rejoin(member, e, now)]
 
     def _rejoin(self, member: Member, e: Join, now: Now) -> list[Effect]:
@@ -214,13 +214,13 @@ class Group(GroupMembership):
             m.deadline_ms = now.mono_ms + m.session_ms
             m.consumer_epoch = -1
             if m.join is not None:
-                effects.append(Reply(m.join.token, self._joined(m)))
+                effects.append(Reply(m.join.token, self._join_response(m)))
                 m.join = None
         return effects
 
     # -- syncing -------------------------------------------------------------------------------------------------------
     def _sync(self, e: Sync, now: Now) -> list[Effect]:
-        error = self._known(e.member_id, e.instance_id, e.generation)
+        error = self._member_error(e.member_id, e.instance_id, e.generation)
         if not error and (
             (e.protocol_type is not None and e.protocol_type != self.protocol_type)
             or (e.protocol is not None and e.protocol != self.protocol)
@@ -247,7 +247,7 @@ class Group(GroupMembership):
 
     # -- staying, leaving ------------------------------------------------------------------------------------------------
     def _heartbeat(self, e: Heartbeat, now: Now) -> int:
-        error = self._known(e.member_id, e.instance_id, e.generation)
+        error = self._member_error(e.member_id, e.instance_id, e.generation)
         if error:
             return error
         member = self.members[e.member_id]
@@ -321,7 +321,7 @@ class Group(GroupMembership):
     def _commit(self, e: Commit, now: Now) -> list[Effect]:
         error = self._non_member_error(e)
         if error is None:
-            error = self._known(e.member_id, e.instance_id, e.generation)
+            error = self._member_error(e.member_id, e.instance_id, e.generation)
             if not error and self.state is State.COMPLETING:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             if not error:
@@ -341,7 +341,7 @@ class Group(GroupMembership):
         error = self._non_member_error(e)
         named = e.generation >= 0 or e.member_id or e.instance_id is not None
         if error is None and named:
-            error = self._known(e.member_id, e.instance_id, e.generation)
+            error = self._member_error(e.member_id, e.instance_id, e.generation)
         if error or not e.offsets:
             return [Reply(e.token, Answered(error or ErrorCode.NONE))]
         if e.member_id in self.members:
@@ -350,7 +350,7 @@ class Group(GroupMembership):
             self.empty_since_wall_ms = now.wall_ms
         return self.commits.commit_in_transaction(e)
 
-    def _persisted(self, e: Persisted, now: Now) -> list[Effect]:
+    def _on_persisted(self, e: Persisted, now: Now) -> list[Effect]:
         committed = self.commits.persisted(e)
         if committed is not None:
             return committed

@@ -34,7 +34,7 @@ class GroupMembership:
     pending_members: dict[str, int] = field(default_factory=dict)
     """{generated member id that has not joined yet: its expiration (mono ms)}."""
 
-    def _known(self, member_id: str, instance_id: str | None, generation: int) -> int:
+    def _member_error(self, member_id: str, instance_id: str | None, generation: int) -> int:
         """The error of a request with this member id, instance id and generation."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -81,7 +81,7 @@ class GroupMembership:
             votes[favourite] = votes.get(favourite, 0) + 1
         return max(sorted(votes), key=lambda name: votes[name])
 
-    def _joined(self, member: Member) -> Joined:
+    def _join_response(self, member: Member) -> Joined:
         leads = member.member_id == self.leader
         listed = (
             tuple((m.member_id, m.instance_id, m.metadata(self.protocol or "")) for m in self.members.values())

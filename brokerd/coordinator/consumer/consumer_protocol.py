@@ -50,16 +50,16 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
     """A newer version is read as the newest known version: new fields are appended. Some clients write a version but omit the fields that it
     added to version 0: they join without owned partitions."""
     try:
-        value: ConsumerProtocolSubscription = _read(ConsumerProtocolSubscription, data, version_of(data))
+        value: ConsumerProtocolSubscription = _decode(ConsumerProtocolSubscription, data, version_of(data))
     except ValueError:
-        value = _read(ConsumerProtocolSubscription, data, 0)
+        value = _decode(ConsumerProtocolSubscription, data, 0)
     return value
 
 
 def read_assignment(data: bytes, topics: Topics) -> Assignment:
     """The existing partitions of an assignment by the group leader. Empty data is an empty assignment."""
     return (
-        assignment_of(_read(ConsumerProtocolAssignment, data, 0).assigned_partitions, topics) if data else frozenset()
+        assignment_of(_decode(ConsumerProtocolAssignment, data, 0).assigned_partitions, topics) if data else frozenset()
     )
 
 
@@ -96,7 +96,7 @@ def assignment_of(
     )
 
 
-def _read(cls: type[Struct], data: bytes, version: int) -> Any:
+def _decode(cls: type[Struct], data: bytes, version: int) -> Any:
     if len(data) < 2 or data[0] & 0x80:
         raise ValueError("version missing or negative")
     try:

@@ -92,10 +92,10 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
                 return self._commit_in_transaction(event, now)
             case events.Persisted():
                 committed = self.commits.persisted(event)
-                return [*committed] if committed is not None else self._persisted(event.number)
+                return [*committed] if committed is not None else self._on_persisted(event.number)
             case events.PersistFailed():
                 refused = self.commits.failed(event)
-                return [*refused] if refused is not None else self._refused(event)
+                return [*refused] if refused is not None else self._on_write_refused(event)
             case events.Tick():
                 return self._tick(now)
 
@@ -259,12 +259,12 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         """True if replies wait for a write."""
         return bool(self._pending_replies)
 
-    def _persisted(self, number: int) -> list[Effect]:
+    def _on_persisted(self, number: int) -> list[Effect]:
         """Send the replies of this write and of all earlier ones, which are replicated with it."""
         done = sorted(n for n in self._pending_replies if n <= number)
         return [Reply(token, answer) for n in done for token, answer in self._pending_replies.pop(n)]
 
-    def _refused(self, e: events.PersistFailed) -> list[Effect]:
+    def _on_write_refused(self, e: events.PersistFailed) -> list[Effect]:
         """The last write was refused before the append: roll back. After any other failure the shard is loaded again."""
         answers = self._pending_replies.pop(e.number, None)
         if answers is None:

@@ -89,7 +89,7 @@ class PersistedGroup:
                 self._apply_member(name, value)
                 self.empty_since_wall_ms = 0 if self.members else wall_ms
             case GroupRecordKey.TARGET_ASSIGNMENT:
-                _put(self.targets, name, value)
+                _set_or_delete(self.targets, name, value)
             case GroupRecordKey.CURRENT_ASSIGNMENT:
                 for tp in self.current_assignments.get(name, MemberAssignment()).owned:
                     if self.owners.get(tp) == name:
@@ -98,9 +98,9 @@ class PersistedGroup:
                     self.owners.update(dict.fromkeys(value.owned, name))
                 elif name in self.members:
                     value = MemberAssignment()
-                _put(self.current_assignments, name, value)
+                _set_or_delete(self.current_assignments, name, value)
             case GroupRecordKey.REGULAR_EXPRESSION:
-                _put(self.patterns, name, value)
+                _set_or_delete(self.patterns, name, value)
 
     def _apply_member(self, name: str, member_metadata: MemberMetadata | None) -> None:
         old = self.members.get(name)
@@ -109,7 +109,7 @@ class PersistedGroup:
         self.classic_member_count += (member_metadata is not None and member_metadata.classic is not None) - (
             old is not None and old.classic is not None
         )
-        _put(self.members, name, member_metadata)
+        _set_or_delete(self.members, name, member_metadata)
         if member_metadata is None:
             self.apply(ConsumerGroupChange(GroupRecordKey.CURRENT_ASSIGNMENT, name, None))
             return
@@ -157,7 +157,7 @@ class PersistedGroup:
         assert self.target_epoch <= self.epoch, f"{self.group_id}: target assignment epoch above the group epoch"
 
 
-def _put(table: dict[str, Any], name: str, value: Any) -> None:
+def _set_or_delete(table: dict[str, Any], name: str, value: Any) -> None:
     if value is None:
         table.pop(name, None)
     else:

@@ -107,9 +107,9 @@ class MixedGroup(ConsumerGroupMachine):
         current_id = self.static.get(e.instance_id) if e.instance_id is not None else None
         if current_id is not None and e.member_id not in ("", current_id):
             return no(ErrorCode.FENCED_INSTANCE_ID)
-        if e.member_id and self._classic(e.member_id) is None and e.member_id not in self.pending_members:
+        if e.member_id and self._classic_member(e.member_id) is None and e.member_id not in self.pending_members:
             return no(ErrorCode.UNKNOWN_MEMBER_ID)
-        protocol = self._common(e, current_id)
+        protocol = self._common_protocol(e, current_id)
         wants = _subscription(e, protocol)
         if protocol is None or wants is None:
             return no(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -146,7 +146,7 @@ class MixedGroup(ConsumerGroupMachine):
         self._schedule(self.rejoin_deadlines[member_id])
         return Joined(ErrorCode.NONE, answer.epoch, PROTOCOL_TYPE, protocol, "", member_id)
 
-    def _common(self, e: Join, current_id: str | None) -> str | None:
+    def _common_protocol(self, e: Join, current_id: str | None) -> str | None:
         """The member's first protocol that all other classic members support. They need one in case the group is converted back."""
         if e.protocol_type != PROTOCOL_TYPE:
             return None
@@ -156,26 +156,26 @@ class MixedGroup(ConsumerGroupMachine):
                 common &= {name for name, _ in m.classic.protocols}
         return next((name for name, _ in e.protocols if name in common), None)
 
-    def _classic(self, member_id: str) -> MemberMetadata | None:
+    def _classic_member(self, member_id: str) -> MemberMetadata | None:
         """The metadata of a member that uses the classic protocol, otherwise None."""
         member_metadata = self.members.get(member_id)
         return member_metadata if member_metadata is not None and member_metadata.classic is not None else None
 
     # -- syncing, staying ----------------------------------------------------------------------------------------------
-    def _known(self, member_id: str, instance_id: str | None, generation: int) -> int:
+    def _member_error(self, member_id: str, instance_id: str | None, generation: int) -> int:
         if self.dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if instance_id is not None and self.static.get(instance_id, member_id) != member_id:
             return ErrorCode.FENCED_INSTANCE_ID
-        if self._classic(member_id) is None:
+        if self._classic_member(member_id) is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return (
             ErrorCode.NONE if generation == self.current_assignments[member_id].epoch else ErrorCode.ILLEGAL_GENERATION
         )
 
     def _sync(self, e: Sync, now: Now) -> Synced:
-        error = self._known(e.member_id, e.instance_id, e.generation)
-        member_metadata = self._classic(e.member_id)
+        error = self._member_error(e.member_id, e.instance_id, e.generation)
+        member_metadata = self._classic_member(e.member_id)
         if error or member_metadata is None or member_metadata.classic is None:
             return Synced(error)
         offered = dict(member_metadata.classic.protocols)
@@ -194,7 +194,7 @@ class MixedGroup(ConsumerGroupMachine):
         return Synced(ErrorCode.NONE, PROTOCOL_TYPE, protocol, given)
 
     def _heartbeat(self, e: Heartbeat, now: Now) -> int:
-        error = self._known(e.member_id, e.instance_id, e.generation)
+        error = self._member_error(e.member_id, e.instance_id, e.generation)
         if error:
             return error
         self._restart_session(e.member_id, now)
@@ -229,7 +229,7 @@ class MixedGroup(ConsumerGroupMachine):
             return ErrorCode.FENCED_INSTANCE_ID
         if self.pending_members.pop(current_id, None) is not None:
             return ErrorCode.NONE
-        if self._classic(current_id) is None:
+        if self._classic_member(current_id) is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         self._remove(current_id)
         self._raise_epoch()
@@ -246,7 +246,7 @@ class MixedGroup(ConsumerGroupMachine):
         overdue = [m for m, by in self.rejoin_deadlines.items() if by <= now.mono_ms]
         for member_id in overdue:
             del self.rejoin_deadlines[member_id]
-        return late + [m for m in overdue if self._classic(m) is not None and m not in late]
+        return late + [m for m in overdue if self._classic_member(m) is not None and m not in late]
 
     def _deadlines(self) -> list[int]:
         return [*ConsumerGroupMachine._deadlines(self), *self.pending_members.values(), *self.rejoin_deadlines.values()]

@@ -32,28 +32,28 @@ _BIT = {c: 1 << i for i, c in enumerate(ALPHABET)}
 ANY = (1 << len(ALPHABET)) - 1
 
 
-def _set(characters: str) -> int:
+def _mask_of(characters: str) -> int:
     return sum(_BIT.get(c, 0) for c in set(characters))
 
 
-_WORD = _set(string.ascii_letters + string.digits + "_")
-_CLASSES = {"d": _set(string.digits), "w": _WORD, "s": 0}
+_WORD = _mask_of(string.ascii_letters + string.digits + "_")
+_CLASSES = {"d": _mask_of(string.digits), "w": _WORD, "s": 0}
 _CLASSES |= {c.upper(): ANY & ~mask for c, mask in _CLASSES.items()}
 _POSIX = {
-    "alnum": _set(string.ascii_letters + string.digits),
-    "alpha": _set(string.ascii_letters),
+    "alnum": _mask_of(string.ascii_letters + string.digits),
+    "alpha": _mask_of(string.ascii_letters),
     "ascii": ANY,
     "blank": 0,
     "cntrl": 0,
-    "digit": _set(string.digits),
+    "digit": _mask_of(string.digits),
     "graph": ANY,
-    "lower": _set(string.ascii_lowercase),
+    "lower": _mask_of(string.ascii_lowercase),
     "print": ANY,
-    "punct": _set("._-"),
+    "punct": _mask_of("._-"),
     "space": 0,
-    "upper": _set(string.ascii_uppercase),
+    "upper": _mask_of(string.ascii_uppercase),
     "word": _WORD,
-    "xdigit": _set(string.hexdigits),
+    "xdigit": _mask_of(string.hexdigits),
 }
 _CONTROL = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 EMPTY, BEGIN, END = ("empty",), ("begin",), ("end",)
@@ -70,7 +70,7 @@ class Pattern:
         if len(text) > LENGTH_MAX:
             raise PatternError(f"{len(text)} characters exceed the limit of {LENGTH_MAX}")
         tree = _Parser(text).whole()
-        _anchored(tree, True, True)
+        _check_anchors(tree, True, True)
         self._masks: list[int] = []
         self._follow: list[int] = []
         self._matches_nothing, self._first, self._last = self._build(tree)
@@ -92,7 +92,7 @@ class Pattern:
             case ("cat", *nodes):
                 empty, first, last = True, 0, 0
                 for child in nodes:
-                    empty, first, last = self._then((empty, first, last), self._build(child))
+                    empty, first, last = self._concatenate((empty, first, last), self._build(child))
                 return empty, first, last
             case ("alt", *nodes):
                 built = [self._build(child) for child in nodes]
@@ -106,11 +106,11 @@ class Pattern:
                         break  # an empty expression, however often it is repeated
                     if most is None and i == least:
                         self._link(last, first)
-                    so_far = self._then(so_far, (empty or i >= least, first, last))
+                    so_far = self._concatenate(so_far, (empty or i >= least, first, last))
                 return so_far
         return True, 0, 0
 
-    def _then(self, one: tuple[bool, int, int], other: tuple[bool, int, int]) -> tuple[bool, int, int]:
+    def _concatenate(self, one: tuple[bool, int, int], other: tuple[bool, int, int]) -> tuple[bool, int, int]:
         self._link(one[2], other[1])
         first = one[1] | other[1] if one[0] else one[1]
         last = one[2] | other[2] if other[0] else other[2]
@@ -159,7 +159,7 @@ def _or(masks: Iterable[int]) -> int:
     return out
 
 
-def _anchored(node: Node, leading: bool, trailing: bool) -> None:
+def _check_anchors(node: Node, leading: bool, trailing: bool) -> None:
     """Raise PatternError for an anchor that is not at the start or end, where whole-name matching implies it."""
     match node:
         case ("begin",) if not leading:
@@ -168,16 +168,16 @@ def _anchored(node: Node, leading: bool, trailing: bool) -> None:
             raise PatternError("$ is supported at the end only")
         case ("alt", *nodes):
             for child in nodes:
-                _anchored(child, leading, trailing)
+                _check_anchors(child, leading, trailing)
         case ("cat", *nodes):
             for i, child in enumerate(nodes):
                 before, behind = nodes[:i], nodes[i + 1 :]
-                _anchored(
+                _check_anchors(
                     child, leading and all(x == BEGIN for x in before), trailing and all(x == END for x in behind)
                 )
         case ("repeat", child, _, most):
             once = most == 1
-            _anchored(child, leading and once, trailing and once)
+            _check_anchors(child, leading and once, trailing and once)
 
 
 class _Parser:
@@ -225,7 +225,7 @@ class _Parser:
                 literal = self.until("\\E", "\\Q") if quoted is None else quoted
                 if quoted is not None:
                     self.at = len(self.text)
-                items += [self.one(_set(c)) for c in literal]
+                items += [self.one(_mask_of(c)) for c in literal]
                 continue
             item = self.item()
             if item is not None:
@@ -286,7 +286,7 @@ class _Parser:
                 return END
             case "\\":
                 return self.escape()
-        return self.one(_set(c))
+        return self.one(_mask_of(c))
 
     def one(self, mask: int) -> Node:
         return ("one", _any_case(mask) if self.any_case else mask)
@@ -351,10 +351,10 @@ class _Parser:
             self.at += 0 if braced else 2
             if not digits or len(digits) > 6 or set(digits) - set(string.hexdigits) or (not braced and len(digits) < 2):
                 self.fail("\\x requires two hexadecimal digits, or up to six in braces")
-            return _set(chr(min(int(digits, 16), 0x10FFFF)))
+            return _mask_of(chr(min(int(digits, 16), 0x10FFFF)))
         if c.isalnum():
             self.fail(f"unsupported escape sequence \\{c}")
-        return _set(c)
+        return _mask_of(c)
 
     def bracket(self) -> int:
         none_of = self.eats("^")
@@ -388,7 +388,7 @@ class _Parser:
         c = self.peek()
         self.at += 1
         if c != "\\":
-            return _set(c), c
+            return _mask_of(c), c
         following = self.peek()
         mask = self.escaped()
         return mask, None if following in _CLASSES else following if not following.isalnum() else _single(mask)
@@ -399,4 +399,4 @@ def _single(mask: int) -> str | None:
 
 
 def _any_case(mask: int) -> int:
-    return mask | _set("".join(c.swapcase() for c, bit in _BIT.items() if mask & bit))
+    return mask | _mask_of("".join(c.swapcase() for c, bit in _BIT.items() if mask & bit))

@@ -94,13 +94,13 @@ class ShareGroup(PersistedShareGroup):
                 return effects if answer.error else [*effects, *self._initialize()]
             case StateInitialized():
                 self.begin(now.wall_ms)
-                self._initialized(event)
+                self._on_initialized(event)
                 return self._persist_and_reply()
             case OffsetsAltered():
                 self.begin(now.wall_ms)
                 if self.members:
                     return [Reply(event.token, Answered(ErrorCode.NON_EMPTY_GROUP))]
-                self._initialized(StateInitialized(event.partitions))
+                self._on_initialized(StateInitialized(event.partitions))
                 self._raise_epoch()
                 return self._persist_and_reply((event.token, Answered(ErrorCode.NONE)))
             case StateDeleted():
@@ -111,7 +111,7 @@ class ShareGroup(PersistedShareGroup):
                 done = sorted(n for n in self._pending_replies if n <= event.number)
                 return [Reply(token, answer) for n in done for token, answer in self._pending_replies.pop(n)]
             case events.PersistFailed():
-                return self._refused(event)
+                return self._on_write_refused(event)
             case events.Tick():
                 return self._tick(now)
 
@@ -153,7 +153,7 @@ class ShareGroup(PersistedShareGroup):
         self._restart_session(e.member_id, now)
         whole = e.epoch == JOIN_GROUP_MEMBER_EPOCH or e.topics is not None
         send_assignment = whole or after.assigned != before.assigned or e.epoch != before.epoch
-        unfinished = bool(pause_ms or self._uninitialized())
+        unfinished = bool(pause_ms or self._uninitialized_partitions())
         return ShareHeartbeatReply(
             ErrorCode.NONE,
             None,
@@ -210,7 +210,7 @@ class ShareGroup(PersistedShareGroup):
     def subscribed_names(self) -> frozenset[str]:
         return frozenset[str]().union(*(m.topics for m in self.members.values()))
 
-    def _subscribed(self) -> dict[UUID, tuple[str, frozenset[int]]]:
+    def _subscribed_partitions(self) -> dict[UUID, tuple[str, frozenset[int]]]:
         """All partitions of the subscribed topics that exist."""
         found = ((name, self.topics.named(name)) for name in sorted(self.subscribed_names()))
         return {at[0]: (name, frozenset(range(at[1]))) for name, at in found if at is not None}
@@ -218,7 +218,11 @@ class ShareGroup(PersistedShareGroup):
     def assignable(self) -> dict[UUID, frozenset[int]]:
         """The subscribed partitions with initialized state."""
         ready = self.state_partitions.initialized
-        return {t: ps & ready[t][1] for t, (_, ps) in self._subscribed().items() if t in ready and ps & ready[t][1]}
+        return {
+            t: ps & ready[t][1]
+            for t, (_, ps) in self._subscribed_partitions().items()
+            if t in ready and ps & ready[t][1]
+        }
 
     def _raise_epoch(self, only_if_partitions_changed: bool = False) -> None:
         self._seen = self.topics.version
@@ -236,23 +240,23 @@ class ShareGroup(PersistedShareGroup):
         self.change(ShareRecordKey.TARGET_EPOCH, "", self.epoch)
 
     # -- state of the partitions -----------------------------------------------------------------------------------------
-    def _uninitialized(self) -> StateTopics:
+    def _uninitialized_partitions(self) -> StateTopics:
         at = self.state_partitions
         missing = {
             t: (name, ps - (at.initialized[t][1] if t in at.initialized else frozenset()))
-            for t, (name, ps) in self._subscribed().items()
+            for t, (name, ps) in self._subscribed_partitions().items()
             if t not in at.deleting
         }
         return {t: found for t, found in missing.items() if found[1]}
 
     def _initialize(self) -> list[Effect]:
-        missing = self._uninitialized()
+        missing = self._uninitialized_partitions()
         if not missing or self._initializing:
             return []
         self._initializing = True
         return [InitializeState(missing, max(1, self.epoch))]
 
-    def _initialized(self, e: StateInitialized) -> None:
+    def _on_initialized(self, e: StateInitialized) -> None:
         self._initializing = False
         if not e.partitions:
             return
@@ -289,7 +293,7 @@ class ShareGroup(PersistedShareGroup):
     def has_pending_replies(self) -> bool:
         return bool(self._pending_replies)
 
-    def _refused(self, e: events.PersistFailed) -> list[Effect]:
+    def _on_write_refused(self, e: events.PersistFailed) -> list[Effect]:
         """The last write was refused before the append: roll back. After any other failure the shard is loaded again."""
         answers = self._pending_replies.pop(e.number, None)
         if answers is None:

@@ -76,18 +76,18 @@ class PersistedShareGroup:
             case ShareRecordKey.TARGET_EPOCH:
                 self.target_epoch = value or 0
             case ShareRecordKey.MEMBER:
-                _put(self.members, name, value)
+                _set_or_delete(self.members, name, value)
                 if value is None:
                     self.current_assignments.pop(name, None)
                 else:
                     self.current_assignments.setdefault(name, ShareMemberAssignment())
                 self.empty_since_wall_ms = 0 if self.members else wall_ms
             case ShareRecordKey.TARGET_ASSIGNMENT:
-                _put(self.targets, name, value)
+                _set_or_delete(self.targets, name, value)
             case ShareRecordKey.CURRENT_ASSIGNMENT:
                 if value is None and name in self.members:
                     value = ShareMemberAssignment()
-                _put(self.current_assignments, name, value)
+                _set_or_delete(self.current_assignments, name, value)
             case ShareRecordKey.STATE_PARTITIONS:
                 self.state_partitions = value if value is not None else StatePartitions()
 
@@ -119,7 +119,7 @@ class PersistedShareGroup:
         assert self.target_epoch <= self.epoch, f"{self.group_id}: target assignment epoch above the group epoch"
 
 
-def _put(table: dict[str, Any], name: str, value: Any) -> None:
+def _set_or_delete(table: dict[str, Any], name: str, value: Any) -> None:
     if value is None:
         table.pop(name, None)
     else:

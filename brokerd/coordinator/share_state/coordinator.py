@@ -76,12 +76,12 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
         self._pruned_ms = 0
 
     # -- loading -----------------------------------------------------------------------------------------------------------
-    def _unloaded(self, partition: int, shard: ShareStateShard) -> None:
+    def _on_unloaded(self, partition: int, shard: ShareStateShard) -> None:
         waiting, shard.waiting = shard.waiting, {}
         for done in waiting.values():
             done(ErrorCode.NOT_COORDINATOR)
 
-    def _loaded(self, partition: int, shard: ShareStateShard, now: Now) -> None:
+    def _on_loaded(self, partition: int, shard: ShareStateShard, now: Now) -> None:
         log.info("__share_group_state-%d loaded: %d share partitions", partition, len(shard.states))
 
     def _replay(self, shard: ShareStateShard, data: bytes, at: int, header: BatchHeader) -> None:
@@ -133,7 +133,9 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
             ]
             for place, x in idle:
                 again = replace(x.state, snapshot_epoch=x.state.snapshot_epoch + 1)
-                self._write(partition, shard, place, again, formats.snapshot(again), ShareStateKind.SNAPSHOT, _ignored)
+                self._write(
+                    partition, shard, place, again, formats.snapshot(again), ShareStateKind.SNAPSHOT, _ignore_result
+                )
             if self.shards.get(partition) is not shard:
                 continue
             replicated = self._log.high_watermark(partition)
@@ -145,7 +147,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
         gone = frozenset(topic_ids)
         for shard in list(self.shards.values()):
             for place in [p for p in shard.states if p.topic_id in gone] if shard.loaded else ():
-                self.delete(place, _ignored)
+                self.delete(place, _ignore_result)
 
     # -- requests ------------------------------------------------------------------------------------------------------------
     def initialize(self, place: SharePartitionKey, state_epoch: int, start: int, done: Done) -> None:
@@ -256,7 +258,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
         number = shard.numbers = shard.numbers + 1
         at_once = True
 
-        def written(error: int) -> None:
+        def on_written(error: int) -> None:
             if shard.waiting.pop(number, None) is None:
                 return  # answered when the broker resigned
             known = shard.states.get(place)
@@ -272,7 +274,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
 
         shard.waiting[number] = done
         record = Record(0, self._clock().wall_ms, formats.key(kind, place), value)
-        self._log.append(partition, build([record]), shard.epoch, written)
+        self._log.append(partition, build([record]), shard.epoch, on_written)
         at_once = False
         applied = number in shard.waiting or self._log.end_offset(partition) > offset
         if self.shards.get(partition) is not shard or not applied:
@@ -286,5 +288,5 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
             before.state, before.updates, before.pending = state, before.updates + 1, before.pending + pending
 
 
-def _ignored(error: int) -> None:
+def _ignore_result(error: int) -> None:
     """The request repeats a failed write later."""

@@ -53,7 +53,7 @@ class SharePersister:
         part = q.PartitionData(partition=place.partition, leader_epoch=leader_epoch)
         body = q(group_id=place.group_id, topics=[q.ReadStateData(topic_id=place.topic_id, partitions=[part])])
 
-        def answered(error: int, result: Any) -> None:
+        def on_response(error: int, result: Any) -> None:
             if error:
                 done(error, None)
                 return
@@ -63,7 +63,7 @@ class SharePersister:
             )
             done(ErrorCode.NONE, ShareState(result.state_epoch, leader_epoch, result.start_offset, batches))
 
-        self._request(ApiKey.READ_SHARE_GROUP_STATE, place, body, answered)
+        self._request(ApiKey.READ_SHARE_GROUP_STATE, place, body, on_response)
 
     def summary(self, place: SharePartitionKey, done: Callable[[int, ShareState | None], None]) -> None:
         """The state without batches."""
@@ -71,7 +71,7 @@ class SharePersister:
         part = q.PartitionData(partition=place.partition, leader_epoch=-1)
         body = q(group_id=place.group_id, topics=[q.ReadStateSummaryData(topic_id=place.topic_id, partitions=[part])])
 
-        def answered(error: int, result: Any) -> None:
+        def on_response(error: int, result: Any) -> None:
             if error:
                 done(error, None)
                 return
@@ -83,7 +83,7 @@ class SharePersister:
             )
             done(ErrorCode.NONE, state)
 
-        self._request(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, place, body, answered)
+        self._request(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, place, body, on_response)
 
     def write(
         self,
@@ -138,9 +138,9 @@ class SharePersister:
             if broker_id < 0:
                 finish(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
             else:
-                self._send(broker_id, key, VERSION.get(key, 0), body, answered)
+                self._send(broker_id, key, VERSION.get(key, 0), body, on_response)
 
-        def answered(response: Any) -> None:
+        def on_response(response: Any) -> None:
             if response is None:
                 finish(ErrorCode.NETWORK_EXCEPTION, None)
                 return
@@ -172,12 +172,12 @@ def every(
         return
 
     def one(place: SharePartitionKey) -> Done:
-        def answered(error: int) -> None:
+        def on_response(error: int) -> None:
             errors[place] = error
             if len(errors) == len(requested):
                 done(errors)
 
-        return answered
+        return on_response
 
     for place in requested:
         start(place, one(place))

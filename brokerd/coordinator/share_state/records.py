@@ -115,7 +115,7 @@ def update(snapshot_epoch: int, change: StateUpdate) -> bytes:
     return bytes(out)
 
 
-def _read(cls: type, data: bytes) -> object:
+def _decode(cls: type, data: bytes) -> object:
     if data[:2] != b"\0\0":
         raise ValueError(f"value version {int.from_bytes(data[:2], 'big')}")
     try:
@@ -126,7 +126,7 @@ def _read(cls: type, data: bytes) -> object:
 
 
 def read_snapshot(data: bytes) -> ShareState:
-    v = _read(ShareSnapshotValue, data)
+    v = _decode(ShareSnapshotValue, data)
     assert isinstance(v, ShareSnapshotValue)
     return ShareState(
         v.state_epoch,
@@ -142,7 +142,7 @@ def read_snapshot(data: bytes) -> ShareState:
 
 def read_update(data: bytes) -> tuple[int, StateUpdate]:
     """(snapshot epoch, the update)."""
-    v = _read(ShareUpdateValue, data)
+    v = _decode(ShareUpdateValue, data)
     assert isinstance(v, ShareUpdateValue)
     batches = tuple(
         StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in v.state_batches

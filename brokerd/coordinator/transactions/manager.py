@@ -53,18 +53,18 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
         self._timeouts_checked_ms = self._expired_ms = 0
 
     # -- loading -----------------------------------------------------------------------------------------------------------
-    def _unloaded(self, partition: int, shard: TransactionShard) -> None:
+    def _on_unloaded(self, partition: int, shard: TransactionShard) -> None:
         for batch in shard.marker_batches:
             batch.closed = True
         for transaction in shard.ids.values():
-            self._run(partition, shard, transaction, transaction.unload())
+            self._run_effects(partition, shard, transaction, transaction.unload())
 
-    def _loaded(self, partition: int, shard: TransactionShard, now: Now) -> None:
+    def _on_loaded(self, partition: int, shard: TransactionShard, now: Now) -> None:
         for transaction in shard.ids.values():
             transaction.loaded(now)
         log.info("__transaction_state-%d loaded: %d transactional ids", partition, len(shard.ids))
         for transaction in list(shard.ids.values()):
-            self._run(partition, shard, transaction, transaction.handle(events.TransactionTick(), now))
+            self._run_effects(partition, shard, transaction, transaction.handle(events.TransactionTick(), now))
 
     def _replay(self, shard: TransactionShard, data: bytes, at: int, header: BatchHeader) -> None:
         for record in records_of(data, at, header):
@@ -88,7 +88,9 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
             for partition, shard in list(self.shards.items()):
                 if shard.loaded:
                     for transaction in list(shard.ids.values()):
-                        self._run(partition, shard, transaction, transaction.handle(events.TransactionTick(), now))
+                        self._run_effects(
+                            partition, shard, transaction, transaction.handle(events.TransactionTick(), now)
+                        )
         if now.mono_ms - self._expired_ms >= EXPIRE_EVERY_MS:
             self._expired_ms = now.mono_ms
             self._expire(now)
@@ -113,14 +115,14 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
             transaction = shard.ids[transactional_id] = Transaction(
                 transactional_id, TransactionMetadata(new_producer_id)
             )
-        self._run(partition, shard, transaction, transaction.handle(event, self._clock()))
+        self._run_effects(partition, shard, transaction, transaction.handle(event, self._clock()))
         return ErrorCode.NONE
 
     def each(self) -> Iterator[Transaction]:
         return (t for shard in self.shards.values() if shard.loaded for t in shard.ids.values())
 
     # -- effects -----------------------------------------------------------------------------------------------------------
-    def _run(
+    def _run_effects(
         self, partition: int, shard: TransactionShard, transaction: Transaction, effects: Sequence[events.Effect]
     ) -> None:
         for effect in effects:
@@ -140,12 +142,12 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
                 return  # the broker resigned meanwhile: waiting requests were answered then
             now = self._clock()
             if error == ErrorCode.NONE:
-                self._run(
+                self._run_effects(
                     partition, shard, transaction, transaction.handle(events.TransactionPersisted(effect.number), now)
                 )
             elif error in REFUSED_BEFORE_APPEND:
                 failed = events.TransactionPersistFailed(effect.number, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                self._run(partition, shard, transaction, transaction.handle(failed, now))
+                self._run_effects(partition, shard, transaction, transaction.handle(failed, now))
             else:
                 self._reload(partition, shard, error)
 
@@ -165,13 +167,13 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
     def _send(
         self, partition: int, shard: TransactionShard, transaction: Transaction, order: events.SendMarkers
     ) -> None:
-        def written() -> None:
+        def on_written() -> None:
             shard.marker_batches = [e for e in shard.marker_batches if e is not batch]
             if self.shards.get(partition) is shard and shard.ids.get(transaction.transactional_id) is transaction:
                 event = events.MarkersWritten(order.epoch)
-                self._run(partition, shard, transaction, transaction.handle(event, self._clock()))
+                self._run_effects(partition, shard, transaction, transaction.handle(event, self._clock()))
 
-        batch = self._markers.send(order, shard.epoch, written)
+        batch = self._markers.send(order, shard.epoch, on_written)
         shard.marker_batches.append(batch)
         self._markers.tick()
 

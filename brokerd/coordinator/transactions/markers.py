@@ -109,14 +109,16 @@ class TransactionMarkerChannelManager:
                 )
             )
 
-        def answered(body: WriteTxnMarkersResponse | None) -> None:
+        def on_response(body: WriteTxnMarkersResponse | None) -> None:
             self._busy.discard(broker_id)
-            self._answered(sent, body)
+            self._on_response(sent, body)
             self.tick()
 
-        self._send_request(broker_id, WriteTxnMarkersRequest(markers=markers), answered)
+        self._send_request(broker_id, WriteTxnMarkersRequest(markers=markers), on_response)
 
-    def _answered(self, sent: list[tuple[MarkerBatch, set[TopicIndex]]], body: WriteTxnMarkersResponse | None) -> None:
+    def _on_response(
+        self, sent: list[tuple[MarkerBatch, set[TopicIndex]]], body: WriteTxnMarkersResponse | None
+    ) -> None:
         again = self._clock().mono_ms + RETRY_MS
         # The response has the order of the request; a producer id may occur twice.
         answers: list[Any] = list(body.markers) if body is not None else [None] * len(sent)

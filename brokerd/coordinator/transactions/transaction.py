@@ -84,7 +84,7 @@ class Transaction:
             case End():
                 return self._end(event, now)
             case TransactionPersisted():
-                return self._persisted(event.number, now)
+                return self._on_persisted(event.number, now)
             case TransactionPersistFailed():
                 return self._persist_failed(event)
             case MarkersWritten():
@@ -94,13 +94,13 @@ class Transaction:
 
     def verify(self, producer_id: int, epoch: int, partitions: Iterable[TopicIndex]) -> dict[TopicIndex, int]:
         """{partition: NONE if it is part of this producer's ongoing transaction, otherwise an error}."""
-        error = self._fenced(producer_id, epoch)
+        error = self._producer_error(producer_id, epoch)
         if not error and (self.state in PREPARED or (self.pending and self.pending.record.state in PREPARED)):
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         inside = self.record.partitions if self.state is TransactionMachineState.ONGOING else frozenset()
         return {p: error or (ErrorCode.NONE if p in inside else ErrorCode.INVALID_TXN_STATE) for p in partitions}
 
-    def _fenced(self, producer_id: int, epoch: int) -> int:
+    def _producer_error(self, producer_id: int, epoch: int) -> int:
         if producer_id != self.record.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return ErrorCode.NONE if epoch == self.record.epoch else ErrorCode.PRODUCER_FENCED
@@ -176,7 +176,7 @@ class Transaction:
     # -- AddPartitionsToTxn ------------------------------------------------------------------------------------------------
     def _add(self, e: Add, now: Now) -> list[Effect]:
         r = self.record
-        error = self._fenced(e.producer_id, e.epoch)
+        error = self._producer_error(e.producer_id, e.epoch)
         if not error and (self.pending is not None or self.state in PREPARED):
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if not error and self.state in (TransactionMachineState.DEAD, TransactionMachineState.PREPARE_EPOCH_FENCE):
@@ -199,7 +199,7 @@ class Transaction:
         r = self.record
         if e.version >= 2:
             return self._end_version_2(e, now)
-        error = self._fenced(e.producer_id, e.epoch)
+        error = self._producer_error(e.producer_id, e.epoch)
         if not error and self.pending is not None:
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if not error and self.state is TransactionMachineState.ONGOING:
@@ -230,7 +230,7 @@ class Transaction:
             return [TransactionReply(e.token, TransactionAnswered(ErrorCode.PRODUCER_FENCED))]
         error: int = ErrorCode.NONE
         if not (repeated or turned) or (turned and self.state not in COMPLETE):
-            error = self._fenced(e.producer_id, e.epoch)
+            error = self._producer_error(e.producer_id, e.epoch)
         if not error and self.pending is not None:
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if error:
@@ -298,7 +298,7 @@ class Transaction:
         return self._persist(complete, None, TransactionAnswered(ErrorCode.NONE))
 
     # -- results of writes ---------------------------------------------------------------------------------------------------
-    def _persisted(self, number: int, now: Now) -> list[Effect]:
+    def _on_persisted(self, number: int, now: Now) -> list[Effect]:
         pending = self.pending
         if pending is None or pending.number != number:
             return []

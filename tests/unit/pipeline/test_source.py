@@ -74,7 +74,7 @@ RANGE = Range("t", 0, 5, 10)
 
 
 def taken(*messages: Any) -> tuple[list[int], bool]:
-    records, done = source._taken(messages, RANGE)
+    records, done = source._take(messages, RANGE)
     return [r.offset() or 0 for r in records], done
 
 

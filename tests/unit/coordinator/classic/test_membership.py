@@ -57,21 +57,21 @@ def test_the_only_member_may_change_its_protocols() -> None:
 def test_the_identity_of_a_request_is_checked_in_kafkas_order() -> None:
     it = group(a="range")
     it._add("s", join("s", "range", instance_id="i"))
-    assert it._known("a", None, 3) == ErrorCode.NONE
-    assert it._known("a", None, 2) == ErrorCode.ILLEGAL_GENERATION
-    assert it._known("x", None, 3) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert it._known("x", "i", 3) == ErrorCode.FENCED_INSTANCE_ID, "the instance id belongs to another member id"
+    assert it._member_error("a", None, 3) == ErrorCode.NONE
+    assert it._member_error("a", None, 2) == ErrorCode.ILLEGAL_GENERATION
+    assert it._member_error("x", None, 3) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert it._member_error("x", "i", 3) == ErrorCode.FENCED_INSTANCE_ID, "the instance id belongs to another member id"
     it.members["a"].consumer_epoch = 7
-    assert it._known("a", None, 7) == ErrorCode.NONE, "the epoch of a member that was converted"
+    assert it._member_error("a", None, 7) == ErrorCode.NONE, "the epoch of a member that was converted"
     it.state = State.DEAD
-    assert it._known("x", "i", 3) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert it._member_error("x", "i", 3) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_only_the_leader_gets_the_metadata_of_the_members() -> None:
     it = group(a="range", b="range")
     it.leader, it.protocol = "a", "range"
-    assert it._joined(it.members["a"]).members == (("a", None, b"range"), ("b", None, b"range"))
-    assert it._joined(it.members["b"]).members == ()
+    assert it._join_response(it.members["a"]).members == (("a", None, b"range"), ("b", None, b"range"))
+    assert it._join_response(it.members["b"]).members == ()
 
 
 def test_a_member_that_joins_again_gets_a_new_session_and_is_not_pending() -> None:
