@@ -108,7 +108,7 @@ class EditForm(SendForm):
     def __init__(self, topic: str, kind: DeadLetterKind, letter: NewRecord, partition: int | None, *args: Any) -> None:
         text, self._kept = editable_headers(letter.headers)
         self._letter, self._partition = letter, partition
-        key, value = _shown(letter.key), _shown(letter.value)
+        key, value = _text_for_edit(letter.key), _text_for_edit(letter.value)
         initial = {
             "key": key[1],
             "key_format": key[0],
@@ -137,7 +137,7 @@ class EditForm(SendForm):
         return NewRecord(key, value, tuple(headers), self._partition if key == (self._letter.key or None) else None)
 
 
-def _shown(data: bytes | None) -> tuple[str, str]:
+def _text_for_edit(data: bytes | None) -> tuple[str, str]:
     """(format, text) of a key or value. Bytes that are no text, or that a text field would change, are hexadecimal."""
     try:
         text = (data or b"").decode()

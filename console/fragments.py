@@ -332,7 +332,7 @@ def instant_ms(ms: int | None) -> SafeString:
 def state(word: str, of: str = "") -> SafeString:
     """A state in its tone. The mark before it differs per tone, so no state depends on colour alone. `of`: the kind of object, where its
     state has a tone of its own ("part.rejected")."""
-    return _marked(f"{of}.{word}" if f"{of}.{word}" in TONES else word, state_label(word))
+    return _markup(f"{of}.{word}" if f"{of}.{word}" in TONES else word, state_label(word))
 
 
 def state_label(word: str) -> str:
@@ -341,14 +341,14 @@ def state_label(word: str) -> str:
 
 def outcome(word: str) -> SafeString:
     """The outcome of a change in the audit log."""
-    return _marked(word, outcome_label(word))
+    return _markup(word, outcome_label(word))
 
 
 def outcome_label(word: str) -> str:
     return OUTCOME_LABELS[word] if word in OUTCOME_LABELS else gettext(word)
 
 
-def _marked(word: str, label: str) -> SafeString:
+def _markup(word: str, label: str) -> SafeString:
     return format_html('<span class="st st-{}">{}</span>', TONES.get(word, "grey") or "calm", label)
 
 

@@ -110,7 +110,7 @@ def entries(query: str, *, may_act: bool, user_id: int) -> list[PaletteEntry]:
     """The first entries for `query`: saved views of the user, then objects of this name before pages and operations, if the name is equal."""
     words = WORD.findall(query.lower())
     saved = [PaletteEntry(_("saved view"), v.name, v.address) for v in saved_views(user_id)]
-    fixed = [e for e in [*saved, *_fixed(may_act)] if matches(f"{e.label} {e.english}", words)]
+    fixed = [e for e in [*saved, *_fixed_entries(may_act)] if matches(f"{e.label} {e.english}", words)]
     if not words:
         return fixed[:ENTRIES_MAX]
     found = [*_brokers(words, may_act), *_objects(query.strip(), may_act)]
@@ -123,7 +123,7 @@ def matches(label: str, words: Iterable[str]) -> bool:
     return all(any(k.startswith(w) or (not w.isascii() and w in k) for k in known) for w in words)
 
 
-def _fixed(may_act: bool) -> Iterator[PaletteEntry]:
+def _fixed_entries(may_act: bool) -> Iterator[PaletteEntry]:
     for label, name in PAGES:
         if not may_be_seen(current(), name):
             continue

@@ -44,12 +44,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def get_list_display(self, request: HttpRequest) -> Any:
         fields = self.model._meta.concrete_fields
-        return [f.name for f in fields if f.name not in self._hidden() and not _is_long(f)][:COLUMNS_MAX]
+        return [f.name for f in fields if f.name not in self._hidden_fields() and not _is_long(f)][:COLUMNS_MAX]
 
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return self._hidden()
+        return self._hidden_fields()
 
-    def _hidden(self) -> tuple[str, ...]:
+    def _hidden_fields(self) -> tuple[str, ...]:
         return HIDDEN.get(self.model._meta.model_name or "", ())
 
     def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:

@@ -85,7 +85,7 @@ def minify_css(css: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _found(name: str) -> Path | None:
+def _find(name: str) -> Path | None:
     """The file of a static name; None: there is none. The finders refuse paths outside of their directories."""
     try:
         found = finders.find(name)
@@ -95,7 +95,7 @@ def _found(name: str) -> Path | None:
 
 
 @lru_cache(maxsize=FILES_MAX)
-def _read(paths: tuple[Path, ...], changed_ns: tuple[int, ...], *, bundle: bool) -> StaticFile:
+def _read_file(paths: tuple[Path, ...], changed_ns: tuple[int, ...], *, bundle: bool) -> StaticFile:
     """`changed_ns`: the times of the last changes, so that changed files are read again."""
     path, sources = paths[0], [p.read_bytes() for p in paths]
     content = bundle_sources(sources) if bundle else sources[0]
@@ -111,8 +111,8 @@ def _read(paths: tuple[Path, ...], changed_ns: tuple[int, ...], *, bundle: bool)
 
 def static_file(name: str) -> StaticFile | None:
     """The file of a name without a hash; None: there is none."""
-    paths = tuple(path for source in BUNDLES.get(name, (name,)) if (path := _found(source)) is not None)
-    return _read(paths, tuple(p.stat().st_mtime_ns for p in paths), bundle=name in BUNDLES) if paths else None
+    paths = tuple(path for source in BUNDLES.get(name, (name,)) if (path := _find(source)) is not None)
+    return _read_file(paths, tuple(p.stat().st_mtime_ns for p in paths), bundle=name in BUNDLES) if paths else None
 
 
 class HashedStorage(StaticFilesStorage):

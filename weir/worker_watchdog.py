@@ -59,12 +59,12 @@ class WorkerWatchdog:
         self._progress = WorkerProgress(time.monotonic())
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="service-watchdog", daemon=True).start()
+        threading.Thread(target=self._run_checks, name="service-watchdog", daemon=True).start()
 
     def completed(self) -> None:
         self._progress.completed(time.monotonic())
 
-    def _run(self) -> None:
+    def _run_checks(self) -> None:
         while True:
             if self._progress.works(time.monotonic(), self._transport_answers):
                 notify_watchdog()

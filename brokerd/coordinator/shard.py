@@ -113,11 +113,11 @@ class ShardManager(Generic[L]):
         raise NotImplementedError
 
     # -- leadership ------------------------------------------------------------------------------------------------------
-    def became_leader(self, partition: int, epoch: int, now: Now) -> None:
-        self.resigned(partition, now)
+    def on_election(self, partition: int, epoch: int, now: Now) -> None:
+        self.on_resignation(partition, now)
         self.shards[partition] = self._make(epoch, self._log.start_offset(partition))
 
-    def resigned(self, partition: int, now: Now) -> None:
+    def on_resignation(self, partition: int, now: Now) -> None:
         shard = self.shards.pop(partition, None)
         if shard is not None:
             self._on_unloaded(partition, shard)
@@ -165,7 +165,7 @@ class ShardManager(Generic[L]):
                 partition,
                 error,
             )
-            self.became_leader(partition, shard.epoch, self._clock())
+            self.on_election(partition, shard.epoch, self._clock())
 
     # -- finding -----------------------------------------------------------------------------------------------------------
     def find(self, key: str) -> tuple[int, L | None, int]:

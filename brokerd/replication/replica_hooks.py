@@ -22,10 +22,10 @@ class ReplicaHooks(Protocol):
         """The position of the log has become available."""
 
     # -- coordinators ------------------------------------------------------------------------------------------------
-    def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
+    def on_election(self, topic: str, partition: int, epoch: int, now: Now) -> None:
         """This broker leads the partition. Coordinators load internal topics."""
 
-    def resigned(self, topic: str, partition: int, now: Now) -> None:
+    def on_resignation(self, topic: str, partition: int, now: Now) -> None:
         """This broker does not lead the partition any more."""
 
     # -- history replicas --------------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ class ReplicaManager:
         self.purgatory.check(replica.end_key())
         self.hooks.unfollow(replica.tp)
         if led:
-            self.hooks.resigned(replica.topic, replica.tp.partition, now)
+            self.hooks.on_resignation(replica.topic, replica.tp.partition, now)
 
     def _delete(self, tp: TopicPartition, now: Now) -> None:
         replica = self._remove(tp)
@@ -315,12 +315,12 @@ class ReplicaManager:
                     self.controller_proposals.withdraw(replica.tp)
                     self.purgatory.check(replica.hw_key())
                     self.purgatory.check(replica.end_key())
-                    self.hooks.resigned(replica.topic, replica.tp.partition, now)
+                    self.hooks.on_resignation(replica.topic, replica.tp.partition, now)
                 case core.Lead():
                     log.info(
                         "leading %s, epoch %d from offset %d", replica.name, effect.leader_epoch, effect.epoch_start
                     )
-                    self.hooks.leads(replica.topic, replica.tp.partition, effect.leader_epoch, now)
+                    self.hooks.on_election(replica.topic, replica.tp.partition, effect.leader_epoch, now)
                 case core.Follow():
                     replica.needs_bootstrap = replica.needs_bootstrap and replica.observes
                     if replica.offline_reason is None:

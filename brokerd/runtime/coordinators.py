@@ -114,22 +114,22 @@ class Coordinators:
             timeout_check_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
         )
 
-    def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
+    def on_election(self, topic: str, partition: int, epoch: int, now: Now) -> None:
         """This broker leads a partition of a topic. Topics that are not internal are ignored."""
         if topic == GROUP_OFFSETS_TOPIC:
-            self.groups.became_leader(partition, epoch, now)
+            self.groups.on_election(partition, epoch, now)
         elif topic == TRANSACTION_STATE_TOPIC:
-            self.transactions.became_leader(partition, epoch, now)
+            self.transactions.on_election(partition, epoch, now)
         elif topic == SHARE_STATE_TOPIC:
-            self.share_states.became_leader(partition, epoch, now)
+            self.share_states.on_election(partition, epoch, now)
 
-    def resigned(self, topic: str, partition: int, now: Now) -> None:
+    def on_resignation(self, topic: str, partition: int, now: Now) -> None:
         if topic == GROUP_OFFSETS_TOPIC:
-            self.groups.resigned(partition, now)
+            self.groups.on_resignation(partition, now)
         elif topic == TRANSACTION_STATE_TOPIC:
-            self.transactions.resigned(partition, now)
+            self.transactions.on_resignation(partition, now)
         elif topic == SHARE_STATE_TOPIC:
-            self.share_states.resigned(partition, now)
+            self.share_states.on_resignation(partition, now)
 
     def image_loaded(self) -> None:
         """A whole new image was loaded."""

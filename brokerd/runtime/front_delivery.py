@@ -180,9 +180,9 @@ class FrontDelivery:
         """The front partitions that this broker leads, by (topic, partition)."""
         self.delayed_fronts: LedFronts[DelayedFront] = LedFronts()
 
-    def leads(self, topic: str, partition: int, epoch: int) -> None:
+    def on_election(self, topic: str, partition: int, epoch: int) -> None:
         """This broker leads a partition of a topic. Other topics than front topics are ignored."""
-        self.resigned(topic, partition)
+        self.on_resignation(topic, partition)
         replica = self.partitions.named(topic, partition)
         if replica is None or not (replica.config.delay_topic or replica.config.half_topic):
             return
@@ -197,7 +197,7 @@ class FrontDelivery:
         front_log.poke = lambda: self._tick(front, front_log, self.clock())
         self.fronts[topic, partition] = front, front_log
 
-    def resigned(self, topic: str, partition: int) -> None:
+    def on_resignation(self, topic: str, partition: int) -> None:
         found = self.fronts.pop((topic, partition), None)
         if found is not None:
             found[0].close()

@@ -96,13 +96,13 @@ class RemoteLogs:
         return f"{self._partitions.image.cluster_id}/{segment.name}"
 
     # -- leadership ------------------------------------------------------------------------------------------------------------
-    def leads(self, topic: str, partition: int) -> None:
+    def on_election(self, topic: str, partition: int) -> None:
         """This broker leads the partition, in a new leader epoch."""
         replica = self._partitions.named(topic, partition)
         if replica is not None:
             self._follow_config(replica)
 
-    def resigned(self, topic: str, partition: int) -> None:
+    def on_resignation(self, topic: str, partition: int) -> None:
         replica = self._partitions.named(topic, partition)
         if replica is not None:
             self._drop(replica)

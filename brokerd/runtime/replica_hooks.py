@@ -49,17 +49,17 @@ class BrokerReplicaHooks:
     def resume(self, tp: TopicPartition) -> None:
         self._broker.fetcher_manager.resume(tp)
 
-    def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
-        self._broker.remote_logs.leads(topic, partition)
-        self._broker.coordinators.leads(topic, partition, epoch, now)
-        self._broker.front_delivery.leads(topic, partition, epoch)
-        self._broker.routing.leads(topic, partition, epoch)
+    def on_election(self, topic: str, partition: int, epoch: int, now: Now) -> None:
+        self._broker.remote_logs.on_election(topic, partition)
+        self._broker.coordinators.on_election(topic, partition, epoch, now)
+        self._broker.front_delivery.on_election(topic, partition, epoch)
+        self._broker.routing.on_election(topic, partition, epoch)
 
-    def resigned(self, topic: str, partition: int, now: Now) -> None:
-        self._broker.remote_logs.resigned(topic, partition)
-        self._broker.coordinators.resigned(topic, partition, now)
-        self._broker.front_delivery.resigned(topic, partition)
-        self._broker.routing.resigned(topic, partition)
+    def on_resignation(self, topic: str, partition: int, now: Now) -> None:
+        self._broker.remote_logs.on_resignation(topic, partition)
+        self._broker.coordinators.on_resignation(topic, partition, now)
+        self._broker.front_delivery.on_resignation(topic, partition)
+        self._broker.routing.on_resignation(topic, partition)
 
     def history_changed(self, replica: Replica) -> None:
         self._broker.history_reads.partition_changed(replica)

@@ -151,14 +151,14 @@ class Routing:
         self.has_room = True
 
     # -- routes of this broker --------------------------------------------------------------------------------------------------
-    def leads(self, topic: str, partition: int, epoch: int) -> None:
+    def on_election(self, topic: str, partition: int, epoch: int) -> None:
         """This broker leads a partition of a topic."""
-        self.resigned(topic, partition)
+        self.on_resignation(topic, partition)
         self._led[topic, partition] = epoch
         for route in self._by_source.get(topic, {}).values():
             self._start(route, partition, epoch)
 
-    def resigned(self, topic: str, partition: int) -> None:
+    def on_resignation(self, topic: str, partition: int) -> None:
         self._led.pop((topic, partition), None)
         for name in list(self._by_source.get(topic, ())):
             self._stop(name, topic, partition)

@@ -78,7 +78,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
             form.configs(),
             actor=actor(request),
             comment=form.cleaned_data["comment"],
-            reviewed=_reviewed(request.POST.get("reviewed", "")),
+            reviewed=_reviewed_values(request.POST.get("reviewed", "")),
         )
     except Rejected as error:
         form.refuse(error)
@@ -87,7 +87,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
     return redirect_to("broker-configs", broker_id, q=form.cleaned_data["name"])
 
 
-def _reviewed(text: str) -> dict[str, str | None]:
+def _reviewed_values(text: str) -> dict[str, str | None]:
     """The values that the review showed. Raises Rejected if the form has none."""
     try:
         found = json.loads(text)

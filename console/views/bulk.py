@@ -39,7 +39,7 @@ ROWS_SHOWN_MAX = 200
 
 @operator_required
 def topics_of_filter(request: HttpRequest) -> HttpResponse:
-    names, problem = _chosen(request)
+    names, problem = _selected_topics(request)
     if names:
         require_role(request, RoleResource.TOPIC, names)
     step = request.POST.get("step", "")
@@ -126,7 +126,7 @@ def _filter(request: HttpRequest) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-def _chosen(request: HttpRequest) -> tuple[list[str], str]:
+def _selected_topics(request: HttpRequest) -> tuple[list[str], str]:
     """(names of the selected topics, or of all pages of the filter, why they cannot be changed together or "")."""
     selected = list(dict.fromkeys(request.GET.getlist("t")))
     if selected:

@@ -83,7 +83,7 @@ def _delete_of_filter(request: HttpRequest, page: BulkPage) -> HttpResponse:
     given = {n: v for n in page.filters if (v := request.GET.get(n, "").strip())}
     back = urlencode(given)
     try:
-        keys = previewed_keys(request) if request.method == "POST" else _chosen(request, page, given)
+        keys = previewed_keys(request) if request.method == "POST" else _selected_keys(request, page, given)
         rows = services.preview(page.kind, keys)
     except Rejected as error:
         return rejected(request, error, page.back, nav=page.back)
@@ -115,7 +115,7 @@ def _result(
     return bulk_result_page(request, shown, results, back)
 
 
-def _chosen(request: HttpRequest, page: BulkPage, given: dict[str, str]) -> list[str]:
+def _selected_keys(request: HttpRequest, page: BulkPage, given: dict[str, str]) -> list[str]:
     """The selected rows, or all of the filter, one more than the limit at most."""
     selected = list(dict.fromkeys(request.GET.getlist("key")))
     if selected:

@@ -33,7 +33,7 @@ RESULT = BulkResultPage(
 
 @operator_required
 def delete_of_filter(request: HttpRequest) -> HttpResponse:
-    names, back = _chosen(request), urlencode(_filter(request))
+    names, back = _selected_groups(request), urlencode(_filter(request))
     try:
         rows = services.preview(names)
     except Rejected as error:
@@ -41,7 +41,7 @@ def delete_of_filter(request: HttpRequest) -> HttpResponse:
     empty = [r.group_id for r in rows if not r.members]
     if empty:
         require_role(request, RoleResource.GROUP, empty)
-    previewed = _previewed(request) if request.method == "POST" else empty
+    previewed = _groups_of_preview(request) if request.method == "POST" else empty
     form = DestroyForm(str(len(previewed)), request.POST or None)
     form.fields["confirm_name"].label = _("Number of groups")
     if request.method == "POST":
@@ -74,7 +74,7 @@ def _filter(request: HttpRequest) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-def _chosen(request: HttpRequest) -> list[str]:
+def _selected_groups(request: HttpRequest) -> list[str]:
     """The selected groups, or all of the filter, one more than the limit at most."""
     selected = list(dict.fromkeys(request.GET.getlist("g")))
     if selected:
@@ -84,7 +84,7 @@ def _chosen(request: HttpRequest) -> list[str]:
     return [row.group_id for row in found.rows]
 
 
-def _previewed(request: HttpRequest) -> list[str]:
+def _groups_of_preview(request: HttpRequest) -> list[str]:
     """The groups of the preview that was shown, which a later comparison with the filter cannot extend."""
     try:
         given = json.loads(request.POST.get("groups", ""))

@@ -92,7 +92,7 @@ def _change_of_filter(request: HttpRequest, page: LimitsPage) -> HttpResponse:
     form = page.form(request.POST or None)
     value = form.value() if form.is_bound and form.is_valid() else None
     try:
-        keys = previewed_keys(request) if step == "apply" else _chosen(request, page, given)
+        keys = previewed_keys(request) if step == "apply" else _selected_keys(request, page, given)
         rows = page.preview(keys, form.unchanged if value is None else value)
     except Rejected as error:
         return rejected(request, error, page.back, nav=page.back)
@@ -123,7 +123,7 @@ def _change_of_filter(request: HttpRequest, page: LimitsPage) -> HttpResponse:
     return render_page(request, "console/bulk_limits.html", context, nav=page.back, status=status)
 
 
-def _chosen(request: HttpRequest, page: LimitsPage, given: dict[str, str]) -> list[str]:
+def _selected_keys(request: HttpRequest, page: LimitsPage, given: dict[str, str]) -> list[str]:
     """The selected rows, or all of the filter. Raises Rejected for too many."""
     selected = list(dict.fromkeys(request.GET.getlist("key")))
     values = {page.filters[name]: value for name, value in given.items()}

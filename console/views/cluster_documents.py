@@ -155,7 +155,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         else:
             context |= {
                 "found": found,
-                "steps": _shown(found.steps[:STEPS_SHOWN_MAX]),
+                "steps": _display_steps(found.steps[:STEPS_SHOWN_MAX]),
                 "steps_more": max(0, len(found.steps) - STEPS_SHOWN_MAX),
                 "refusals": found.refusals[:STEPS_SHOWN_MAX],
                 "refusals_more": max(0, len(found.refusals) - STEPS_SHOWN_MAX),
@@ -279,10 +279,10 @@ def _text_of(file: UploadedFile[Any]) -> tuple[str, str]:
 def _page_of(request: HttpRequest, steps: Sequence[DocumentStepRow]) -> tuple[Page[DocumentStepRow], list[_ShownStep]]:
     start, window = numbered(len(steps), page_number(request), STEPS_PER_PAGE)
     rows = list(steps[start : start + STEPS_PER_PAGE])
-    return Page(rows, len(steps), window, "", ""), _shown(rows)
+    return Page(rows, len(steps), window, "", ""), _display_steps(rows)
 
 
-def _shown(steps: Sequence[DocumentStepRow]) -> list[_ShownStep]:
+def _display_steps(steps: Sequence[DocumentStepRow]) -> list[_ShownStep]:
     return [
         _ShownStep(s, *ACTIONS[s.action], [(c.field, _value(c.before), _value(c.after)) for c in s.changes])
         for s in steps

@@ -57,7 +57,7 @@ def connector_list(request: HttpRequest) -> HttpResponse:
 
 @viewer_required
 def connector(request: HttpRequest) -> HttpResponse:
-    cluster, name = _given(request)
+    cluster, name = _cluster_and_name(request)
     try:
         found = selectors.connector_detail(cluster, name)
     except Rejected as error:
@@ -85,7 +85,7 @@ def create(request: HttpRequest) -> HttpResponse:
 
 @operator_required
 def edit(request: HttpRequest) -> HttpResponse:
-    cluster, name = _given(request)
+    cluster, name = _cluster_and_name(request)
     try:
         found = selectors.connector_detail(cluster, name)
         if found is None:
@@ -99,7 +99,7 @@ def _form_page(request: HttpRequest, cluster: str, name: str, config: dict[str, 
     """The form of a new connector (`name` "") or of an existing one. `config`: its values before the form is sent."""
     class_name, checked, problem = config.get(services.CLASS, ""), None, ""
     if request.method == "POST":
-        form, checked = _sent(request, cluster, name, class_name)
+        form, checked = _validated_form(request, cluster, name, class_name)
         if form.is_valid() and request.POST.get("step") != "check":
             v = form.cleaned_data
             chosen, sent = name or v["name"], {services.CLASS: class_name, **given_config(request.POST)[0]}
@@ -138,7 +138,7 @@ def _form_page(request: HttpRequest, cluster: str, name: str, config: dict[str, 
     return render_page(request, "console/connector_edit.html", context, nav=NAV, status=status)
 
 
-def _sent(
+def _validated_form(
     request: HttpRequest, cluster: str, name: str, class_name: str
 ) -> tuple[ConnectorForm, services.ConnectorValidation | None]:
     """(form with all errors of the workers beside their fields, the validation, None if the workers could not validate)."""
@@ -176,7 +176,7 @@ def _fields(cluster: str, config: dict[str, str], name: str) -> tuple[list[servi
 @operator_required
 def act(request: HttpRequest, verb: str) -> HttpResponse:
     """Pause, resume, or restart one task: they are reversible, so they need no confirmation."""
-    cluster, name = _given(request)
+    cluster, name = _cluster_and_name(request)
     task = request.GET.get("task", "")
     who = {"actor": actor(request)}
     acts: dict[str, tuple[Callable[[], None], str, str]] = {
@@ -202,7 +202,7 @@ def act(request: HttpRequest, verb: str) -> HttpResponse:
 
 @operator_required
 def stop(request: HttpRequest) -> HttpResponse:
-    cluster, name = _given(request)
+    cluster, name = _cluster_and_name(request)
     return _confirm(
         request,
         cluster,
@@ -222,7 +222,7 @@ def stop(request: HttpRequest) -> HttpResponse:
 
 @operator_required
 def restart(request: HttpRequest) -> HttpResponse:
-    cluster, name = _given(request)
+    cluster, name = _cluster_and_name(request)
     return _confirm(
         request,
         cluster,
@@ -242,7 +242,7 @@ def restart(request: HttpRequest) -> HttpResponse:
 
 @operator_required
 def delete(request: HttpRequest) -> HttpResponse:
-    cluster, name = _given(request)
+    cluster, name = _cluster_and_name(request)
     return _confirm(
         request,
         cluster,
@@ -304,7 +304,7 @@ def _confirm(
     return render_page(request, "console/connector_confirm.html", context, nav=NAV, status=status)
 
 
-def _given(request: HttpRequest) -> tuple[str, str]:
+def _cluster_and_name(request: HttpRequest) -> tuple[str, str]:
     return request.GET.get("cluster", ""), request.GET.get("name", "")
 
 

@@ -60,7 +60,7 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
     """The chosen dead letters: `place` is partition@offset, once or more."""
     places = _places([*request.GET.getlist("place"), *request.POST.getlist("place")])
     if not places:
-        return rejected(request, Rejected(_("Choose at least one dead letter.")), _back(name), nav="topics")
+        return rejected(request, Rejected(_("Choose at least one dead letter.")), _list_url(name), nav="topics")
     of = selectors.dead_letter_topic(name)
     if of is None:
         return _no_topic(request, name)
@@ -90,7 +90,7 @@ def send_matching(request: HttpRequest, name: str) -> HttpResponse:
     filters = DeadLetterForm(request.GET)
     if not filters.is_valid():
         return rejected(
-            request, Rejected(_("The filter is not valid. Correct it on the list.")), _back(name), nav="topics"
+            request, Rejected(_("The filter is not valid. Correct it on the list.")), _list_url(name), nav="topics"
         )
     of = selectors.dead_letter_topic(name)
     if of is None:
@@ -131,7 +131,7 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
     except PermissionDenied as error:
         return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
     except Rejected as error:
-        return rejected(request, error, _back(name), nav="topics")
+        return rejected(request, error, _list_url(name), nav="topics")
     if of is None or letter is None:
         return _no_topic(request, name)
     form = EditForm(name, of.kind, letter.record, letter.to_partition, request.POST or None)
@@ -171,7 +171,7 @@ def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpRe
 def _form(request: HttpRequest, of: DeadLetterTopic, form: SendForm, act: Any, context: dict[str, Any]) -> HttpResponse:
     """The form, and after a POST its result: on the list, or on this page if the sending continues."""
     name = of.topic
-    context |= {"name": name, "form": form, "back": _back(name), "method": "POST"}
+    context |= {"name": name, "form": form, "back": _list_url(name), "method": "POST"}
     status = 200
     if form.is_bound and form.is_valid():
         try:
@@ -241,7 +241,7 @@ def _places(texts: list[str]) -> list[tuple[int, int]]:
     return list(found)
 
 
-def _back(name: str) -> str:
+def _list_url(name: str) -> str:
     return reverse("dead-letters", args=[name])
 
 

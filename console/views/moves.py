@@ -192,7 +192,7 @@ def act(request: HttpRequest, move_id: int, verb: str) -> HttpResponse:
     if row is not None and verb == "schedule":
         return _schedule(request, row, reverse("move", args=[move_id]))
     if row is not None and verb == "delete_records" and "delete_records" in row.can:
-        return _cut(request, row, reverse("move", args=[move_id]))
+        return _propose_record_deletion(request, row, reverse("move", args=[move_id]))
     if row is None or verb not in {*IMMEDIATE, *REVIEWED}:
         return not_found(
             request,
@@ -303,7 +303,7 @@ def _schedule(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
 FIGURES_SHOWN_MAX = 100
 
 
-def _cut(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
+def _propose_record_deletion(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
     """Requests to delete the old records of a move. Another operator must approve; this view deletes nothing."""
     preview = tails.deletion_preview(row.id)
     target, arguments = str(row.id), {"confirm": preview.confirm}
@@ -356,7 +356,7 @@ def _cut(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpResponse:
     return render_page(request, "console/confirm.html", context, nav="moves", status=status)
 
 
-def named(rows: Sequence[brokers.BrokerRow]) -> str:
+def broker_names(rows: Sequence[brokers.BrokerRow]) -> str:
     names = ", ".join(str(b.broker_id) for b in rows)
     return ngettext("broker {names}", "brokers {names}", len(rows)).format(names=names)
 
@@ -364,7 +364,7 @@ def named(rows: Sequence[brokers.BrokerRow]) -> str:
 def _review(request: HttpRequest, row: moves.MoveRow, verb: str, back: str) -> HttpResponse:
     service, title, message = REVIEWED[verb]
     drained = brokers.out_of_service(row.scope)
-    names = named(drained)
+    names = broker_names(drained)
     # A roll-back restores the previous state. A cancelled drain may continue as another move.
     initial = {"uncordon": verb == "roll_back"}
     form = EndDrainForm(names, request.POST or None, initial=initial) if drained else WhyForm(request.POST or None)

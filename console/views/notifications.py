@@ -77,7 +77,7 @@ def create(request: HttpRequest) -> HttpResponse:
                 kind=kind, actor=actor(request), comment=form.cleaned_data["comment"], **values
             )
         except PermissionDenied as error:
-            return _denied(request, error)
+            return _permission_denied_page(request, error)
         except Rejected as error:
             form.refuse(error)
         else:
@@ -105,7 +105,7 @@ def edit(request: HttpRequest, channel_id: int) -> HttpResponse:
                 channel_id, form.values(), actor=actor(request), comment=form.cleaned_data["comment"]
             )
         except PermissionDenied as error:
-            return _denied(request, error)
+            return _permission_denied_page(request, error)
         except Rejected as error:
             form.refuse(error)
         else:
@@ -150,7 +150,7 @@ def send_test(request: HttpRequest, channel_id: int) -> HttpResponse:
         services.check_administrator(request.user, "notification.test", str(channel_id))
         done = services.send_test(channel_id, actor=actor(request))
     except PermissionDenied as error:
-        return _denied(request, error)
+        return _permission_denied_page(request, error)
     except Rejected as error:
         return rejected(request, error, reverse("notifications"), nav="alerts")
     answer = " ".join(part for part in (str(done.status or ""), " ".join(done.answer.split())[:300]) if part)
@@ -166,7 +166,7 @@ def _missing(request: HttpRequest, channel_id: int) -> HttpResponse:
     )
 
 
-def _denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+def _permission_denied_page(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
     return render_page(request, "console/denied.html", {"reason": str(error)}, nav="alerts", status=403)
 
 

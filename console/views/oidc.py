@@ -52,7 +52,7 @@ def start(request: HttpRequest) -> HttpResponse:
 @require_GET
 def callback(request: HttpRequest) -> HttpResponse:
     """The provider's redirect back."""
-    _required()
+    _require_enabled()
     state = request.GET.get("state", "")
     started = dict(request.session.get(STARTED) or {})
     known = started.pop(state, None)
@@ -84,7 +84,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 def provider_redirect(request: HttpRequest, following: str, *, silent: bool) -> HttpResponse:
     """The redirect to the provider. `silent`: without a page of the provider. Raises LoginRefused."""
-    _required()
+    _require_enabled()
     state = get_random_string(STATE_CHARS)
     started: dict[str, Any] = dict(request.session.get(STARTED) or {})
     for old in list(started)[: max(0, len(started) - STARTED_MAX + 1)]:
@@ -97,7 +97,7 @@ def provider_redirect(request: HttpRequest, following: str, *, silent: bool) -> 
     return shell.add_security_headers(response)
 
 
-def _required() -> None:
+def _require_enabled() -> None:
     if not oidc.is_configured():
         raise Http404
 

@@ -51,7 +51,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     selected = [g for g in q.getlist("goal") if g]
     tolerance = q.get("tolerance", "")
     context: dict[str, object] = {
-        "goals": [(g, GOAL_METRICS[g], g in selected or not selected) for g in _ordered(selected)],
+        "goals": [(g, GOAL_METRICS[g], g in selected or not selected) for g in _goals_in_order(selected)],
         "tolerance": tolerance or TOLERANCE_DEFAULT,
     }
     try:
@@ -81,7 +81,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     return render_page(request, "console/rebalance.html", context, nav="brokers")
 
 
-def _ordered(selected: list[str]) -> list[str]:
+def _goals_in_order(selected: list[str]) -> list[str]:
     """All goals, the selected ones first in their order."""
     first = [g for g in dict.fromkeys(selected) if g in GOALS]
     return [*first, *(g for g in GOALS if g not in first)]

@@ -62,7 +62,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            return _done(request, values["name"], generated, "created")
+            return _password_response(request, values["name"], generated, "created")
     body = {"name": "NAME", "mechanisms": list(MECHANISMS)}
     return render_page(
         request,
@@ -87,7 +87,7 @@ def change_password(request: HttpRequest, name: str) -> HttpResponse:
         except Rejected as error:
             form.refuse(error)
         else:
-            return _done(request, name, generated, "changed")
+            return _password_response(request, name, generated, "changed")
     return render_page(
         request,
         "console/user_password.html",
@@ -116,7 +116,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @sensitive_variables("generated")
-def _done(request: HttpRequest, name: str, generated: str | None, act: str) -> HttpResponse:
+def _password_response(request: HttpRequest, name: str, generated: str | None, act: str) -> HttpResponse:
     """Return the response after a password was set: the page with the generated password, or else a redirect to the page of the user."""
     if generated is None:
         flash(

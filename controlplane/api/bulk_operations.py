@@ -105,7 +105,7 @@ class BulkTopics(BulkView):
             if v["if_generations"].get(row.name, row.generation) != row.generation:
                 problem = bulk_topics.CHANGED_SINCE
             changes = [BulkItemChange(name, now, new) for name, now, new in row.changes] if not changes_all else []
-            outcome = _planned(problem, changes_something=changes_all or bool(changes))
+            outcome = _planned_outcome(problem, changes_something=changes_all or bool(changes))
             items.append(BulkItem(row.name, row.name, outcome, problem, changes, row.generation))
         return items
 
@@ -154,7 +154,7 @@ class BulkGroupDeletionView(BulkView):
     def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
         problems = {True: "The group has members. Stop its consumers first.", False: ""}
         return [
-            BulkItem(r.group_id, r.group_id, _planned(problem), problem)
+            BulkItem(r.group_id, r.group_id, _planned_outcome(problem), problem)
             for r in bulk_groups.preview(keys)
             for problem in (problems[r.members > 0],)
         ]
@@ -169,7 +169,7 @@ class BulkAccessDeletion(BulkView):
     access_kind: BulkAccessKind
 
     def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
-        return [BulkItem(r.key, r.name, _planned("")) for r in bulk_access.preview(self.access_kind, keys)]
+        return [BulkItem(r.key, r.name, _planned_outcome("")) for r in bulk_access.preview(self.access_kind, keys)]
 
     def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
         keys = [i.key for i in items]
@@ -250,14 +250,14 @@ class BulkAlertAcknowledgementView(BulkView):
         return self.run()
 
     def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
-        return [BulkItem(r.key, r.name, _planned(r.problem), r.problem) for r in bulk_alerts.preview(keys)]
+        return [BulkItem(r.key, r.name, _planned_outcome(r.problem), r.problem) for r in bulk_alerts.preview(keys)]
 
     def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
         results = bulk_alerts.acknowledge([i.key for i in items], actor=self.actor, comment=v["comment"])
         return [BulkItem(r.key, r.name, r.outcome, r.detail) for r in results]
 
 
-def _planned(problem: str, *, changes_something: bool = True) -> BulkItemOutcome:
+def _planned_outcome(problem: str, *, changes_something: bool = True) -> BulkItemOutcome:
     if problem:
         return BulkItemOutcome.REJECTED
     return BulkItemOutcome.PLANNED if changes_something else BulkItemOutcome.UNCHANGED
@@ -265,7 +265,7 @@ def _planned(problem: str, *, changes_something: bool = True) -> BulkItemOutcome
 
 def _limit_item(row: BulkLimitRow) -> BulkItem:
     changes = [BulkItemChange(name, _text(now), _text(new)) for name, now, new in row.changes]
-    return BulkItem(row.key, row.name, _planned(row.problem, changes_something=bool(changes)), row.problem, changes)
+    return BulkItem(row.key, row.name, _planned_outcome(row.problem, changes_something=bool(changes)), row.problem, changes)
 
 
 def _text(value: float | None) -> str | None:

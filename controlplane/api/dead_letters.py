@@ -95,7 +95,7 @@ class DeadLetterViews(RowViewSet):
         """Dead letters of a topic with `weir.retry.enable`, or in a dead letter topic of share groups, newest first, with the cause in their headers and
         whether they were sent again. A read is limited as one of messages; `resume` continues. Needs the permission read_records. Each read is recorded in the audit log."""
         query, resume = query_of(name, self.query(DeadLetterParameters))
-        return Response(DEAD_LETTERS(_known(name, services.dead_letters(request.user, name, query, resume))).data)
+        return Response(DEAD_LETTERS(_or_404(name, services.dead_letters(request.user, name, query, resume))).data)
 
     @extend_schema(request=SendBody, responses={200: SENT})
     @action(detail=True, methods=["post"], url_path="dead-letters/send", tag_of=None, **NO_LIST)
@@ -106,7 +106,7 @@ class DeadLetterViews(RowViewSet):
         places = [(p["partition"], p["offset"]) for p in v["places"]]
         target = ResendTarget(v["target"])
         made = services.send(request.user, name, places, target=target, comment=v["comment"])
-        return Response(SENT(_known(name, made)).data)
+        return Response(SENT(_or_404(name, made)).data)
 
     @extend_schema(request=SendMatchingBody, responses={200: SENT})
     @action(detail=True, methods=["post"], url_path="dead-letters/send-matching", tag_of=None, **NO_LIST)
@@ -116,7 +116,7 @@ class DeadLetterViews(RowViewSet):
         target, comment = ResendTarget(v.pop("target")), v.pop("comment")
         query, resume = query_of(name, v)
         made = services.send_matching(request.user, name, query, target=target, resume=resume, comment=comment)
-        return Response(SENT(_known(name, made)).data)
+        return Response(SENT(_or_404(name, made)).data)
 
     @extend_schema(request=SendEditedBody, responses={200: SENT})
     @action(detail=True, methods=["post"], url_path="dead-letters/send-edited", tag_of=None, **NO_LIST)
@@ -131,7 +131,7 @@ class DeadLetterViews(RowViewSet):
             edited=SendEditedBody.record(v),
             comment=v["comment"],
         )
-        return Response(SENT(_known(name, made)).data)
+        return Response(SENT(_or_404(name, made)).data)
 
 
 def query_of(topic: str, requested: dict[str, Any]) -> tuple[RecordQuery, str]:
@@ -150,7 +150,7 @@ def query_of(topic: str, requested: dict[str, Any]) -> tuple[RecordQuery, str]:
     return query, requested["resume"]
 
 
-def _known(topic: str, found: Any) -> Any:
+def _or_404(topic: str, found: Any) -> Any:
     if found is None:
         raise Http404(
             f"Topic {topic!r} has no dead letters; weir.retry.enable=true creates their topic, and errors.deadletterqueue.group.enable=true is for those of share groups."

@@ -46,7 +46,7 @@ class DelayedMessageViews(RowViewSet):
     def delayed_messages(self, request: Request, name: str) -> Response:
         """Pending delayed messages of a topic with `weir.delay.enable`: their number and earliest time in each partition, and a histogram of their
         delivery times. `missing` names the partitions whose leader did not answer."""
-        return Response(DELAYED_MESSAGES(_known(name, selectors.delayed_messages(name))).data)
+        return Response(DELAYED_MESSAGES(_or_404(name, selectors.delayed_messages(name))).data)
 
     @extend_schema(parameters=[PendingParameters], responses={200: PENDING})
     @action(detail=True, url_path="delayed-messages/pending", tag_of=None, **NO_LIST)
@@ -56,14 +56,14 @@ class DelayedMessageViews(RowViewSet):
         requested = self.query(PendingParameters)
         text, as_hex = requested.pop("key"), requested.pop("key_hex")
         key = text.encode() if text is not None else None if as_hex is None else bytes.fromhex(as_hex)
-        return Response(PENDING(_known(name, services.look_up(request.user, name, key=key, **requested))).data)
+        return Response(PENDING(_or_404(name, services.look_up(request.user, name, key=key, **requested))).data)
 
     @extend_schema(request=PendingPlace, responses={200: PREVIEW})
     @action(detail=True, methods=["post"], url_path="delayed-messages/cancel/preview", tag_of=None, **NO_LIST)
     def preview_cancel(self, request: Request, name: str) -> Response:
         """The effect of a cancellation: the delivery time, and the number of pending records with the same key. Nothing is written."""
         v = self.body(PendingPlace)
-        return Response(PREVIEW(_known(name, services.preview_cancel(request.user, name, **v))).data)
+        return Response(PREVIEW(_or_404(name, services.preview_cancel(request.user, name, **v))).data)
 
     @extend_schema(request=CancelBody, responses={200: CANCELLED})
     @action(detail=True, methods=["post"], url_path="delayed-messages/cancel", tag_of=None, **NO_LIST)
@@ -71,10 +71,10 @@ class DelayedMessageViews(RowViewSet):
         """Cancel the delivery of a record: a tombstone with its key is written to its partition of the front topic. It cancels each pending record
         with this key in this partition. `state` says whether the leader has confirmed it. Needs the permission produce_records."""
         v = self.body(CancelBody)
-        return Response(CANCELLED(_known(name, services.cancel(request.user, name, **v))).data)
+        return Response(CANCELLED(_or_404(name, services.cancel(request.user, name, **v))).data)
 
 
-def _known(topic: str, found: Any) -> Any:
+def _or_404(topic: str, found: Any) -> Any:
     if found is None:
         raise Http404(f"Topic {topic!r} has no delayed messages; weir.delay.enable=true enables them.")
     return found

@@ -32,14 +32,14 @@ class LakeTablesView(InputMixin):
     @extend_schema(responses=TABLE(many=True))
     def get(self, request: Request) -> Response:
         """The tables of the lake, with rows, files and bytes of the current snapshot."""
-        return Response(TABLE(_read(selectors.tables), many=True).data)
+        return Response(TABLE(_call(selectors.tables), many=True).data)
 
 
 class LakeTableView(InputMixin):
     @extend_schema(responses=DETAIL)
     def get(self, request: Request, namespace: str, name: str) -> Response:
         """A table: columns, archived positions, the newest snapshots and the first files."""
-        found = _read(lambda: selectors.table(namespace, name))
+        found = _call(lambda: selectors.table(namespace, name))
         if found is None:
             raise Http404(f"There is no table {namespace}.{name}.")
         return Response(DETAIL(found).data)
@@ -53,7 +53,7 @@ class LakeQueryView(InputMixin):
         return Response(RESULT(services.query_lake(v["sql"], actor=self.actor, comment=v["comment"])).data)
 
 
-def _read(read: Any) -> Any:
+def _call(read: Any) -> Any:
     try:
         return read()
     except selectors.LakeUnavailable as e:

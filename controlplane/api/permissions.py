@@ -34,11 +34,11 @@ class IsOperatorOrReadOnly(BasePermission):
             return True
         match = request.resolver_match
         rule = access_rules.RULES.get(f"{request.method} {match.url_name}") if match else access_rules.CLUSTER
-        self.message = authorization.refusal(user, rule, lambda: _given(request))
+        self.message = authorization.refusal(user, rule, lambda: _request_arguments(request))
         return not self.message
 
 
-def _given(request: Request) -> Given:
+def _request_arguments(request: Request) -> Given:
     match, body = request.resolver_match, request.data
     return Given(match.kwargs if match else {}, body if isinstance(body, Mapping) else {}, {})
 

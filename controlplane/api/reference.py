@@ -91,7 +91,7 @@ def reference_page(noun: str) -> ReferencePage | None:
 
 
 def pages_of(schema: Schema) -> tuple[ReferencePage, ...]:
-    named = {name: _named(name, s) for name, s in schema.get("components", {}).get("schemas", {}).items()}
+    named = {name: _reference_type(name, s) for name, s in schema.get("components", {}).get("schemas", {}).items()}
     nouns: dict[str, list[ReferenceOperation]] = {}
     for path, methods in schema["paths"].items():
         for method in METHODS:
@@ -137,7 +137,7 @@ def _content(body: Schema) -> Schema:
     return found
 
 
-def _named(name: str, s: Schema) -> ReferenceType:
+def _reference_type(name: str, s: Schema) -> ReferenceType:
     required = set(s.get("required", ()))
     fields = tuple(_field(n, f, required=n in required) for n, f in s.get("properties", {}).items())
     return ReferenceType(name, s.get("description", ""), type_text(s), tuple(_names(s)), fields)

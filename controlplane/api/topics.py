@@ -46,7 +46,7 @@ STORAGE = serializers.shape(TopicStorage)
 TOPIC = serializers.shape(selectors.TopicRow)
 
 
-def _placed(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | None:
+def _assignment_of(assignment: dict[str, list[int]] | None) -> dict[int, list[int]] | None:
     """Converts the text keys of JSON to numbers. Raises Rejected for other keys."""
     if assignment is None:
         return None
@@ -86,7 +86,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
             partitions=v["partitions"],
             replication_factor=v["replication_factor"],
             configs=v["configs"],
-            assignment=_placed(v["assignment"]),
+            assignment=_assignment_of(v["assignment"]),
             actor=self.actor,
             comment=v["comment"],
         )
@@ -101,7 +101,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
             partitions=v["partitions"],
             set_configs={k: c for k, c in v["configs"].items() if c is not None},
             delete_configs=[k for k, c in v["configs"].items() if c is None],
-            assignment=_placed(v["assignment"]),
+            assignment=_assignment_of(v["assignment"]),
             actor=self.actor,
             comment=v["comment"],
             if_generation=v["if_generation"],
@@ -163,16 +163,16 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         `problem`. Needs the permission read_records, for internal topics an administrator. Each read is recorded in the audit log."""
         self._check_topic(name)
         requested = self.query(serializers.TopicMessageQuery)
-        return self._read(request, name, partitions_of_text(requested.pop("partitions")), requested)
+        return self._record_response(request, name, partitions_of_text(requested.pop("partitions")), requested)
 
     @extend_schema(parameters=[serializers.MessageQuery], responses=MESSAGES)
     @action(detail=True, serializer_class=MESSAGES, url_path="partitions/<int:partition>/messages")
     def partition_messages(self, request: Request, name: str, partition: int) -> Response:
         """The same of one partition."""
         _partition(name, partition)
-        return self._read(request, name, (partition,), self.query(serializers.MessageQuery))
+        return self._record_response(request, name, (partition,), self.query(serializers.MessageQuery))
 
-    def _read(self, request: Request, topic: str, partitions: tuple[int, ...], requested: dict[str, Any]) -> Response:
+    def _record_response(self, request: Request, topic: str, partitions: tuple[int, ...], requested: dict[str, Any]) -> Response:
         resume, formats = (
             requested.pop("resume"),
             (Format(requested.pop("key_format")), Format(requested.pop("value_format"))),

@@ -88,12 +88,12 @@ class KafkaConnection:
         assert self._socket is not None
         self._socket.settimeout(max(0.01, deadline - time.monotonic()))
         self._socket.sendall(request)
-        (length,) = struct.unpack(">i", self._exactly(4, deadline))
+        (length,) = struct.unpack(">i", self._receive_exactly(4, deadline))
         if not 0 <= length <= RESPONSE_BYTES_MAX:
             raise NoAnswer(f"{self.host}:{self.port}: invalid response length {length}; this is not a Kafka broker")
-        return self._exactly(length, deadline)
+        return self._receive_exactly(length, deadline)
 
-    def _exactly(self, count: int, deadline: float) -> bytearray:
+    def _receive_exactly(self, count: int, deadline: float) -> bytearray:
         assert self._socket is not None
         data = bytearray(count)
         view = memoryview(data)

@@ -78,12 +78,12 @@ class ConfigDefinition:
 def worker_info(client: ConnectClient) -> ConnectWorkerInfo:
     """Raises ConnectUnavailable, as all functions here."""
     found = client.request("GET", "/", "version")
-    return _read(client, "version", lambda: ConnectWorkerInfo(str(found["version"]), str(found["kafka_cluster_id"])))
+    return _call(client, "version", lambda: ConnectWorkerInfo(str(found["version"]), str(found["kafka_cluster_id"])))
 
 
 def connectors(client: ConnectClient) -> list[Connector]:
     found = client.request("GET", "/connectors?expand=status&expand=info", "list of connectors")
-    return _read(
+    return _call(
         client,
         "list of connectors",
         lambda: [_connector(name, c["info"], c.get("status")) for name, c in found.items()],
@@ -94,35 +94,35 @@ def connector_config(client: ConnectClient, name: str) -> dict[str, str]:
     """With secrets in clear text."""
     what = f"connector {name}"
     found = client.request("GET", f"{_path(name)}/config", what)
-    return _read(client, what, lambda: _texts(found))
+    return _call(client, what, lambda: _texts(found))
 
 
 def connector_info(client: ConnectClient, name: str) -> dict[str, Any]:
     found = client.request("GET", _path(name), f"connector {name}")
-    return _read(client, f"connector {name}", lambda: dict(found))
+    return _call(client, f"connector {name}", lambda: dict(found))
 
 
 def connector_status(client: ConnectClient, name: str) -> dict[str, Any]:
     found = client.request("GET", f"{_path(name)}/status", f"status of connector {name}")
-    return _read(client, f"status of connector {name}", lambda: dict(found))
+    return _call(client, f"status of connector {name}", lambda: dict(found))
 
 
 def connector_of(client: ConnectClient, info: Mapping[str, Any], status: Mapping[str, Any] | None) -> Connector:
-    return _read(client, "connector", lambda: _connector(str(info["name"]), info, status))
+    return _call(client, "connector", lambda: _connector(str(info["name"]), info, status))
 
 
 def active_topics(client: ConnectClient, name: str) -> list[str]:
     """Topics that the connector used since its creation or since they were reset."""
     what = f"topics of connector {name}"
     found = client.request("GET", f"{_path(name)}/topics", what)
-    return _read(client, what, lambda: sorted(str(t) for t in found[name]["topics"]))
+    return _call(client, what, lambda: sorted(str(t) for t in found[name]["topics"]))
 
 
 def offsets(client: ConnectClient, name: str) -> list[tuple[str, str]]:
     """(partition, offset) as JSON texts (KIP-875). Of a sink they are offsets of a consumer group."""
     what = f"offsets of connector {name}"
     found = client.request("GET", f"{_path(name)}/offsets", what)
-    return _read(client, what, lambda: [(_json(o["partition"]), _json(o["offset"])) for o in found["offsets"]])
+    return _call(client, what, lambda: [(_json(o["partition"]), _json(o["offset"])) for o in found["offsets"]])
 
 
 def plugins(client: ConnectClient) -> list[ConnectPlugin]:
@@ -132,7 +132,7 @@ def plugins(client: ConnectClient) -> list[ConnectPlugin]:
         known = [ConnectPlugin(str(p["class"]), type_of(p.get("type")), str(p.get("version") or "")) for p in found]
         return sorted((p for p in known if p.type is not ConnectorType.UNKNOWN), key=lambda p: p.class_name)
 
-    return _read(client, "list of plugins", read)
+    return _call(client, "list of plugins", read)
 
 
 def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
@@ -140,7 +140,7 @@ def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
     if class_name not in client.secret_configs:
         what = f"configs of plugin {class_name}"
         found = client.request("GET", f"/connector-plugins/{quote(class_name, safe='')}/config", what)
-        names = _read(client, what, lambda: frozenset(str(c["name"]) for c in found if c.get("type") == "PASSWORD"))
+        names = _call(client, what, lambda: frozenset(str(c["name"]) for c in found if c.get("type") == "PASSWORD"))
         client.secret_configs[class_name] = names
     return client.secret_configs[class_name]
 
@@ -151,7 +151,7 @@ def validate(client: ConnectClient, config: Mapping[str, str]) -> list[ConfigDef
     what = f"plugin {class_name}"
     path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"
     found = client.request("PUT", path, what, dict(config))
-    return _read(client, what, lambda: [_definition(c) for c in found["configs"]])
+    return _call(client, what, lambda: [_definition(c) for c in found["configs"]])
 
 
 def create(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
@@ -239,7 +239,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _read(client: ConnectClient, what: str, read: Callable[[], T]) -> T:
+def _call(client: ConnectClient, what: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -82,7 +82,7 @@ class GroupOffsetsClient:
     # -- reads -------------------------------------------------------------------------------------------------------------------
 
     def status(self) -> GroupStatus:
-        described = self._coordinated(
+        described = self._call_coordinator(
             ApiKey.DESCRIBE_GROUPS, 4, m.DescribeGroupsRequest(groups=[self.group_id]), lambda a: a.groups[0].error_code
         ).groups[0]
         if described.group_state != DescribedGroupState.DEAD:
@@ -95,7 +95,7 @@ class GroupOffsetsClient:
                 ),
             )
         # DescribeGroups reports groups of the consumer protocol as Dead.
-        consumer = self._coordinated(
+        consumer = self._call_coordinator(
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             0,
             m.ConsumerGroupDescribeRequest(group_ids=[self.group_id]),
@@ -116,7 +116,7 @@ class GroupOffsetsClient:
     def is_share_group(self) -> bool:
         """Return whether its coordinator lists the group as a share group (KIP-932)."""
         body = m.ListGroupsRequest(types_filter=[GroupType.SHARE])
-        listed = self._coordinated(ApiKey.LIST_GROUPS, 5, body, lambda a: a.error_code).groups
+        listed = self._call_coordinator(ApiKey.LIST_GROUPS, 5, body, lambda a: a.error_code).groups
         return any(g.group_id == self.group_id and g.group_type == GroupType.SHARE for g in listed)
 
     def committed(
@@ -134,7 +134,7 @@ class GroupOffsetsClient:
             ]
         requested = request.OffsetFetchRequestGroup(group_id=group, topics=topics)
         body = request(groups=[requested], require_stable=True)
-        answer = self._coordinated(ApiKey.OFFSET_FETCH, 8, body, lambda a: a.groups[0].error_code, group_id=group)
+        answer = self._call_coordinator(ApiKey.OFFSET_FETCH, 8, body, lambda a: a.groups[0].error_code, group_id=group)
         found: dict[Key, CommittedOffset] = {}
         unstable: set[Key] = set()
         for topic in answer.groups[0].topics:
@@ -218,7 +218,7 @@ class GroupOffsetsClient:
                 for name, indexes in by_topic(keys).items()
             ]
             body = request(group_id=self.group_id, generation_id_or_member_epoch=-1, member_id="", topics=topics)
-            answer = self._coordinated(ApiKey.OFFSET_COMMIT, 8, body, _coordinator_error)
+            answer = self._call_coordinator(ApiKey.OFFSET_COMMIT, 8, body, _coordinator_error)
             errors |= _errors(answer)
         return errors
 
@@ -234,7 +234,7 @@ class GroupOffsetsClient:
                 )
                 for name, indexes in by_topic(chunk).items()
             ]
-            answer = self._coordinated(
+            answer = self._call_coordinator(
                 ApiKey.OFFSET_DELETE,
                 0,
                 request(group_id=self.group_id, topics=topics),
@@ -247,7 +247,7 @@ class GroupOffsetsClient:
     def remove_member(self, member: MemberStatus, consumer_protocol: bool, reason: str) -> None:
         """Remove a member: LeaveGroup, or for the consumer protocol a heartbeat that leaves. Raises Declined, also for an unknown member."""
         if consumer_protocol:
-            self._coordinated(
+            self._call_coordinator(
                 ApiKey.CONSUMER_GROUP_HEARTBEAT,
                 0,
                 m.ConsumerGroupHeartbeatRequest(
@@ -267,7 +267,7 @@ class GroupOffsetsClient:
                 )
             ],
         )
-        self._coordinated(
+        self._call_coordinator(
             ApiKey.LEAVE_GROUP,
             5,
             body,
@@ -294,7 +294,7 @@ class GroupOffsetsClient:
                 problem = e
         raise problem
 
-    def _coordinated(
+    def _call_coordinator(
         self,
         api: ApiKey,
         version: int,

@@ -141,7 +141,7 @@ def tables() -> list[LakeTable]:
         identifiers = [
             i for namespace in (names.NAMESPACE, names.METRICS_NAMESPACE) for i in catalog.list_tables(namespace)
         ]
-        return [_table(catalog.load_table(i)) for i in sorted(identifiers)[:TABLES_MAX]]
+        return [_table_row(catalog.load_table(i)) for i in sorted(identifiers)[:TABLES_MAX]]
     except Exception as e:
         raise LakeUnavailable(f"The catalogue of the lake does not respond ({type(e).__name__}).") from e
 
@@ -156,7 +156,7 @@ def table(namespace: str, name: str) -> LakeTableDetail | None:
             return None
         found = catalog.load_table((namespace, name))
         return LakeTableDetail(
-            _table(found),
+            _table_row(found),
             [LakeColumn(*column) for column in _columns(found.schema().fields, "")],
             [LakePosition(p, o) for p, o in names.parse_positions(found.properties.get(names.POSITIONS)).items()],
             [_snapshot(s) for s in reversed(found.snapshots()[-SNAPSHOTS_MAX:])],
@@ -192,7 +192,7 @@ def _output(module: str, request: str, seconds: float) -> str:
     return output(command, request, seconds=seconds, memory_bytes=PROCESS_BYTES_MAX, folder=settings.BASE_DIR)
 
 
-def _table(found: Any) -> LakeTable:
+def _table_row(found: Any) -> LakeTable:
     snapshot = found.current_snapshot()
     summary = snapshot.summary if snapshot is not None else None
     namespace, name = found.name()

@@ -56,7 +56,7 @@ def _server() -> Any:
     return Server(parts.hostname, port=port, use_ssl=encrypted, tls=tls, get_info=NONE, connect_timeout=TIMEOUT_SECONDS)
 
 
-def _connected(dn: str, password: str) -> Any:
+def _connect(dn: str, password: str) -> Any:
     """A connection that is encrypted as WEIR_LDAP_URL says, before any bind."""
     from ldap3 import ANONYMOUS, SIMPLE, Connection
 
@@ -83,7 +83,7 @@ def _searching() -> Iterator[Any]:
     weir = settings.WEIR
     connection = None
     try:
-        connection = _connected(weir.ldap_bind_dn, weir.ldap_bind_password)
+        connection = _connect(weir.ldap_bind_dn, weir.ldap_bind_password)
         if not connection.bind():
             raise _bad_answer(f"bind of WEIR_LDAP_BIND_DN: {connection.result['description']}")
         yield connection
@@ -97,7 +97,7 @@ def _searching() -> Iterator[Any]:
 
 
 def _bind_succeeds(dn: str, password: str) -> bool:
-    connection = _connected(dn, password)
+    connection = _connect(dn, password)
     try:
         if connection.bind():
             return True

@@ -93,7 +93,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> SendResult:
                 return SendResult(DeliveryError.REDIRECT, error.code, answer)
             return SendResult(DeliveryError.STATUS, error.code, _answer(error))
     except (OSError, HTTPException, ValueError) as error:
-        return _failed(error)
+        return _failure(error)
 
 
 def is_web_address(url: str) -> bool:
@@ -122,7 +122,7 @@ def _answer(response: HTTPResponse | HTTPError) -> str:
     return bytes(read[:ANSWER_BYTES_MAX]).decode(errors="replace")
 
 
-def _failed(error: Exception) -> SendResult:
+def _failure(error: Exception) -> SendResult:
     """The reason of a failure without the address, which may be a credential."""
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, TimeoutError):
@@ -157,5 +157,5 @@ def _send_email(receiver: Receiver, message: Message) -> SendResult:
     except smtplib.SMTPException as error:
         return SendResult(DeliveryError.SMTP, answer=type(error).__name__)
     except (OSError, ValueError) as error:
-        return _failed(error)
+        return _failure(error)
     return SendResult(DeliveryError.NONE, answer="The mail server accepted the message.")

@@ -69,7 +69,7 @@ def redirect_to_provider(request: HttpRequest, callback: str, state: str, *, sil
     try:
         response: HttpResponse = _provider().authorize_redirect(request, callback, state=state, **more)
     except RequestException as error:
-        raise _unreachable(error) from error
+        raise _provider_error(error) from error
     except (OAuthError, RuntimeError, ValueError) as error:
         raise _bad_answer(error) from error
     return response
@@ -103,7 +103,7 @@ def user_of_callback(request: HttpRequest) -> ExternalUser:
         cause = error.description or error.error or "no reason"
         raise LoginRefused(LoginRefusal.REFUSED_BY_PROVIDER, provider=issuer, cause=str(cause)[:200]) from error
     except RequestException as error:
-        raise _unreachable(error) from error
+        raise _provider_error(error) from error
     except JoseError as error:
         cause = error.description or error.error
         raise LoginRefused(LoginRefusal.INVALID_TOKEN, provider=issuer, cause=str(cause).rstrip(".")[:200]) from error
@@ -145,7 +145,7 @@ def _missing(claims: dict[str, Any], name: str, user: str) -> LoginRefused:
     return LoginRefused(LoginRefusal.CLAIM_MISSING, user=user, claim=name, sent=shown(sorted(claims)))
 
 
-def _unreachable(error: RequestException) -> LoginRefused:
+def _provider_error(error: RequestException) -> LoginRefused:
     """A provider without an answer, or with an error of its own (5xx). Any other answer is a wrong one: a wrong path, no JSON."""
     from requests import ConnectionError as NoConnection
     from requests import Timeout

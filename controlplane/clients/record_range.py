@@ -46,7 +46,7 @@ def read_range(
         }
     )
     try:
-        return _read(consumer, topic, partition, first, last, bytes_max, deadline)
+        return _read_range(consumer, topic, partition, first, last, bytes_max, deadline)
     except KafkaException as e:
         error = e.args[0] if e.args else e
         raise NoAnswer(error.str() if isinstance(error, KafkaError) else str(error)) from None
@@ -54,13 +54,13 @@ def read_range(
         consumer.close()
 
 
-def _read(
+def _read_range(
     consumer: Consumer, topic: str, partition: int, first: int, last: int, bytes_max: int, deadline: float
 ) -> RecordRange:
-    def left() -> float:
+    def remaining_s() -> float:
         return max(0.05, deadline - time.monotonic())
 
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=left())
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=remaining_s())
     first, last = max(first, low), min(last, high - 1)
     records: list[tuple[int, NewRecord]] = []
     if first > last:
@@ -68,7 +68,7 @@ def _read(
     consumer.assign([TopicPartition(topic, partition, first)])
     size = 0
     while time.monotonic() < deadline:
-        message = consumer.poll(min(0.25, left()))
+        message = consumer.poll(min(0.25, remaining_s()))
         if message is None:
             continue
         error = message.error()

@@ -42,7 +42,7 @@ def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_S
             found.unread.update(requested)
             return found
         for partition, offset in requested:
-            chunk = _read(reader, partition, offset, until) if size < REQUEST_BYTES_MAX else None
+            chunk = _read_chunk(reader, partition, offset, until) if size < REQUEST_BYTES_MAX else None
             if chunk is None:
                 found.unread.add((partition, offset))
             elif chunk.records:
@@ -53,7 +53,7 @@ def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_S
     return found
 
 
-def _read(reader: RecordReaderClient, partition: int, offset: int, until: float) -> Chunk | None:
+def _read_chunk(reader: RecordReaderClient, partition: int, offset: int, until: float) -> Chunk | None:
     """Return None if there was no answer, or only a problem, until the deadline."""
     while time.monotonic() < until:
         chunk = reader.fetch({partition: FetchRange(offset, offset + 1)})[partition]

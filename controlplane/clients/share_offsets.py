@@ -35,7 +35,7 @@ class ShareOffsetsClient(GroupOffsetsClient):
     """The start offsets of a share group in place of committed offsets. They have no leader epoch and no metadata."""
 
     def status(self) -> GroupStatus:
-        answer = self._coordinated(
+        answer = self._call_coordinator(
             ApiKey.SHARE_GROUP_DESCRIBE,
             DESCRIBE_VERSION,
             m.ShareGroupDescribeRequest(group_ids=[self.group_id]),
@@ -53,7 +53,7 @@ class ShareOffsetsClient(GroupOffsetsClient):
         if group_id:
             return super().committed(keys, group_id)
         body = offsets_request([self.group_id])
-        answer = self._coordinated(
+        answer = self._call_coordinator(
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, OFFSETS_VERSION, body, lambda a: a.groups[0].error_code
         )
         requested = None if keys is None else set(keys)
@@ -81,7 +81,7 @@ class ShareOffsetsClient(GroupOffsetsClient):
                 for name, indexes in by_topic(keys).items()
             ]
             body = request(group_id=self.group_id, topics=topics)
-            answer = self._coordinated(
+            answer = self._call_coordinator(
                 ApiKey.ALTER_SHARE_GROUP_OFFSETS,
                 0,
                 body,
@@ -115,7 +115,7 @@ class ShareOffsetsClient(GroupOffsetsClient):
         body = request(
             group_id=self.group_id, topics=[request.DeleteShareGroupOffsetsRequestTopic(topic_name=n) for n in names]
         )
-        answer = self._coordinated(
+        answer = self._call_coordinator(
             ApiKey.DELETE_SHARE_GROUP_OFFSETS,
             0,
             body,

@@ -90,7 +90,7 @@ class Core:
                 self.in_flight = False
                 effects, self._made = [*self._made], []
             case ControllerTick():
-                if not self._due(now):
+                if not self._needs_pass(now):
                     return []
         self._dirty = True
         if not self.acting or self.in_flight or self.registrations is None:
@@ -108,7 +108,7 @@ class Core:
         self._made.clear()
         self.preferred_at_ms = now.mono_ms + PREFERRED_EVERY_MS
 
-    def _due(self, now: Now) -> bool:
+    def _needs_pass(self, now: Now) -> bool:
         return self._dirty or now.mono_ms >= self.preferred_at_ms or self.requests.overdue(now)
 
     def validate(self) -> None:

@@ -293,7 +293,7 @@ class DatabaseThread:
         done: dict[UUID, int] = {}
         for row in topic_results.waiting_topics():
             in_log = self._generation(row.id)
-            if in_log == row.generation or (in_log and row.deleted_at is not None and self._deleted(row.id)):
+            if in_log == row.generation or (in_log and row.deleted_at is not None and self._is_deleted(row.id)):
                 done[row.id] = row.generation
             elif in_log < row.generation:
                 topics.append(request_persistence.desired_topic(row))
@@ -328,7 +328,7 @@ class DatabaseThread:
                 desired.append(request_persistence.desired_access(row))
         return tuple(desired)
 
-    def _deleted(self, topic_id: UUID) -> bool:
+    def _is_deleted(self, topic_id: UUID) -> bool:
         return self.image is not None and topic_id in self.image.deleted
 
     def _generation(self, topic_id: UUID) -> int:

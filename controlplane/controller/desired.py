@@ -151,7 +151,7 @@ class DesiredState:
                 continue  # the topic is deleted: `PendingRequests.answer_due` answers
             name = f"{topic.name}-{tp.partition}"
             if not partition_changes.is_applied(state, desired):
-                after = _placed(plan, topic, state, desired)
+                after = _apply_desired(plan, topic, state, desired)
                 if isinstance(after, str):
                     subject = Subject(SubjectKind.MOVE, str(desired.move_id), topic.name, tp.partition)
                     plan.report(ReportKind.REFUSED, subject, after)
@@ -288,16 +288,16 @@ class _Places:
         return out
 
 
-def _placed(
+def _apply_desired(
     plan: ReconcilePass, topic: TopicState, state: PartitionState, desired: DesiredAssignment
 ) -> PartitionState | str:
-    after = _ordered(plan, topic, state, desired)
+    after = _desired_state(plan, topic, state, desired)
     if isinstance(after, str):
         return after
     return election.without_needless_elr(after, min_insync=plan.config(topic).min_insync_replicas)
 
 
-def _ordered(
+def _desired_state(
     plan: ReconcilePass, topic: TopicState, state: PartitionState, desired: DesiredAssignment
 ) -> PartitionState | str:
     if plan.config(topic).remote_storage and (desired.delete_below is not None or desired.hand_over_at is not None):

@@ -26,15 +26,15 @@ REQUESTS_AT_ONCE = 500
 
 
 class EnsembleListener(Protocol):
-    def elected(self, controller_epoch: int, epoch_version: int, now: Now) -> None: ...
+    def on_elected(self, controller_epoch: int, epoch_version: int, now: Now) -> None: ...
 
-    def brokers(self, registrations: dict[int, Registration], now: Now) -> None: ...
+    def on_registrations(self, registrations: dict[int, Registration], now: Now) -> None: ...
 
-    def proposed(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None: ...
+    def on_proposals(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None: ...
 
-    def offline(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None: ...
+    def on_offline_partitions(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None: ...
 
-    def requested(self, request: ForwardedRequest, now: Now) -> None: ...
+    def on_request(self, request: ForwardedRequest, now: Now) -> None: ...
 
 
 class Ensemble:
@@ -153,14 +153,14 @@ class Ensemble:
             number, version = int(result.data), result.stat.version
             body = znodes.to_json({"controller": self._name, "epoch": number + 1})
 
-            def on_elected(result: Result) -> None:
+            def on_epoch_written(result: Result) -> None:
                 if number_before != self._connection_number:
                     return
                 self._electing = False
                 if result.ok:
                     self.acting = True
                     log.info("controller elected: name=%s epoch=%d", self._name, number + 1)
-                    self._listener.elected(number + 1, version + 1, self._clock())
+                    self._listener.on_elected(number + 1, version + 1, self._clock())
                     self.poll()
 
             self._store.multi(
@@ -168,7 +168,7 @@ class Ensemble:
                     Create(znodes.CONTROLLER, body, ephemeral=True),
                     Set(znodes.CONTROLLER_EPOCH, str(number + 1).encode(), version),
                 ],
-                on_elected,
+                on_epoch_written,
             )
 
         self._store.get(znodes.CONTROLLER, active_read, lambda path: self.run_for_election())
@@ -192,9 +192,9 @@ class Ensemble:
             left = len(result.children)
             broken = False
             if not left:
-                self._listener.brokers({}, self._clock())
+                self._listener.on_registrations({}, self._clock())
 
-            def read(name: str, result: Result) -> None:
+            def on_data(name: str, result: Result) -> None:
                 nonlocal left, broken
                 left -= 1
                 if result.ok and result.stat is not None:
@@ -206,10 +206,10 @@ class Ensemble:
                 elif result.code is not Code.NO_NODE:
                     broken = True
                 if left == 0 and not broken and number_before == self._connection_number:
-                    self._listener.brokers(found, self._clock())
+                    self._listener.on_registrations(found, self._clock())
 
             for name in result.children:
-                self._store.get(f"{znodes.BROKERS}/{name}", lambda r, name=name: read(name, r))  # type: ignore[misc]
+                self._store.get(f"{znodes.BROKERS}/{name}", lambda r, name=name: on_data(name, r))  # type: ignore[misc]
 
         self._store.children(znodes.BROKERS, on_listed, lambda path: self._brokers_changed())
 
@@ -230,17 +230,17 @@ class Ensemble:
     def _read_proposals(self, name: str) -> None:
         number_before = self._connection_number
 
-        def read(result: Result) -> None:
+        def on_data(result: Result) -> None:
             if number_before != self._connection_number or not result.ok:
                 return
             try:
                 broker_epoch, proposals = znodes.decode_proposals(result.data)
-                self._listener.proposed(int(name), broker_epoch, proposals, self._clock())
+                self._listener.on_proposals(int(name), broker_epoch, proposals, self._clock())
             except (ValueError, KeyError, TypeError) as e:
                 log.error("malformed proposals: broker=%s error=%s", name, e)
 
         self._store.get(
-            f"{znodes.PROPOSALS}/{name}", read, lambda path: self._read_proposals(name) if self.acting else None
+            f"{znodes.PROPOSALS}/{name}", on_data, lambda path: self._read_proposals(name) if self.acting else None
         )
 
     def _poll_offline(self) -> None:
@@ -256,17 +256,17 @@ class Ensemble:
     def _read_offline(self, name: str) -> None:
         number_before = self._connection_number
 
-        def read(result: Result) -> None:
+        def on_data(result: Result) -> None:
             if number_before != self._connection_number or not result.ok:
                 return
             try:
                 broker_epoch, partitions = znodes.decode_offline(result.data)
-                self._listener.offline(int(name), broker_epoch, partitions, self._clock())
+                self._listener.on_offline_partitions(int(name), broker_epoch, partitions, self._clock())
             except (ValueError, KeyError, TypeError, zlib.error) as e:
                 log.error("malformed offline replicas: broker=%s error=%s", name, e)
 
         self._store.get(
-            f"{znodes.OFFLINE}/{name}", read, lambda path: self._read_offline(name) if self.acting else None
+            f"{znodes.OFFLINE}/{name}", on_data, lambda path: self._read_offline(name) if self.acting else None
         )
 
     def _poll_requests(self) -> None:
@@ -279,15 +279,15 @@ class Ensemble:
             self._seen_requests &= present
             for name in [n for n in result.children if n not in self._seen_requests][:REQUESTS_AT_ONCE]:
                 self._seen_requests.add(name)
-                self._store.get(f"{znodes.REQUESTS}/{name}", lambda r, name=name: read(name, r))  # type: ignore[misc]
+                self._store.get(f"{znodes.REQUESTS}/{name}", lambda r, name=name: on_data(name, r))  # type: ignore[misc]
 
-        def read(name: str, result: Result) -> None:
+        def on_data(name: str, result: Result) -> None:
             if number_before != self._connection_number or not result.ok:
                 self._seen_requests.discard(name)
                 return
             request = ForwardedRequest.decode(name, result.data)
             if isinstance(request.payload, Unreadable):
                 log.error("unreadable request: request=%s reason=%s", name, request.payload.reason)
-            self._listener.requested(request, self._clock())
+            self._listener.on_request(request, self._clock())
 
         self._store.children(znodes.REQUESTS, on_listed, lambda path: self._poll_requests() if self.acting else None)

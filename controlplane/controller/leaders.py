@@ -28,7 +28,7 @@ def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
             least, unclean = config.min_insync_replicas, config.unclean_leader_election
             elsewhere = partition_changes.moved_off(state, plan.serving(tp), aside, least) if aside else None
             plan.put(tp, elsewhere or election.elect_leader(state, plan.serving(tp), min_insync=least, unclean=unclean))
-        elif state.reassigning and (ended := _finished(plan, topic, tp, state)) is not None:
+        elif state.reassigning and (ended := _complete_reassignment(plan, topic, tp, state)) is not None:
             plan.put(tp, ended)
         elif state.leader in aside:
             least = plan.config(topic).min_insync_replicas
@@ -42,7 +42,7 @@ def elect_leaders(plan: ReconcilePass, *, preferred: bool) -> None:
                 plan.put(tp, election.elect_leader(state, plan.serving(tp), min_insync=least))
 
 
-def _finished(
+def _complete_reassignment(
     plan: ReconcilePass, topic: TopicState, tp: TopicPartition, state: PartitionState
 ) -> PartitionState | None:
     return partition_changes.complete_reassignment(state, plan.config(topic).min_insync_replicas, plan.serving(tp))

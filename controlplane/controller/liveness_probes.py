@@ -105,7 +105,7 @@ class Probes:
         error = probe.sock.connect_ex(address)
         self._epoll.register(probe.sock.fileno(), select.EPOLLOUT | select.EPOLLIN | select.EPOLLRDHUP)
         if error == ECONNREFUSED:
-            self._refused(probe, now)
+            self._on_refused(probe, now)
 
     def _on_socket_event(self, probe: Probe, now: Now) -> None:
         assert probe.sock is not None
@@ -126,12 +126,12 @@ class Probes:
             self.liveness.connected(broker_id)
             self._epoll.modify(probe.sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
         elif connect_errno == ECONNREFUSED:
-            self._refused(probe, now)
+            self._on_refused(probe, now)
         else:
             probe.close()
             self.liveness.unreachable(broker_id, now)
 
-    def _refused(self, probe: Probe, now: Now) -> None:
+    def _on_refused(self, probe: Probe, now: Now) -> None:
         probe.close()
         registration = probe.registration
         if self.liveness.refused(registration.broker_id, now):

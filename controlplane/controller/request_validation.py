@@ -221,7 +221,7 @@ def _assignment(
     return _valid(topic)
 
 
-def _found(topic: TopicToDelete | NewPartitions | TopicConfigOps, image: Image) -> TopicState | ItemResult:
+def _find_topic(topic: TopicToDelete | NewPartitions | TopicConfigOps, image: Image) -> TopicState | ItemResult:
     if isinstance(topic, TopicToDelete) and topic.id is not None:
         by_id = image.topics.get(topic.id)
         return (
@@ -236,7 +236,7 @@ def _found(topic: TopicToDelete | NewPartitions | TopicConfigOps, image: Image) 
 
 
 def _delete(topic: TopicToDelete, image: Image) -> ItemResult:
-    state = _found(topic, image)
+    state = _find_topic(topic, image)
     if isinstance(state, ItemResult):
         return state
     if state.internal:
@@ -247,7 +247,7 @@ def _delete(topic: TopicToDelete, image: Image) -> ItemResult:
 
 
 def _grow(topic: NewPartitions, image: Image, live: list[BrokerState]) -> ItemResult:
-    state = _found(topic, image)
+    state = _find_topic(topic, image)
     if isinstance(state, ItemResult):
         return state
     if state.internal:
@@ -308,7 +308,7 @@ def apply_config_operations(
 
 
 def _alter(topic: TopicConfigOps, image: Image) -> ItemResult:
-    state = _found(topic, image)
+    state = _find_topic(topic, image)
     if isinstance(state, ItemResult):
         return state
     _, problem = apply_config_operations(state.configs, topic.configs)

@@ -187,7 +187,7 @@ class Controller:
             self._depose("ZooKeeper session expired")
 
     # -- the ensemble's and the tailer's listener ----------------------------------------------------------------------------
-    def elected(self, controller_epoch: int, epoch_version: int, now: Now) -> None:
+    def on_elected(self, controller_epoch: int, epoch_version: int, now: Now) -> None:
         self._pending_term = (controller_epoch, epoch_version)
         self._probes.begin_term(now)
         # The term starts after the log has been read to its end, with a sync after the election.
@@ -204,7 +204,7 @@ class Controller:
             image,
             epoch,
             version,
-            applied=self._applied,
+            applied=self._on_applied,
             deposed=self._depose,
             new_token=self._draw,
             records_per_entry=self._records_per_entry,
@@ -227,7 +227,7 @@ class Controller:
         self._depose(reason)
         self.ensemble.resign()
 
-    def brokers(self, registrations: dict[int, Registration], now: Now) -> None:
+    def on_registrations(self, registrations: dict[int, Registration], now: Now) -> None:
         self._probes.watch(registrations)
         if self.appender is not None:
             self._registrations = registrations
@@ -240,22 +240,22 @@ class Controller:
         dead = self._probes.dead
         self._handle(BrokersSeen({i: r for i, r in self._registrations.items() if (i, r.broker_epoch) not in dead}))
 
-    def proposed(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None:
+    def on_proposals(self, broker_id: int, broker_epoch: int, proposals: Proposals, now: Now) -> None:
         self._handle(
             IsrProposed(broker_id, broker_epoch, proposals.isrs, proposals.seeds, proposals.starts, proposals.resets)
         )
 
-    def offline(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None:
+    def on_offline_partitions(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None:
         self._handle(ReplicasOffline(broker_id, broker_epoch, partitions))
 
-    def requested(self, request: ForwardedRequest, now: Now) -> None:
+    def on_request(self, request: ForwardedRequest, now: Now) -> None:
         self._handle(Requested(request))
 
     # -- the core --------------------------------------------------------------------------------------------------------
     def _handle(self, event: Event) -> None:
-        self._run(self.core.handle(event, self._clock()))
+        self._run_effects(self.core.handle(event, self._clock()))
 
-    def _run(self, effects: list[Effect]) -> None:
+    def _run_effects(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case AppendMetadata():
@@ -268,7 +268,7 @@ class Controller:
                 case StepDown():
                     self._depose(effect.reason)
 
-    def _applied(self, records: tuple[MetadataRecord, ...]) -> None:
+    def _on_applied(self, records: tuple[MetadataRecord, ...]) -> None:
         self._database.applied(self.tailer.image, records)
         if self._snapshots is not None and self.appender is not None:
             self._snapshots.appended(self.appender.appended_bytes)

@@ -28,7 +28,7 @@ def read_many(rows: QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any
     for place, name in enumerate(columns):
         field = getattr(fields[name], "target_field", fields[name])  # a foreign key's target
         if isinstance(field, JSONField | UUIDField):
-            decoders[place] = _once(UUID if isinstance(field, UUIDField) else _decoded)
+            decoders[place] = _memoize(UUID if isinstance(field, UUIDField) else _decode)
             texts[f"text_of_{name}"] = Cast(name, TextField())
             name = f"text_of_{name}"
         names.append(name)
@@ -43,22 +43,22 @@ def read_many(rows: QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any
         yield tuple(values)
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     value = json.loads(text)
     return tuple(value) if isinstance(value, list) else value
 
 
-def _once(decode: Callable[[str], Any]) -> Callable[[str | None], Any]:
+def _memoize(decode: Callable[[str], Any]) -> Callable[[str | None], Any]:
     """Each text decoded once; null stays None."""
     known: dict[str | None, Any] = {None: None}
 
-    def of(text: str | None) -> Any:
+    def convert(text: str | None) -> Any:
         if text not in known:
             assert text is not None
             known[text] = decode(text)
         return known[text]
 
-    return of
+    return convert
 
 
 def update_many(
@@ -69,9 +69,9 @@ def update_many(
         return
     sets = ", ".join(f"{_column(model, c)} = %s" for c in columns)
     conditions = " AND ".join(f"{_column(model, w)} = %s" for w in where)
-    statement = f"UPDATE {_table(model)} SET {sets} WHERE {conditions}"
+    statement = f"UPDATE {_table_name(model)} SET {sets} WHERE {conditions}"
     with connection.cursor() as cursor:
-        cursor.executemany(statement, list(_prepared(model, [*columns, *where], values)))
+        cursor.executemany(statement, list(_prepare(model, [*columns, *where], values)))
 
 
 def insert_many(model: Any, columns: Sequence[str], values: Iterable[tuple[Any, ...]]) -> None:
@@ -81,12 +81,12 @@ def insert_many(model: Any, columns: Sequence[str], values: Iterable[tuple[Any, 
     defaults = tuple(f.get_db_prep_save(f.get_default(), connection) for f in left)
     names = [*columns, *(f.attname for f in left)]
     places = ", ".join(["%s"] * len(names))
-    statement = f"INSERT INTO {_table(model)} ({', '.join(_column(model, n) for n in names)}) VALUES ({places})"
+    statement = f"INSERT INTO {_table_name(model)} ({', '.join(_column(model, n) for n in names)}) VALUES ({places})"
     with connection.cursor() as cursor:
-        cursor.executemany(statement, [(*row, *defaults) for row in _prepared(model, columns, values)])
+        cursor.executemany(statement, [(*row, *defaults) for row in _prepare(model, columns, values)])
 
 
-def _table(model: Any) -> str:
+def _table_name(model: Any) -> str:
     return connection.ops.quote_name(model._meta.db_table)
 
 
@@ -94,7 +94,7 @@ def _column(model: Any, name: str) -> str:
     return connection.ops.quote_name(model._meta.get_field(name).column)
 
 
-def _prepared(model: Any, names: Sequence[str], values: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+def _prepare(model: Any, names: Sequence[str], values: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     fields = {f.attname: f for f in model._meta.concrete_fields}
     own = connections[DEFAULT_DB_ALIAS]  # `connection` resolves the thread's connection at every attribute access
     converters = [_converter(fields[n], own) for n in names]
@@ -105,7 +105,7 @@ def _converter(field: Any, own: Any) -> Callable[[Any], Any]:
     """The field's conversion for `own`. Each list of numbers (given as a tuple) and each hashable dataclass is encoded one time."""
     known: dict[Hashable, Any] = {}
 
-    def of(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         numbers = type(value) is tuple and all(type(v) is int for v in value)  # (1, 0) == (True, False)
         if not numbers and not (is_dataclass(value) and isinstance(value, Hashable)):
             return field.get_db_prep_save(value, own)
@@ -113,4 +113,4 @@ def _converter(field: Any, own: Any) -> Callable[[Any], Any]:
             known[value] = field.get_db_prep_save(value, own)
         return known[value]
 
-    return of if isinstance(field, JSONField) else lambda value: field.get_db_prep_save(value, own)
+    return convert if isinstance(field, JSONField) else lambda value: field.get_db_prep_save(value, own)

@@ -56,40 +56,40 @@ def _decoder(kind: Any) -> Decoder:
 def _of_simple(kind: type) -> Decoder:
     allowed = (int, float) if kind is float else (kind,)
 
-    def of(value: Any, path: str) -> Any:
+    def decode(value: Any, path: str) -> Any:
         if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
             raise ValueError(f"{path or 'the value'}: {value!r} is no {kind.__name__}")
         return value
 
-    return of
+    return decode
 
 
 def _of_sequence(origin: type, args: tuple[Any, ...]) -> Decoder:
     fixed = origin is tuple and args[-1] is not Ellipsis
     items = [_decoder(a) for a in args if a is not Ellipsis]
 
-    def of(value: Any, path: str) -> Any:
+    def decode(value: Any, path: str) -> Any:
         if not isinstance(value, list | tuple) or (fixed and len(value) != len(items)):
             raise ValueError(f"{path or 'the value'}: {value!r} is no list{f' of {len(items)}' if fixed else ''}")
         return origin((items[i] if fixed else items[0])(v, f"{path}[{i}]") for i, v in enumerate(value))
 
-    return of
+    return decode
 
 
 def _of_mapping(item: Decoder) -> Decoder:
-    def of(value: Any, path: str) -> Any:
+    def decode(value: Any, path: str) -> Any:
         if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
             raise ValueError(f"{path or 'the value'}: {value!r} is no object")
         return {k: item(v, f"{path}.{k}") for k, v in value.items()}
 
-    return of
+    return decode
 
 
 def _of_dataclass(kind: Any) -> Decoder:
     hints = typing.get_type_hints(kind)
     fields = {f.name: _decoder(hints[f.name]) for f in dataclasses.fields(kind)}
 
-    def of(value: Any, path: str) -> Any:
+    def decode(value: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
             raise ValueError(f"{path or 'the value'}: {value!r} is no {kind.__name__}")
         if unknown := sorted(set(value) - set(fields)):
@@ -99,4 +99,4 @@ def _of_dataclass(kind: Any) -> Decoder:
         except TypeError as e:
             raise ValueError(f"{path or 'the value'}: {e}") from e
 
-    return of
+    return decode

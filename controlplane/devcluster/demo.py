@@ -67,7 +67,7 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
             yield from csv.DictReader(text)
 
 
-def due(row: dict[str, str]) -> tuple[int, int, int, int]:
+def scheduled_departure(row: dict[str, str]) -> tuple[int, int, int, int]:
     """The scheduled departure; cancelled flights have it too."""
     return int(row["year"]), int(row["month"]), int(row["day"]), int(row["sched_dep_time"])
 
@@ -76,7 +76,7 @@ def in_time_order(path: Path, cache: Path) -> Path:
     """A file of records, one JSON object in UTF-8 a line, in the order of scheduled departure. Created one time (some seconds, 100 MB)."""
     if cache.exists():
         return cache
-    found = sorted((due(row), as_json(row)) for row in rows(path))
+    found = sorted((scheduled_departure(row), as_json(row)) for row in rows(path))
     cache.parent.mkdir(parents=True, exist_ok=True)
     replace_bytes(cache, b"".join(record + b"\n" for _, record in found))
     return cache

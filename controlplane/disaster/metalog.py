@@ -47,13 +47,13 @@ def read_log(zk: BlockingStore) -> MetadataLogRead:
     zk.sync()
     for _ in range(READS_MAX):
         try:
-            return _read(zk)
+            return _read_log(zk)
         except _LogTruncated:
             continue
     raise Unreachable("the metadata log was truncated during each read; try again")
 
 
-def _read(zk: BlockingStore) -> MetadataLogRead:
+def _read_log(zk: BlockingStore) -> MetadataLogRead:
     head = zk.get(znodes.HEAD)
     if not head.ok:
         return MetadataLogRead(Image())

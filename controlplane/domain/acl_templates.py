@@ -108,40 +108,40 @@ def bindings(
 def _bindings(
     template: AclTemplate, values: Mapping[TemplateField, str], pattern_type: AclPattern
 ) -> Iterator[AclBinding]:
-    def each(kind: AclResource, name: str, pattern: AclPattern, *operations: AclOperation) -> Iterator[AclBinding]:
+    def bindings_for(kind: AclResource, name: str, pattern: AclPattern, *operations: AclOperation) -> Iterator[AclBinding]:
         return (AclBinding(kind, name, pattern, operation) for operation in operations)
 
     match template:
         case AclTemplate.PRODUCER | AclTemplate.TRANSACTIONAL_PRODUCER:
             # WRITE on a topic allows idempotent producers too (KIP-679).
-            yield from each(
+            yield from bindings_for(
                 AclResource.TOPIC, values[TemplateField.TOPIC], pattern_type, AclOperation.WRITE, AclOperation.DESCRIBE
             )
             if template is AclTemplate.TRANSACTIONAL_PRODUCER:
                 name = values[TemplateField.TRANSACTIONAL_ID]
-                yield from each(
+                yield from bindings_for(
                     AclResource.TRANSACTIONAL_ID, name, pattern_type, AclOperation.WRITE, AclOperation.DESCRIBE
                 )
         case AclTemplate.CONSUMER:
-            yield from each(
+            yield from bindings_for(
                 AclResource.TOPIC, values[TemplateField.TOPIC], pattern_type, AclOperation.READ, AclOperation.DESCRIBE
             )
-            yield from each(AclResource.GROUP, values[TemplateField.GROUP], pattern_type, AclOperation.READ)
+            yield from bindings_for(AclResource.GROUP, values[TemplateField.GROUP], pattern_type, AclOperation.READ)
         case AclTemplate.STREAMS:
             # The names of internal topics and of transactional ids begin with the application id.
             name, prefixed = values[TemplateField.APPLICATION_ID], AclPattern.PREFIXED
-            yield from each(AclResource.TOPIC, name, prefixed, AclOperation.ALL)
-            yield from each(AclResource.GROUP, name, prefixed, AclOperation.ALL)
-            yield from each(AclResource.TRANSACTIONAL_ID, name, prefixed, AclOperation.WRITE, AclOperation.DESCRIBE)
+            yield from bindings_for(AclResource.TOPIC, name, prefixed, AclOperation.ALL)
+            yield from bindings_for(AclResource.GROUP, name, prefixed, AclOperation.ALL)
+            yield from bindings_for(AclResource.TRANSACTIONAL_ID, name, prefixed, AclOperation.WRITE, AclOperation.DESCRIBE)
         case AclTemplate.MONITORING:
             literal = AclPattern.LITERAL
-            yield from each(
+            yield from bindings_for(
                 AclResource.CLUSTER, CLUSTER_NAME, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
             )
-            yield from each(AclResource.TOPIC, ALL, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
-            yield from each(AclResource.GROUP, ALL, literal, AclOperation.DESCRIBE)
+            yield from bindings_for(AclResource.TOPIC, ALL, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+            yield from bindings_for(AclResource.GROUP, ALL, literal, AclOperation.DESCRIBE)
         case AclTemplate.TOPIC_OWNER:
-            yield from each(
+            yield from bindings_for(
                 AclResource.TOPIC,
                 values[TemplateField.TOPIC],
                 pattern_type,

@@ -213,10 +213,10 @@ def disks_low(facts: Facts) -> list[Case]:
 def disks_filling(facts: Facts) -> list[Case]:
     """The forecasts whose median is below the threshold, the earliest first."""
 
-    def within(f: DiskForecastFacts, name: ThresholdName) -> bool:
+    def is_below_threshold(f: DiskForecastFacts, name: ThresholdName) -> bool:
         return max(0.0, f.median_s) < facts.thresholds.of(name, str(f.broker_id)) * DAY_S
 
-    ahead = (f for f in facts.disk_forecasts if within(f, ThresholdName.DISK_FULL_AHEAD))
+    ahead = (f for f in facts.disk_forecasts if is_below_threshold(f, ThresholdName.DISK_FULL_AHEAD))
     found = sorted(ahead, key=lambda f: f.median_s)
     return [
         Case(
@@ -230,7 +230,7 @@ def disks_filling(facts: Facts) -> list[Case]:
                 "total": size_text(f.total_bytes),
                 "accuracy": _accuracy(f),
             },
-            Severity.AT_RISK if within(f, ThresholdName.DISK_FULL_GRAVE) else None,
+            Severity.AT_RISK if is_below_threshold(f, ThresholdName.DISK_FULL_GRAVE) else None,
         )
         for f in found
     ]

@@ -91,7 +91,7 @@ class _Walk:
                 return self._misfit(path, f"{options['size']} bytes in hexadecimal", value)
             case _:
                 expected, encode = PRIMITIVES[name]
-                written = encode(value) if name != "bytes" else _sized(self._binary(value))
+                written = encode(value) if name != "bytes" else _with_length(self._binary(value))
                 return self._misfit(path, expected, value) if written is None else written
 
     def _binary(self, value: Any) -> bytes | None:
@@ -111,7 +111,7 @@ class _Walk:
         if converted is None:
             return self._misfit(path, expected.format(**{"scale": 0, **options}), value)
         if isinstance(converted, bytes):
-            return converted if name == "fixed" else _sized(converted) or b""
+            return converted if name == "fixed" else _with_length(converted) or b""
         return self._plain(name, options, converted, path)
 
     def _record(self, options: Mapping[str, Any], value: Any, path: str) -> bytes:
@@ -121,7 +121,7 @@ class _Walk:
         known = {f["name"] for f in fields}
         for name in value.keys() - known:
             self.faults.add(
-                member(path, name), f"no field of this name; {options['name']} has {_some(known)}", value[name]
+                member(path, name), f"no field of this name; {options['name']} has {_first_names(known)}", value[name]
             )
         return b"".join(self._field(field, value, path) for field in fields)
 
@@ -217,13 +217,13 @@ def _real(code: str) -> Callable[[Any], bytes | None]:
     return encode
 
 
-def _sized(data: bytes | None) -> bytes | None:
+def _with_length(data: bytes | None) -> bytes | None:
     return None if data is None else _long(len(data)) + data
 
 
 def _text(value: Any) -> bytes | None:
     try:
-        return _sized(value.encode()) if isinstance(value, str) else None
+        return _with_length(value.encode()) if isinstance(value, str) else None
     except UnicodeEncodeError:
         return None
 
@@ -246,7 +246,7 @@ PRIMITIVES: dict[str, tuple[str, Callable[[Any], bytes | None]]] = {
 """The expected value of a primitive type, and its encoding: None for a value that does not fit."""
 
 
-def _some(names: set[str]) -> str:
+def _first_names(names: set[str]) -> str:
     ordered = sorted(names)
     return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
 

@@ -179,7 +179,7 @@ class _Work:
         free = self.brokers[new].free_bytes
         if free is not None and new not in self.views[i].replicas and self.came[new] + size > free * TIGHT:
             return False
-        return _shared([self.rack(b) for b in (*rest, new)]) <= _shared([self.rack(b) for b in replicas])
+        return _racks_in_common([self.rack(b) for b in (*rest, new)]) <= _racks_in_common([self.rack(b) for b in replicas])
 
     def replace(self, i: int, old: int, new: int) -> None:
         place = self.placed[i].index(old)
@@ -342,7 +342,7 @@ def _keeps(work: _Work, kept: Sequence[Goal], i: int, old: int, new: int, *, lea
 
 
 # -- racks ---------------------------------------------------------------------------------------------------------------------
-def _shared(racks: Sequence[str | None]) -> int:
+def _racks_in_common(racks: Sequence[str | None]) -> int:
     known = [r for r in racks if r is not None]
     return len(known) - len(set(known))
 
@@ -353,7 +353,7 @@ def _needless(work: _Work) -> int:
     count = 0
     for replicas in work.placed:
         of = [work.rack(b) for b in replicas]
-        count += bool(_shared(of) and racks - set(of))
+        count += bool(_racks_in_common(of) and racks - set(of))
     return count
 
 

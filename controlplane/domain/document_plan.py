@@ -111,7 +111,7 @@ def difference(
         problems.append(DocumentProblem("owner", DocumentFault.REQUIRED, "Without an owner no resource can be pruned."))
     elif prune:
         named = {r.id for r in document.resources}
-        steps += [_deletion(i, present) for i in _pruned(document.owner, named, present)]
+        steps += [_deletion(i, present) for i in _resources_to_delete(document.owner, named, present)]
     if len(steps) > STEPS_MAX:
         detail = f"The document changes {len(steps)} resources; at most {STEPS_MAX} at a time. Divide it."
         problems.append(DocumentProblem("", DocumentFault.INVALID, detail))
@@ -129,7 +129,7 @@ def changed_since(step: DocumentStep, now: Mapping[str, Any] | None) -> list[Fie
     return _differences(step.before, now) if step.before != now else []
 
 
-def _pruned(owner: str, named: set[ResourceId], present: Present) -> Iterator[ResourceId]:
+def _resources_to_delete(owner: str, named: set[ResourceId], present: Present) -> Iterator[ResourceId]:
     for found, managed_by in present.owners.items():
         if managed_by == owner and found not in named and found in present.values:
             yield found
@@ -163,11 +163,11 @@ def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> li
         case ResourceKind.TOPIC:
             counts = ("partitions", "replication_factor")
             found = [FieldChange(f, had.get(f), desired[f]) for f in counts if desired[f] not in (None, had.get(f))]
-            found += _changed("configs", had.get("configs") or {}, desired["configs"])
+            found += _field_changes("configs", had.get("configs") or {}, desired["configs"])
         case ResourceKind.QUOTA:
-            found = _changed("limits", had.get("limits") or {}, desired["limits"])
+            found = _field_changes("limits", had.get("limits") or {}, desired["limits"])
         case ResourceKind.BROKER_CONFIG:
-            found = _changed("configs", had.get("configs") or {}, desired["configs"])
+            found = _field_changes("configs", had.get("configs") or {}, desired["configs"])
         case ResourceKind.USER:
             present = had.get("mechanisms")
             found = [FieldChange(f, present, v) for f, v in desired.items() if v not in (None, present)]
@@ -178,7 +178,7 @@ def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> li
     return found
 
 
-def _changed(field: str, had: Mapping[str, Any], desired: Mapping[str, Any]) -> list[FieldChange]:
+def _field_changes(field: str, had: Mapping[str, Any], desired: Mapping[str, Any]) -> list[FieldChange]:
     return [FieldChange(f"{field}.{k}", had.get(k), v) for k, v in desired.items() if had.get(k) != v]
 
 

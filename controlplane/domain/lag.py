@@ -378,7 +378,7 @@ class Track:
             return LagStatus.HEALTHY
         if block is not Block.NONE:
             return LagStatus.BLOCKED
-        if self._stalled(now_ms, unread, elsewhere_ms):
+        if self._is_stalled(now_ms, unread, elsewhere_ms):
             return LagStatus.STALLED
         return self.trend_status
 
@@ -386,7 +386,7 @@ class Track:
         """Return whether the consumer of this partition committed recently. Clients may commit without being members."""
         return self.moved_ms is not None and now_ms - self.moved_ms < self.stall_limit_ms
 
-    def _stalled(self, now_ms: int, unread: int, elsewhere_ms: int | None) -> bool:
+    def _is_stalled(self, now_ms: int, unread: int, elsewhere_ms: int | None) -> bool:
         if self.waiting_ms is None or unread < STALL_RECORDS:
             return False
         limit = self.stall_limit_ms

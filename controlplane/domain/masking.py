@@ -162,13 +162,13 @@ class RecordRenderer:
 
     def structured_key(self, data: bytes | None) -> Any:
         """The object or array of the key by the automatic format, else its text, as the rules permit. None for null."""
-        return self._structured(MaskTarget.KEY, data)
+        return self._decoded_json(MaskTarget.KEY, data)
 
     def structured_value(self, data: bytes | None) -> Any:
         """The same of the value."""
-        return self._structured(MaskTarget.VALUE, data)
+        return self._decoded_json(MaskTarget.VALUE, data)
 
-    def _structured(self, target: MaskTarget, data: bytes | None) -> Any:
+    def _decoded_json(self, target: MaskTarget, data: bytes | None) -> Any:
         paths = self._paths[target]
         if data is None:
             return None

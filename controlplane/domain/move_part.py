@@ -51,7 +51,7 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
     total, done = _bytes(part, seen)
     if _is_comparable(part, seen):
         return _compare(part, seen, total)
-    samples = _sampled(part, seen, total, done)
+    samples = _samples_with(part, seen, total, done)
     if seen.reassigning:
         progressed = done is not None and done != part.bytes_done
         cause, note = _stall(part, seen, move, progressed, now)
@@ -160,7 +160,7 @@ def _bytes(part: PartView, seen: ObservedPart) -> tuple[int | None, int | None]:
     return whole * len(new), sum(min(whole, seen.sizes.get(b, 0)) for b in new)
 
 
-def _sampled(
+def _samples_with(
     part: PartView, seen: ObservedPart, total: int | None, done: int | None
 ) -> tuple[progress.Sample, ...] | None:
     """The samples of the part with the newest report; None without a new report."""

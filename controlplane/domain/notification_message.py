@@ -193,11 +193,11 @@ def email_subject(m: Message) -> str:
 def email_text(m: Message) -> str:
     lines = [m.title, *m.lines, f"Since {m.since}" + (f", ended {m.ended_at}" if m.ended_at else "")]
     if m.subject:
-        lines.append(f"{_spaced(m.kind)}: {m.subject}")
+        lines.append(f"{_with_spaces(m.kind)}: {m.subject}")
     return "\n\n".join(["\n".join(lines), *([m.url] if m.url else [])]) + "\n"
 
 
-def _spaced(kind: str) -> str:
+def _with_spaces(kind: str) -> str:
     return kind.replace("_", " ")
 
 

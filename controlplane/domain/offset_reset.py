@@ -286,7 +286,7 @@ def _row(spec: ResetSpec, key: Key, read: OffsetsRead, age: Callable[[Key, int],
         after = read.saved[key]
     else:
         assert log is not None
-        requested = _requested(spec, key, read, log)
+        requested = _requested_offset(spec, key, read, log)
         bounded = min(max(requested, log.start), log.end)
         if bounded != requested:
             limited = Limited.LOG_START if bounded > requested else Limited.LOG_END
@@ -315,7 +315,7 @@ def _problem(spec: ResetSpec, key: Key, read: OffsetsRead) -> RowProblem | None:
     return None
 
 
-def _requested(spec: ResetSpec, key: Key, read: OffsetsRead, log: LogRange) -> int:
+def _requested_offset(spec: ResetSpec, key: Key, read: OffsetsRead, log: LogRange) -> int:
     """The requested offset, without the limits of the log."""
     match spec.target:
         case ResetTarget.EARLIEST:

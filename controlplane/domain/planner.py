@@ -73,7 +73,7 @@ class ComputedPlan:
 
 def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]) -> ComputedPlan:
     """Place the partitions of `scope`; a scope that cannot be placed gives problems."""
-    desired, problems = _desired(scope, partitions, brokers)
+    desired, problems = _desired_replicas(scope, partitions, brokers)
     known = {b.broker_id: b for b in brokers}
     by_key = {(p.topic_id, p.partition): p for p in partitions}
     parts: list[PlannedPart] = []
@@ -122,11 +122,11 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
     if not parts and not problems:
         problems.append("Nothing to move: every partition already has this assignment.")
     made = ComputedPlan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
-    too_much, tight = _room(made.incoming(), known)
+    too_much, tight = _disk_space_findings(made.incoming(), known)
     return replace(made, problems=(*made.problems, *too_much), warnings=(*made.warnings, *tight))
 
 
-def _room(incoming: Mapping[int, int], brokers: Mapping[int, PlannerBroker]) -> tuple[list[str], list[str]]:
+def _disk_space_findings(incoming: Mapping[int, int], brokers: Mapping[int, PlannerBroker]) -> tuple[list[str], list[str]]:
     """(problems, warnings): brokers without enough disk space for the new replicas, and brokers with little space left. Logs also
     grow during the move."""
     problems, warnings = [], []
@@ -146,7 +146,7 @@ def _room(incoming: Mapping[int, int], brokers: Mapping[int, PlannerBroker]) -> 
 Key = tuple[UUID, int]
 
 
-def _desired(
+def _desired_replicas(
     scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     match scope:
@@ -167,10 +167,10 @@ def _desired(
         case ReplicationFactorScope(topic, factor):
             return _with_factor(topic, factor, partitions, brokers)
         case RebalanceScope():
-            return _rebalanced(scope, partitions, brokers)
+            return _rebalanced_replicas(scope, partitions, brokers)
 
 
-def _rebalanced(
+def _rebalanced_replicas(
     scope: RebalanceScope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
     found = balance.propose(partitions, brokers, scope.goals, scope.tolerance)

@@ -68,7 +68,7 @@ class JsonCondition:
         at = 1
         while match := _STEP.match(text, at):
             name, index, wildcard, quoted = match.groups()
-            path.append(name or (int(index) if index else None if wildcard else _unquoted(quoted)))
+            path.append(name or (int(index) if index else None if wildcard else _unquote(quoted)))
             at = match.end()
         condition = _CONDITION.fullmatch(text, at)
         if not path or condition is None:
@@ -116,7 +116,7 @@ class JsonCondition:
         return _ORDER[operator](found, literal)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     try:
         return str(json.loads(f'"{text}"'))
     except ValueError:

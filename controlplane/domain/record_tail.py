@@ -125,11 +125,11 @@ class RecordTail:
         passed = [record for record in chunk.records if matcher is None or matcher(record)]
         self.counts.scanned += len(chunk.records)
         if self._expression is not None:
-            passed = self._evaluated(partition, passed, self._expression)
+            passed = self._matching_records(partition, passed, self._expression)
         self._matched.extend((partition, record) for record in passed)
         self._matched_count += len(passed)
 
-    def _evaluated(self, partition: int, records: Sequence[Record], expression: ExpressionFilter) -> list[Record]:
+    def _matching_records(self, partition: int, records: Sequence[Record], expression: ExpressionFilter) -> list[Record]:
         """Those of the records for which the expression is true."""
         found: list[Record] = []
         rest = list(records)

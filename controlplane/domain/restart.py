@@ -125,7 +125,7 @@ def next_step(view: RestartSnapshot, now: float) -> RestartDecision:
     if at is not None:
         b = seen.get(at.broker_id)
         if b is None:
-            return _said(at, f"Broker {at.broker_id} is no longer known.")
+            return _decision_with_note(at, f"Broker {at.broker_id} is no longer known.")
         change = _under_way(view, at, b, now)
         return RestartDecision(change) if _says_something(at, change) else RestartDecision()
     if view.state == RestartState.CANCELLING:
@@ -146,9 +146,9 @@ def _begin(view: RestartSnapshot, at: StepView, seen: dict[int, BrokerSeen], now
     """Demote the next broker as soon as all its partitions can lose it."""
     b = seen.get(at.broker_id)
     if b is None:
-        return _said(at, f"Broker {at.broker_id} is no longer known.")
+        return _decision_with_note(at, f"Broker {at.broker_id} is no longer known.")
     if (reason := _not_now(view, b)) is not None:
-        return _said(at, reason)
+        return _decision_with_note(at, reason)
     return RestartDecision(
         RestartChange(
             at.id,
@@ -182,7 +182,7 @@ def _under_way(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -
         return _restarting(view, at, b, now)
     whole = b.alive and not b.out_of_sync
     if not whole:
-        return RestartChange(at.id, StepState.CATCHING_UP, _behind(b), back=False if at.back_at is not None else None)
+        return RestartChange(at.id, StepState.CATCHING_UP, _reason_to_wait(b), back=False if at.back_at is not None else None)
     if at.back_at is None:
         return RestartChange(at.id, StepState.CATCHING_UP, "In sync.", back=True)
     if now - at.back_at < SETTLED_SECONDS or view.age_s is None or view.age_s > AGE_SECONDS_MAX:
@@ -205,7 +205,7 @@ def _demoting(view: RestartSnapshot, at: StepView, b: BrokerSeen) -> RestartChan
 
 def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -> RestartChange:
     if b.broker_epoch != at.broker_epoch and b.alive:
-        return RestartChange(at.id, StepState.CATCHING_UP, _behind(b))
+        return RestartChange(at.id, StepState.CATCHING_UP, _reason_to_wait(b))
     since = 0.0 if at.asked_at is None else now - at.asked_at
     if not b.alive:
         note = (
@@ -236,13 +236,13 @@ def _ask_for(view: RestartSnapshot, at: StepView) -> str:
     return f"Restart broker {at.broker_id} now (a clean stop, then a start). The job continues when the broker is back."
 
 
-def _behind(b: BrokerSeen) -> str:
+def _reason_to_wait(b: BrokerSeen) -> str:
     if not b.alive:
         return "The broker is down."
     return f"The broker is catching up: {b.out_of_sync} replica{'' if b.out_of_sync == 1 else 's'} out of sync."
 
 
-def _said(at: StepView, note: str) -> RestartDecision:
+def _decision_with_note(at: StepView, note: str) -> RestartDecision:
     return RestartDecision(RestartChange(at.id, at.state, note)) if note != at.note else RestartDecision()
 
 

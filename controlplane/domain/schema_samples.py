@@ -180,9 +180,9 @@ def _json(definition: Any, documents: Mapping[str, Any], depth: int, document: s
         if definition.get(keyword):
             return definition[keyword][0]
     if "$ref" in definition:
-        found, document = _referenced(str(definition["$ref"]), documents, document)
+        found, document = _resolve_reference(str(definition["$ref"]), documents, document)
         return _json(found, documents, depth + 1, document)
-    merged = _merged(definition, documents, document)
+    merged = _merge_variants(definition, documents, document)
     kind = merged.get("type") or ("object" if "properties" in merged else "array" if "items" in merged else "string")
     kind = next((k for k in kind if k != "null"), "null") if isinstance(kind, list) else kind
     match kind:
@@ -231,20 +231,20 @@ def _json_number(definition: dict[str, Any], kind: str) -> int | float:
     return step if kind == "integer" or "multipleOf" in definition else 1.5
 
 
-def _merged(definition: dict[str, Any], documents: Mapping[str, Any], document: str) -> dict[str, Any]:
+def _merge_variants(definition: dict[str, Any], documents: Mapping[str, Any], document: str) -> dict[str, Any]:
     """The definition with all parts of `allOf`, and with the first part of `oneOf` and `anyOf`."""
     merged = dict(definition)
     parts = [*merged.pop("allOf", ()), *merged.pop("oneOf", ())[:1], *merged.pop("anyOf", ())[:1]]
     for part in parts:
         if isinstance(part, dict) and "$ref" in part:
-            part = _referenced(str(part["$ref"]), documents, document)[0]
+            part = _resolve_reference(str(part["$ref"]), documents, document)[0]
         if isinstance(part, dict):
             both = {**merged.get("properties", {}), **part.get("properties", {})}
             merged = {**merged, **part, **({"properties": both} if both else {})}
     return merged
 
 
-def _referenced(reference: str, documents: Mapping[str, Any], document: str) -> tuple[Any, str]:
+def _resolve_reference(reference: str, documents: Mapping[str, Any], document: str) -> tuple[Any, str]:
     """The definition of a `$ref`, and the document that has it; ({}, "") if it is unknown."""
     name, _, pointer = reference.partition("#")
     name = name or document

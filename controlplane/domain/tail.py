@@ -111,11 +111,11 @@ def advance(part: PartView, seen: ObservedPart, move: MoveSnapshot, now: float) 
             note = f"Nothing was deleted: the new replicas now start at {_offset(seen.tail_start)}, not at {part.delete_below}. Request the deletion again."
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
     elif taken and seen.generation == part.read_generation:
-        return _followed(part, seen, move)
+        return _follow_step(part, seen, move)
     return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
 
 
-def _followed(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartStep | None:
+def _follow_step(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartStep | None:
     done = sum(seen.sizes.get(b, 0) for b in part.tail_copies)
     begins = seen.tail_start
     state, cause, note = _waits_for(part, seen, move)

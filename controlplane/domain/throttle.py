@@ -124,7 +124,7 @@ def next_speed(speed: Speed, worst_ms: float | None, *, heard: bool, floor: floa
             speed, rate=floor, heard=now, slow=0
         )  # without produce requests until now, the present rate has not been shown to be harmless
     harmed = speed.harmed + 1 if speed.baseline is not None and is_latency_affected(worst_ms, speed.baseline) else 0
-    after = replace(_learned(speed, worst_ms, slow), heard=now, harmed=harmed, slow=slow)
+    after = replace(_learn(speed, worst_ms, slow), heard=now, harmed=harmed, slow=slow)
     if after.learned <= FIRST_SECONDS:
         return replace(after, rate=floor)
     if harmed:
@@ -136,7 +136,7 @@ def _faster(rate: float, floor: float, cap: float) -> float:
     return min(cap, max(floor, rate * GROW))
 
 
-def _learned(speed: Speed, worst_ms: float, slow: int) -> Speed:
+def _learn(speed: Speed, worst_ms: float, slow: int) -> Speed:
     """Each second counts, also a harmed one; otherwise noise would lower the baseline to the p99 of the quietest seconds. Only seconds in which the
     copy could not affect producers raise the limit of the baseline."""
     weight = max(LEARN, 1 / (speed.learned + 1))

@@ -56,7 +56,7 @@ class Faults(list[ValueFault]):
 
 def member(path: str, name: object) -> str:
     """The path of a field of the object at `path`."""
-    return f"{path}.{name}" if PLAIN_NAME.fullmatch(str(name)) else f"{path}[{_quoted(str(name))}]"
+    return f"{path}.{name}" if PLAIN_NAME.fullmatch(str(name)) else f"{path}[{_quote(str(name))}]"
 
 
 def element(path: str, position: int) -> str:
@@ -73,7 +73,7 @@ def found(value: Any) -> str:
         case int() | float() | Decimal():
             return f"the number {shortened(str(value))}"
         case str():
-            return f"the text {_quoted(shortened(value))}"
+            return f"the text {_quote(shortened(value))}"
         case list():
             return f"an array of {len(value)} elements" if len(value) != 1 else "an array of 1 element"
         case dict():
@@ -90,9 +90,9 @@ def shortened(text: str) -> str:
 
 
 def _names(value: dict[str, Any]) -> str:
-    names = ", ".join(_quoted(shortened(name)) for name in list(value)[:3])
+    names = ", ".join(_quote(shortened(name)) for name in list(value)[:3])
     return f"{names} and {len(value) - 3} more" if len(value) > 3 else names
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).encode(errors="backslashreplace").decode()

@@ -28,22 +28,22 @@ class Visibility:
 
     def sees_all(self, resource: RoleResource) -> bool:
         return self.grants is None or any(
-            (g.pattern_type, g.resource_name) == (AclPattern.LITERAL, WILDCARD) for g in self._of(resource)
+            (g.pattern_type, g.resource_name) == (AclPattern.LITERAL, WILDCARD) for g in self._grants_of(resource)
         )
 
     def names(self, resource: RoleResource) -> frozenset[str]:
         """The literal names."""
-        return frozenset(g.resource_name for g in self._of(resource) if g.pattern_type is AclPattern.LITERAL)
+        return frozenset(g.resource_name for g in self._grants_of(resource) if g.pattern_type is AclPattern.LITERAL)
 
     def prefixes(self, resource: RoleResource) -> frozenset[str]:
         """The prefixes, without those that begin with a shorter one."""
         found: list[str] = []
-        for prefix in sorted(g.resource_name for g in self._of(resource) if g.pattern_type is AclPattern.PREFIXED):
+        for prefix in sorted(g.resource_name for g in self._grants_of(resource) if g.pattern_type is AclPattern.PREFIXED):
             if not found or not prefix.startswith(found[-1]):
                 found.append(prefix)
         return frozenset(found)
 
-    def _of(self, resource: RoleResource) -> Iterable[Grant]:
+    def _grants_of(self, resource: RoleResource) -> Iterable[Grant]:
         return (g for g in self.grants or () if g.resource_type is resource)
 
 

@@ -52,14 +52,14 @@ def read(said: Mapping[str, Any]) -> Window:
 def to_json(window: Window) -> dict[str, Any]:
     """The JSON value that `read` reads."""
     if window.ends is not None:
-        head = {} if window.begins is None else {"from": _written(window.begins)}
-        return head | {"stop_by": _written(window.ends)}
+        head = {} if window.begins is None else {"from": _format_time(window.begins)}
+        return head | {"stop_by": _format_time(window.ends)}
     assert window.opens is not None and window.stop_by is not None
     days = {} if len(window.days) == len(DAYS) else {"days": sorted(window.days)}
     return {"opens": f"{window.opens:%H:%M}", "stop_by": f"{window.stop_by:%H:%M}", **days}
 
 
-def _written(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     exact = at.second or at.microsecond
     return at.replace(tzinfo=None).isoformat(timespec="auto" if exact else "minutes")
 

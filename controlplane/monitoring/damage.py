@@ -47,23 +47,23 @@ class DamageReader:
         self._reading, self._failed = {}, False
         for parent, decode in ((znodes.DAMAGE_REPORTS, _damage_reports), (znodes.OFFLINE, _offline)):
             self._pending += 1
-            self.store.children(parent, lambda r, p=parent, d=decode: self._listed(r, p, d))  # type: ignore[misc]
+            self.store.children(parent, lambda r, p=parent, d=decode: self._on_children(r, p, d))  # type: ignore[misc]
 
     def disconnected(self) -> None:
         """The connection was lost: a running read gets no results."""
         self._pending = 0
 
-    def _listed(self, result: Result, parent: str, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]) -> None:
+    def _on_children(self, result: Result, parent: str, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]) -> None:
         if result.ok:
             for name in result.children:
                 if name.isdigit():
                     self._pending += 1
-                    self.store.get(f"{parent}/{name}", lambda r, b=int(name): self._read(r, b, decode))  # type: ignore[misc]
+                    self.store.get(f"{parent}/{name}", lambda r, b=int(name): self._on_data(r, b, decode))  # type: ignore[misc]
         elif result.code is not Code.NO_NODE:
             self._failed = True
-        self._answered()
+        self._finish_one()
 
-    def _read(self, result: Result, broker_id: int, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]) -> None:
+    def _on_data(self, result: Result, broker_id: int, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]) -> None:
         if result.ok:
             try:
                 self._reading.update(decode(broker_id, result.data))
@@ -72,9 +72,9 @@ class DamageReader:
                 self._failed = True
         elif result.code is not Code.NO_NODE:
             self._failed = True
-        self._answered()
+        self._finish_one()
 
-    def _answered(self) -> None:
+    def _finish_one(self) -> None:
         if not self._pending:
             return  # result of an abandoned read
         self._pending -= 1

@@ -55,9 +55,9 @@ class HangingTransactionMonitor:
         """Start a search on a thread of the pool if one is due and none runs."""
         if not self._running and now_ms >= self._due_ms:
             self._running, self._due_ms = True, now_ms + SEARCH_MS
-            pool.submit(self._run, now_ms)
+            pool.submit(self._run_search, now_ms)
 
-    def _run(self, now_ms: int) -> None:
+    def _run_search(self, now_ms: int) -> None:
         try:
             self.search(now_ms)
         except DatabaseError as e:

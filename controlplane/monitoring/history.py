@@ -122,7 +122,7 @@ class HistoryRecorder:
                     codes = blocks[block] = array("H", bytes(2 * BLOCK_SERIES))
                 codes[place] = code_of(value)
             HistoryFrame.objects.bulk_create(
-                [HistoryFrame(block=b, at=at, codes=_trimmed(codes)) for b, codes in blocks.items()],
+                [HistoryFrame(block=b, at=at, codes=_trim(codes)) for b, codes in blocks.items()],
                 ignore_conflicts=True,
             )
             self._pending.popleft()
@@ -168,7 +168,7 @@ def _stored_ids() -> dict[SeriesKey, int]:
     return {(s, f): i for i, s, f in HistorySeries.objects.values_list("id", "subject", "figure").iterator()}
 
 
-def _trimmed(codes: array[int]) -> bytes:
+def _trim(codes: array[int]) -> bytes:
     """Return the values without the missing values at the end. A small cluster has a small frame."""
     last = next((i for i in range(len(codes) - 1, -1, -1) if codes[i] != MISSING), -1)
     return codes[: last + 1].tobytes()

@@ -40,12 +40,12 @@ class HistoryFigures:
 
     def collect(self, image: Image, metrics: MetricsCache, now_ms: int) -> dict[SeriesKey, float]:
         found: dict[SeriesKey, float] = {}
-        for subject, figure, value in self._all(image, metrics, now_ms):
+        for subject, figure, value in self._all_values(image, metrics, now_ms):
             if value is not None:
                 found[subject, figure] = value
         return found
 
-    def _all(self, image: Image, metrics: MetricsCache, now_ms: int) -> Iterator[tuple[str, str, int | float | None]]:
+    def _all_values(self, image: Image, metrics: MetricsCache, now_ms: int) -> Iterator[tuple[str, str, int | float | None]]:
         silent = {b for b, answered in metrics.answered.items() if not answered}
         stale = {t.name for t, _, s in image.each_partition() if s.leader in silent} if silent else set()
         yield from self._cluster(image, metrics, stale, now_ms)

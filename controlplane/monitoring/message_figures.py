@@ -118,11 +118,11 @@ class MessageFigureCollector:
             half = [a for _, a in known if isinstance(a, HalfMessagesAnswer)]
             delayed = [a for _, a in known if isinstance(a, DelayedMessagesAnswer)]
             expired = offsets.get(expired_topic_name(front), (None, None))[0]
-            values.setdefault(topic, {}).update(_half(half, expired) if half else _delayed(delayed))
+            values.setdefault(topic, {}).update(_half(half, expired) if half else _delayed_values(delayed))
         for dead, topic in special.dead.items():
             count, end = offsets.get(dead, (None, None))
             if count is not None and end is not None:
-                grown = self._grown(dead, end, now.timestamp())
+                grown = self._growth(dead, end, now.timestamp())
                 values.setdefault(topic, {}).update(dead_letters=count, dead_letters_grown=grown)
         self._ends = {name: ends for name, ends in self._ends.items() if name in special.dead}
         return {
@@ -130,7 +130,7 @@ class MessageFigureCollector:
             for topic, own in sorted(values.items())
         }
 
-    def _grown(self, name: str, end: int, now_s: float) -> int:
+    def _growth(self, name: str, end: int, now_s: float) -> int:
         ends = self._ends.setdefault(name, deque())
         if ends and end < ends[-1][1]:
             ends.clear()  # the topic was deleted and created again
@@ -180,7 +180,7 @@ def _half(answers: list[HalfMessagesAnswer], expired: int | None) -> dict[str, A
     }
 
 
-def _delayed(answers: list[DelayedMessagesAnswer]) -> dict[str, Any]:
+def _delayed_values(answers: list[DelayedMessagesAnswer]) -> dict[str, Any]:
     """A record that is due stays pending until it is delivered: its time is that of the batch that was sent last."""
     times = [a.earliest_ms for a in answers if a.earliest_ms >= 0]
     times += [a.last_due_ms for a in answers if a.due and a.last_due_ms >= 0]

@@ -78,7 +78,7 @@ class LivePublisher:
         from controlplane.selectors import overview
         from controlplane.selectors.common import as_dict
 
-        self._once(
+        self._publish_if_changed(
             live_events.CLUSTER,
             "cluster",
             as_dict(overview.overview()),
@@ -86,7 +86,7 @@ class LivePublisher:
         )
         newest = Change.objects.order_by("-id").values_list("id", flat=True).first()
         pending = Change.objects.filter(outcome="pending").count()
-        self._once(live_events.CHANGES, "changes", {"id": newest, "pending": pending})
+        self._publish_if_changed(live_events.CHANGES, "changes", {"id": newest, "pending": pending})
         self._moves()
         self._jobs()
 
@@ -165,7 +165,7 @@ class LivePublisher:
         self._running_jobs = {j.pk for j in jobs if j.state not in ended}
 
     # -- shapes --------------------------------------------------------------------------------------------------------
-    def _once(self, kind: str, key: str, data: dict[str, Any], ignore: tuple[str, ...] = ()) -> None:
+    def _publish_if_changed(self, kind: str, key: str, data: dict[str, Any], ignore: tuple[str, ...] = ()) -> None:
         current = {k: v for k, v in data.items() if k not in ignore}
         if self._published.get(key) != current:
             self._published[key] = current
@@ -268,7 +268,7 @@ class LivePublisher:
             }
             for i, s in sorted(self._broker_sums.items())
         ]
-        self._once(live_events.BROKERS, "brokers", {"brokers": shapes})
+        self._publish_if_changed(live_events.BROKERS, "brokers", {"brokers": shapes})
 
     def _groups(self, changed: SampleChanges, metrics: MetricsCache) -> None:
         shapes = []

@@ -69,7 +69,7 @@ class RequestFigures:
 
 
 def _figures(name: str, before: ApiSample, now: ApiSample, seconds: float) -> ApiFigures:
-    counts = _grown(before.counts, now.counts)
+    counts = _growth(before.counts, now.counts)
     p50, p99 = percentile(counts, 0.5), percentile(counts, 0.99)
     errors = {
         code: round(grown / seconds, 3)
@@ -86,6 +86,6 @@ def _figures(name: str, before: ApiSample, now: ApiSample, seconds: float) -> Ap
     )
 
 
-def _grown(before: Iterable[int], now: tuple[int, ...]) -> list[int]:
+def _growth(before: Iterable[int], now: tuple[int, ...]) -> list[int]:
     grown = [n - b for b, n in zip(before, now, strict=False)]
     return grown if len(grown) == len(now) and min(grown, default=0) >= 0 else list(now)

@@ -92,10 +92,10 @@ def applied_thresholds(kind: str, subject: str) -> list[AppliedThreshold]:
     if not names:
         return []
     values = current()
-    return [_applied(name, subject, values) for name in names]
+    return [_applied_threshold(name, subject, values) for name in names]
 
 
-def _applied(name: ThresholdName, subject: str, values: AlertThresholds) -> AppliedThreshold:
+def _applied_threshold(name: ThresholdName, subject: str, values: AlertThresholds) -> AppliedThreshold:
     objects = OBJECTS.get(name, ThresholdScope.CLUSTER)
     own = subject in values.overrides.get(name, {})
     scope = objects if own else ThresholdScope.CLUSTER

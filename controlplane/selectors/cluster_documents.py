@@ -324,7 +324,7 @@ def _value(found: ResourceId, value: dict[str, Any]) -> dict[str, Any]:
     return {f: value[f] for f in ROUTE_FIELDS if f != "name" and f in value}
 
 
-def _exported(kind: ResourceKind, key: str, value: dict[str, Any]) -> dict[str, Any]:
+def _export(kind: ResourceKind, key: str, value: dict[str, Any]) -> dict[str, Any]:
     """The resource as a document has it."""
     match kind:
         case ResourceKind.TOPIC | ResourceKind.ROUTE | ResourceKind.USER:
@@ -351,7 +351,7 @@ def export(*, prefix: str = "", owner: str = "") -> dict[str, Any]:
         if prefix and not (named and key.startswith(prefix)):
             continue
         total += 1
-        document[f"{kind}s"].append(_exported(kind, key, value))
+        document[f"{kind}s"].append(_export(kind, key, value))
     if total > EXPORT_MAX:
         raise Rejected(f"The export would have {total} resources; at most {EXPORT_MAX}. Give a prefix.", "prefix")
     if not owner:

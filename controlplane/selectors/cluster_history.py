@@ -182,7 +182,7 @@ def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
             found = Moment(at, _copy(earlier.image), earlier.seq, earlier.entry_at)
         else:
             stored = MetadataImage.objects.get(pk=row["pk"])
-            image = _copy(_decoded(bytes(stored.data), stored.seq, stored.controller_epoch))
+            image = _copy(_decode_image(bytes(stored.data), stored.seq, stored.controller_epoch))
             found = Moment(at, image, row["seq"], _time(row["at_ms"]))
         _replay(found, at_ms)
     except MetadataError as e:
@@ -191,7 +191,7 @@ def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
 
 
 @lru_cache(maxsize=IMAGES_IN_MEMORY)
-def _decoded(data: bytes, seq: int, controller_epoch: int) -> Image:
+def _decode_image(data: bytes, seq: int, controller_epoch: int) -> Image:
     """Shared: copy it before a change."""
     return Image.from_records(unpack_image(data), seq, "", controller_epoch)
 
@@ -212,11 +212,11 @@ def _copy(image: Image) -> Image:
 
 
 def _replay(found: Moment, until_ms: int) -> None:
-    for _ in _applied(found, until_ms):
+    for _ in _apply_entries(found, until_ms):
         pass
 
 
-def _applied(found: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None) -> Iterator[None]:
+def _apply_entries(found: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None) -> Iterator[None]:
     """Apply the entries after `found.seq` up to a time. With `changes`, collect what each of them changes."""
     segments = MetadataSegment.objects.filter(last_seq__gt=found.seq, begins_ms__lte=until_ms).order_by("first_seq")
     for epoch, data in segments.values_list("controller_epoch", "data").iterator(chunk_size=20):
@@ -261,13 +261,13 @@ def difference(
             reason = f"The changes between these times are not all kept: some before {_text(_time(end.begins_ms))} are missing."
             raise Rejected(f"{reason} Compare the two states instead.", "since")
         changes: list[tuple[int, StateDifference]] = []
-        for _ in _applied(before, _ms(until), changes):
+        for _ in _apply_entries(before, _ms(until), changes):
             pass
         more, found = len(changes) > CHANGES_MAX, changes[:CHANGES_MAX]
     else:
         after = _moment(min(until, timezone.now()), before)
         found = [(None, d) for d in differences(before.image, after.image)]
-    found = [(at, d) for at, d in found if _about(d, topic.lower(), broker)]
+    found = [(at, d) for at, d in found if _matches(d, topic.lower(), broker)]
     kinds = Counter(d.kind for _, d in found)
     chosen = [(at, d) for at, d in found if kind in ("", d.kind)]
     start, window = numbered(len(chosen), page, per_page)
@@ -289,7 +289,7 @@ def difference(
     )
 
 
-def _about(row: StateDifference, topic: str, broker: int | None) -> bool:
+def _matches(row: StateDifference, topic: str, broker: int | None) -> bool:
     if topic and topic not in row.topic.lower():
         return False
     return broker is None or row.broker == broker or broker in row.brokers

@@ -17,7 +17,7 @@ M = TypeVar("M", bound=Model)
 def topic_tag(name: str, *, lock: bool = False) -> str | None:
     """The desired generation; that of the cluster for a topic without a row. None = there is no such topic."""
     generations = [
-        _locked(Topic.objects.filter(name=name, deleted_at__isnull=True), lock).values_list("generation", flat=True),
+        _with_lock(Topic.objects.filter(name=name, deleted_at__isnull=True), lock).values_list("generation", flat=True),
         ObservedTopic.objects.filter(name=name).values_list("generation", flat=True),
     ]
     found = next((value for rows in generations for value in rows), None)
@@ -26,14 +26,14 @@ def topic_tag(name: str, *, lock: bool = False) -> str | None:
 
 def move_tag(move_id: int, *, lock: bool = False) -> str | None:
     """The number of writes of the move."""
-    found = _locked(Move.objects.filter(pk=move_id), lock).values_list("version", flat=True).first()
+    found = _with_lock(Move.objects.filter(pk=move_id), lock).values_list("version", flat=True).first()
     return None if found is None else str(found)
 
 
 def plan_tag(plan_id: int, *, lock: bool = False) -> str | None:
     """The content of a plan never changes. Its approval, its move and its place in the list do."""
     columns = ("move_id", "approved_at", "dropped_at")
-    found = _locked(Plan.objects.filter(pk=plan_id), lock).values_list(*columns).first()
+    found = _with_lock(Plan.objects.filter(pk=plan_id), lock).values_list(*columns).first()
     if found is None:
         return None
     move, *times = found
@@ -42,10 +42,10 @@ def plan_tag(plan_id: int, *, lock: bool = False) -> str | None:
 
 def channel_tag(channel_id: int, *, lock: bool = False) -> str | None:
     """The number of changes by operators. Deliveries do not change it."""
-    rows = _locked(NotificationChannel.objects.filter(pk=channel_id), lock)
+    rows = _with_lock(NotificationChannel.objects.filter(pk=channel_id), lock)
     found = rows.values_list("version", flat=True).first()
     return None if found is None else str(found)
 
 
-def _locked(rows: QuerySet[M], lock: bool) -> QuerySet[M]:
+def _with_lock(rows: QuerySet[M], lock: bool) -> QuerySet[M]:
     return rows.select_for_update() if lock else rows

@@ -79,7 +79,7 @@ def search(topic: str = "", index: int | None = None, start_offset: int | None =
     found = [t for a in scans if a.value for t in a.value.transactions]
     if start_offset is not None:
         found = [t for t in found if t.start_offset == start_offset]
-    judged, coordinators, timeout_ms_max, offline_state = _judged(found, brokers)
+    judged, coordinators, timeout_ms_max, offline_state = _judge(found, brokers)
     checked = _still_open(judged, brokers)
     silent = {s.broker_id: s for s in (*selectors.silent_brokers(scans), *selectors.silent_brokers(coordinators))}
     return HangingScan(
@@ -122,7 +122,7 @@ class CoordinatorAnswer:
     partitions: frozenset[int]
 
 
-def _judged(
+def _judge(
     found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]
 ) -> tuple[list[Judged], list[BrokerAnswer[CoordinatorAnswer]], int | None, int]:
     """(verdicts, answers of the coordinators, transaction.max.timeout.ms, offline partitions of __transaction_state)."""
@@ -133,14 +133,14 @@ def _judged(
     count = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).count()
     probes = probe_ids(count)
 
-    def coordinated(connection: KafkaConnection, broker_id: int) -> CoordinatorAnswer:
+    def ask_coordinator(connection: KafkaConnection, broker_id: int) -> CoordinatorAnswer:
         before = client.coordinated_partitions(connection, probes)
         listed = client.list_transactions(connection, broker_id, producer_ids=producer_ids)
         described = client.describe_transactions(connection, [t.transactional_id for t in listed]) if listed else []
         after = client.coordinated_partitions(connection, probes)
         return CoordinatorAnswer(client.timeout_ms_max(connection, broker_id), described, before & after)
 
-    answers = selectors.ask(brokers, coordinated)
+    answers = selectors.ask(brokers, ask_coordinator)
     # While a coordinator moves, two brokers may answer for it. An open transaction counts more than a closed one.
     known = {d.producer_id: d for a in answers if a.value for d in a.value.described}
     known |= {d.producer_id: d for a in answers if a.value for d in a.value.described if d.is_open}
@@ -158,7 +158,7 @@ def _judged(
 
 def verdicts(found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
     """Those of `found` that are still open, with their verdicts."""
-    return _still_open(_judged(found, brokers)[0], brokers)
+    return _still_open(_judge(found, brokers)[0], brokers)
 
 
 def _still_open(judged: list[Judged], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:

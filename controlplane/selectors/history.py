@@ -137,7 +137,7 @@ def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[S
     values: dict[int, list[tuple[int, float]]] = {i: [] for i in ids.values()}
     for series_id, chunk_step, at, stored in chunks:
         values[series_id] += _values(history_codes.unpack(stored), at, chunk_step, max(first, kept), last)
-    for series_id, at, code in _framed(ids.values(), first, last):
+    for series_id, at, code in _values_in_frames(ids.values(), first, last):
         value = history_codes.value_of(code)
         if value is not None:
             values[series_id].append((at, value))
@@ -162,7 +162,7 @@ def newest(kind: domain.HistorySubject, figure: str) -> dict[str, float]:
     names = {i: subject.removeprefix(begins) for i, subject in series.values_list("pk", "subject")}
     now = timezone.now().timestamp()
     found: dict[str, tuple[int, float]] = {}
-    for series_id, at, code in _framed(names.keys(), int(now) - MINUTE_S, now):
+    for series_id, at, code in _values_in_frames(names.keys(), int(now) - MINUTE_S, now):
         value = history_codes.value_of(code)
         if value is not None:
             found[names[series_id]] = max(found.get(names[series_id], (0, 0.0)), (at, value))
@@ -213,7 +213,7 @@ def _values(codes: array[int], at: int, step_s: int, first: int, last: float) ->
             yield when, value
 
 
-def _framed(ids: Iterable[int], first: int, last: float) -> Iterator[tuple[int, int, int]]:
+def _values_in_frames(ids: Iterable[int], first: int, last: float) -> Iterator[tuple[int, int, int]]:
     """(series, time, code) of the values that are not in chunks yet."""
     blocks: dict[int, list[tuple[int, int]]] = {}
     for series_id in ids:

@@ -114,7 +114,7 @@ class IncidentDetail:
 
 def incident_list() -> list[IncidentRow]:
     """The open incidents, most severe first; silenced ones last."""
-    return _grouped(open_alerts())
+    return _group(open_alerts())
 
 
 def incident_detail(alert_id: int) -> IncidentDetail | None:
@@ -163,7 +163,7 @@ def before(since: datetime) -> list[ContextRow]:
     return sorted(rows, key=lambda r: r.at, reverse=True)
 
 
-def _grouped(rows: Sequence[AlertRow]) -> list[IncidentRow]:
+def _group(rows: Sequence[AlertRow]) -> list[IncidentRow]:
     by_id = {a.id: a for a in rows}
     objects = _objects(rows) if len(rows) > 1 else {}
     found = incident.incidents(

@@ -147,7 +147,7 @@ def read_messages(
     """One page of a read, as `renderer` shows it. `plain`: renders with automatic formats, for the filters of a reader with masking rules. Raises
     Rejected for an invalid query or token."""
     query.check()
-    read = _read(query, resume, page_budget(query), plain)
+    read = _read_records(query, resume, page_budget(query), plain)
     rows = [message_row(partition, record, renderer) for partition, record in read.records]
     return replace(read.summary, rows=rows)
 
@@ -155,7 +155,7 @@ def read_messages(
 def read_raw(query: RecordQuery, resume: str = "") -> RawRead:
     """The same with the records as they are stored, without masking rules. Raises Rejected."""
     query.check()
-    return _read(query, resume, page_budget(query), RecordRenderer(query.topic))
+    return _read_records(query, resume, page_budget(query), RecordRenderer(query.topic))
 
 
 def read_for_download(
@@ -163,7 +163,7 @@ def read_for_download(
 ) -> MessageRead:
     """The same with the limits of a download."""
     query.check(DOWNLOAD_RECORDS_MAX)
-    read = _read(query, resume, download_budget(query), plain)
+    read = _read_records(query, resume, download_budget(query), plain)
     return replace(read.summary, rows=[message_row(partition, record, renderer) for partition, record in read.records])
 
 
@@ -190,9 +190,9 @@ def selected_partitions(query: RecordQuery) -> tuple[list[int], list[KeyPartitio
     return sorted(chosen), by_key
 
 
-def _read(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer) -> RawRead:
+def _read_records(query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer) -> RawRead:
     with expression_of(query, plain) as expression:
-        return _scanned(query, resume, budget, plain, expression)
+        return _scan(query, resume, budget, plain, expression)
 
 
 @contextmanager
@@ -206,7 +206,7 @@ def expression_of(query: RecordQuery, plain: RecordRenderer) -> Iterator[Express
         yield expression
 
 
-def _scanned(
+def _scan(
     query: RecordQuery, resume: str, budget: ScanBudget, plain: RecordRenderer, expression: ExpressionFilter | None
 ) -> RawRead:
     began = time.monotonic()

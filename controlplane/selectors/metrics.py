@@ -57,49 +57,49 @@ def exposition(*, topics: bool = False) -> bytes:
     def of_requests(name: str) -> Series:
         return [({"broker": b.broker_id, "api": r["name"]}, r[name]) for b in brokers for r in b.requests]
 
-    def one(value: float | None) -> Series:
+    def single(value: float | None) -> Series:
         return [({}, value)]
 
     found: list[tuple[str, str, Series]] = [
         (
             "weir_data_age_seconds",
             "Seconds since the cluster monitor last read the metadata log to its end.",
-            one(o.age_s),
+            single(o.age_s),
         ),
-        ("weir_sample_age_seconds", "Seconds since brokers last answered the cluster monitor.", one(o.sample_age_s)),
+        ("weir_sample_age_seconds", "Seconds since brokers last answered the cluster monitor.", single(o.sample_age_s)),
         (
             "weir_zookeeper_connected",
             "1 while the cluster monitor has a ZooKeeper session.",
-            one(o.zookeeper_connected),
+            single(o.zookeeper_connected),
         ),
         (
             "weir_controller_epoch",
             "Epoch of the active controller; each controller election increases it.",
-            one(o.controller_epoch),
+            single(o.controller_epoch),
         ),
-        ("weir_metadata_sequence", "Last entry of the metadata log that was read.", one(o.metadata_seq)),
-        ("weir_brokers", "Brokers that have ever registered.", one(o.brokers_total)),
-        ("weir_topics", "Topics, including internal ones.", one(o.topics)),
-        ("weir_partitions", "Partitions, including those of internal topics.", one(o.partitions)),
-        ("weir_partitions_offline", "Partitions without a leader.", one(o.offline)),
+        ("weir_metadata_sequence", "Last entry of the metadata log that was read.", single(o.metadata_seq)),
+        ("weir_brokers", "Brokers that have ever registered.", single(o.brokers_total)),
+        ("weir_topics", "Topics, including internal ones.", single(o.topics)),
+        ("weir_partitions", "Partitions, including those of internal topics.", single(o.partitions)),
+        ("weir_partitions_offline", "Partitions without a leader.", single(o.offline)),
         (
             "weir_partitions_under_min_isr",
             "Partitions with fewer in-sync replicas than min.insync.replicas.",
-            one(o.under_min_isr),
+            single(o.under_min_isr),
         ),
-        ("weir_partitions_under_replicated", "Partitions with a replica out of sync.", one(o.under_replicated)),
-        ("weir_partitions_reassigning", "Partitions that are being moved.", one(o.reassigning)),
-        ("weir_size_bytes", "Bytes of all topics, one replica of each partition.", one(o.size_bytes)),
-        ("weir_records_per_second", "Records produced per second.", one(o.records_per_s)),
-        ("weir_bytes_in_per_second", "Bytes produced by clients per second.", one(o.bytes_in_per_s)),
-        ("weir_bytes_out_per_second", "Bytes sent to consumers per second.", one(o.bytes_out_per_s)),
+        ("weir_partitions_under_replicated", "Partitions with a replica out of sync.", single(o.under_replicated)),
+        ("weir_partitions_reassigning", "Partitions that are being moved.", single(o.reassigning)),
+        ("weir_size_bytes", "Bytes of all topics, one replica of each partition.", single(o.size_bytes)),
+        ("weir_records_per_second", "Records produced per second.", single(o.records_per_s)),
+        ("weir_bytes_in_per_second", "Bytes produced by clients per second.", single(o.bytes_in_per_s)),
+        ("weir_bytes_out_per_second", "Bytes sent to consumers per second.", single(o.bytes_out_per_s)),
         (
             "weir_replication_bytes_per_second",
             "Bytes copied between brokers per second.",
-            one(o.replication_bytes_in_per_s),
+            single(o.replication_bytes_in_per_s),
         ),
-        ("weir_drift_topics", "Topics that differ between database and cluster.", one(o.drift)),
-        ("weir_changes_pending", "Changes with an unknown outcome.", one(o.changes_pending)),
+        ("weir_drift_topics", "Topics that differ between database and cluster.", single(o.drift)),
+        ("weir_changes_pending", "Changes with an unknown outcome.", single(o.changes_pending)),
         ("weir_broker_alive", "1 while the broker is registered.", of_brokers("alive")),
         (
             "weir_broker_answered",

@@ -132,7 +132,7 @@ def _partition(a: AlertRow) -> list[NextStep]:
     return steps
 
 
-def _damaged(a: AlertRow) -> list[NextStep]:
+def _steps_for_damage(a: AlertRow) -> list[NextStep]:
     rows = ReplicaDamageReport.objects.filter(ended_at__isnull=True, recovery__isnull=True)
     found = rows.order_by("topic_name", "partition", "broker_id").first()
     if found is None:
@@ -211,7 +211,7 @@ def _half(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.READ_TOPIC, f"Read {expired}", [expired]), page]
 
 
-def _delayed(a: AlertRow) -> list[NextStep]:
+def _steps_for_delayed(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.OPEN_DELAYED_MESSAGES, f"Open delayed messages of {a.subject}", [a.subject])]
 
 
@@ -228,7 +228,7 @@ def _letters_missing(a: AlertRow) -> list[NextStep]:
 _STEPS = {
     AlertKind.HALF_UNDECIDED: _half,
     AlertKind.HALF_EXPIRED: _half,
-    AlertKind.DELAYED_OVERDUE: _delayed,
+    AlertKind.DELAYED_OVERDUE: _steps_for_delayed,
     AlertKind.DEAD_LETTERS_GROWING: _dead_letters,
     AlertKind.DEAD_LETTERS_MISSING: _letters_missing,
     AlertKind.PARTITIONS_OFFLINE: _partition,
@@ -242,7 +242,7 @@ _STEPS = {
     AlertKind.DISK_LOW: _disk_low,
     AlertKind.DISK_FILLING: lambda a: [*_disk_low(a), *_broker(a)],
     AlertKind.DISK_SLOW: _disk_slow,
-    AlertKind.COPIES_DAMAGED: _damaged,
+    AlertKind.COPIES_DAMAGED: _steps_for_damage,
     AlertKind.TRANSACTION_HANGING: _hanging,
     AlertKind.MOVE_FAILED: _move_failed,
     AlertKind.MOVE_STUCK: _move_stuck,

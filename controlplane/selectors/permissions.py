@@ -103,7 +103,7 @@ def check_permission(
         resource_name = resource_name or CLUSTER_NAME
     if not resource_name:
         raise Rejected("Give the name of a resource.", "resource_name")
-    acls, rows = _stored(options, resource_type)
+    acls, rows = _stored_acls(options, resource_type)
     resource = Resource[resource_type.upper()]
     decision = acls.explain(principal, host, Operation[operation.upper()], resource, resource_name)
     allowed, reason = _verdict(decision, options)
@@ -138,7 +138,7 @@ def permission_list(
 ) -> Page[EffectivePermissionRow]:
     """The effective permissions of a principal: one row for each resource pattern whose ACLs concern it. Raises Rejected."""
     principal, host = _principal(principal), host.strip() or ANY_HOST
-    acls, rows = _stored(options, resource_type)
+    acls, rows = _stored_acls(options, resource_type)
     patterns = {
         (a.resource, a.pattern, a.name)
         for a in acls.all
@@ -185,7 +185,7 @@ def _principal(text: str) -> str:
     return text.strip()
 
 
-def _stored(options: AuthorizerOptions, resource_type: str = "") -> tuple[Acls, dict[AclEntry, Acl]]:
+def _stored_acls(options: AuthorizerOptions, resource_type: str = "") -> tuple[Acls, dict[AclEntry, Acl]]:
     """The stored ACLs, of one resource type or of all, and the row of each."""
     found = Acl.objects.order_by("pk")
     if resource_type:

@@ -144,15 +144,15 @@ def _rows(client: SchemaRegistryClient, names: list[str]) -> list[SubjectRow]:
         wait(requested, timeout=DETAIL_SECONDS)
         rows = []
         for i, name in enumerate(names):
-            found, last = _arrived(numbers[i]), _arrived(latest[i])
+            found, last = _result_or_none(numbers[i]), _result_or_none(latest[i])
             count, kind = None if found is None else len(found), None if last is None else last.type
-            rows.append(SubjectRow(name, count, kind, _arrived(levels[i]), topics.get(name)))
+            rows.append(SubjectRow(name, count, kind, _result_or_none(levels[i]), topics.get(name)))
         return rows
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _arrived(future: Future[T]) -> T | None:
+def _result_or_none(future: Future[T]) -> T | None:
     return future.result() if future.done() and not future.cancelled() and future.exception() is None else None
 
 

@@ -113,7 +113,7 @@ def share_group_list(
         (attrgetter("coordinator"), False),
     ]
     shown, total, window = ordered(listed, order, page=page, per_page=per_page)
-    described = _described(shown, brokers)
+    described = _describe(shown, brokers)
     return ShareGroupPage(
         rows=[_row(g.group_id, g.state, g.coordinator, described.get((g.coordinator, g.group_id))) for g in shown],
         total=total,
@@ -180,7 +180,7 @@ def _offline_partitions() -> int:
     return ObservedPartition.objects.filter(topic__name=GROUP_OFFSETS_TOPIC, leader=None).count()
 
 
-def _described(
+def _describe(
     shown: Iterable[ListedShareGroup], brokers: Mapping[int, BrokerAddress]
 ) -> dict[tuple[int, str], DescribedShareGroup]:
     """The descriptions of these groups, by coordinator and name. Two requests per coordinator."""

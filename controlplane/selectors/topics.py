@@ -232,7 +232,7 @@ def topic_configs(name: str) -> list[ConfigRow]:
     return sorted(rows, key=lambda r: (r.source == "default", r.name))
 
 
-def _drifted() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
+def _drift() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
     """Topics of the cluster without a row, those with an older row, and applied rows without a topic."""
     rows = Topic.objects.filter(id=OuterRef("id"))
     living = rows.filter(deleted_at__isnull=True)
@@ -250,7 +250,7 @@ def _drifted() -> tuple[QuerySet[ObservedTopic], Any, QuerySet[Topic]]:
 
 def drift_list() -> list[DriftRow]:
     """Differences between database and metadata log that no pending change explains. They are reported, and nothing is changed."""
-    no_row, behind, missing = _drifted()
+    no_row, behind, missing = _drift()
     out = [
         DriftRow(
             t.id,
@@ -284,7 +284,7 @@ def drift_list() -> list[DriftRow]:
 
 
 def drift_count() -> int:
-    return sum(rows.count() for rows in _drifted())
+    return sum(rows.count() for rows in _drift())
 
 
 def waiting_count(query: str = "") -> int:

@@ -132,7 +132,7 @@ def transaction_list(
     by_id = [(attrgetter("transactional_id"), False), (attrgetter("coordinator"), False)]
     order = [(attrgetter(column), sort.startswith("-")), *by_id]
     shown, total, window = ordered(listed, order, page=page, per_page=per_page)
-    described = _described(shown, brokers)
+    described = _describe(shown, brokers)
     now_ms = clock_ms()
     return TransactionPage(
         rows=[_row(t, described.get((t.coordinator, t.transactional_id)), now_ms) for t in shown],
@@ -192,7 +192,7 @@ def silent_brokers(answers: Iterable[BrokerAnswer[T]]) -> list[SilentBroker]:
     return [SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None]
 
 
-def _described(
+def _describe(
     shown: Iterable[ListedTransaction], brokers: Mapping[int, BrokerAddress]
 ) -> dict[tuple[int, str], DescribedTransaction]:
     """The descriptions of these transactional ids, by coordinator and id. One request per coordinator."""

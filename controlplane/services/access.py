@@ -107,7 +107,7 @@ def everything() -> list[AccessEntry]:
     return list(AccessEntry.objects.order_by("pk"))
 
 
-def _logged(image: Image) -> dict[str, Entries]:
+def _entries_of_log(image: Image) -> dict[str, Entries]:
     """Return the entries of the metadata log by kind."""
     settings: Entries = {str(broker_id): configs for broker_id, configs in image.broker_configs.items()}
     return {**image.access, BROKER: settings}
@@ -119,7 +119,7 @@ def missing_count(image: Image) -> int:
     generations = {(kind, key): n for kind, key, n in AccessEntry.objects.values_list("kind", "key", "generation")}
     return sum(
         generations.get((kind, key), -1) < generation
-        for kind, entries in _logged(image).items()
+        for kind, entries in _entries_of_log(image).items()
         for key, (generation, _) in entries.items()
     )
 
@@ -138,7 +138,7 @@ def require_imported() -> None:
 def import_access(image: Image, *, actor: str) -> int:
     """Create rows for entries of the log that this database does not have, or has in an earlier generation. Returns the number of rows."""
     imported = 0
-    for kind, entries in _logged(image).items():
+    for kind, entries in _entries_of_log(image).items():
         for key, (generation, value) in entries.items():
             row = AccessEntry.objects.filter(kind=kind, key=key).first()
             if row is not None and row.generation >= generation:

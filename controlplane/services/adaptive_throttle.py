@@ -79,13 +79,13 @@ def update_adaptive_throttle(move_id: int) -> float | None:
     worst = max(waits, default=None)
     values: dict[str, Any] = {
         "producer_latency": ProducerLatency(
-            {**before, **reported}, _with(known.rows, (round(now, 2), worst if complete else None))
+            {**before, **reported}, _with_row(known.rows, (round(now, 2), worst if complete else None))
         )
     }
     rate = None
     if move.adaptive is not None and move.throttle_bytes_per_s is not None:
         # A broker's first answer contains no latency yet, only the counters that later answers are compared with.
-        rate = _stepped(move, worst, complete and reported.keys() <= before.keys(), now, values)
+        rate = _next_rate(move, worst, complete and reported.keys() <= before.keys(), now, values)
     with transaction.atomic():
         changed = Move.objects.filter(pk=move.pk, version=move.version, adaptive__isnull=move.adaptive is None).update(
             **values
@@ -95,7 +95,7 @@ def update_adaptive_throttle(move_id: int) -> float | None:
     return rate if changed else None
 
 
-def _stepped(move: Move, worst: float | None, complete: bool, now: float, values: dict[str, Any]) -> float:
+def _next_rate(move: Move, worst: float | None, complete: bool, now: float, values: dict[str, Any]) -> float:
     """The adaptive rate after this measurement. Adds the fields to be stored to `values`."""
     known = move.adaptive
     assert known is not None and move.throttle_bytes_per_s is not None
@@ -127,7 +127,7 @@ def _stepped(move: Move, worst: float | None, complete: bool, now: float, values
     return after.rate
 
 
-def _with(
+def _with_row(
     rows: tuple[tuple[float, float | None], ...], new: tuple[float, float | None]
 ) -> tuple[tuple[float, float | None], ...]:
     """The rows of the whole life of the move, thinned like its samples (`progress.add_sample`)."""

@@ -134,9 +134,9 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
             )
             for b in Broker.objects.all()
         ),
-        offline=_named(sums["offline"], ObservedTopic.objects.filter(offline__gt=0), leaderless=True),
+        offline=_first_names(sums["offline"], ObservedTopic.objects.filter(offline__gt=0), leaderless=True),
         under_min_isr=(sums["under_min_isr"] or 0, _below_min_isr() if sums["under_min_isr"] else ()),
-        under_replicated=_named(
+        under_replicated=_first_names(
             (sums["under_replicated"] or 0) - (sums["offline"] or 0),
             ObservedTopic.objects.filter(under_replicated__gt=F("offline")),
             leaderless=False,
@@ -231,10 +231,10 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
     many = {"half_expired": ThresholdName.HALF_EXPIRED, "dead_letters_grown": ThresholdName.DEAD_LETTERS_GROWN}
     rows: dict[str, TopicMessages] = {}
     for name, threshold in late.items():
-        found = TopicMessages.objects.filter(_beyond(thresholds, threshold, "topic", f"{name}__lte", before))
+        found = TopicMessages.objects.filter(_rows_beyond(thresholds, threshold, "topic", f"{name}__lte", before))
         rows |= {r.topic: r for r in found.order_by(name)[:MESSAGE_ALERTS_MAX]}
     for name, threshold in many.items():
-        found = TopicMessages.objects.filter(_beyond(thresholds, threshold, "topic", f"{name}__gte", float))
+        found = TopicMessages.objects.filter(_rows_beyond(thresholds, threshold, "topic", f"{name}__gte", float))
         rows |= {r.topic: r for r in found.order_by(f"-{name}")[:MESSAGE_ALERTS_MAX]}
 
     def age_s(r: TopicMessages, name: str) -> float | None:
@@ -259,7 +259,7 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
     )
 
 
-def _beyond(
+def _rows_beyond(
     thresholds: AlertThresholds, name: ThresholdName, column: str, lookup: str, limit: Callable[[float], Any]
 ) -> Q:
     """The rows beyond their threshold. `column`: has the name of the object. `lookup`: compares with the limit of a value."""
@@ -277,7 +277,7 @@ def anomaly_text(a: AnomalyRow) -> str:
     return f"{a.label} of {a.subject}: {what} than usual, about {coarse_count(a.value)} instead of {coarse_count(a.usual)} {times}"
 
 
-def _named(count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bool) -> tuple[int, tuple[str, ...]]:
+def _first_names(count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bool) -> tuple[int, tuple[str, ...]]:
     """The count, and the names of the first partitions. The search covers the first topics that have any."""
     if not count:
         return 0, ()
@@ -320,7 +320,7 @@ def _groups(thresholds: AlertThresholds) -> tuple[tuple[types.GroupFacts, ...], 
     that have alerts of their own."""
     grave = ConsumerGroup.objects.filter(status__in=[s.value for s in types.GROUP_STATUSES])
     counts = {LagStatus(s): n for s, n in grave.order_by().values_list("status").annotate(n=Count("pk"))}
-    ahead = _beyond(thresholds, ThresholdName.RETENTION_AHEAD, "pk", "retention_in_s__lte", float)
+    ahead = _rows_beyond(thresholds, ThresholdName.RETENTION_AHEAD, "pk", "retention_in_s__lte", float)
     soon = ConsumerGroup.objects.filter(ahead)
     most = int(thresholds[ThresholdName.GROUP_ALERTS_MAX])
     rows: dict[str, ConsumerGroup] = {}

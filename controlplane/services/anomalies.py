@@ -40,7 +40,7 @@ VALUES_LEAST = 0.5
 def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = None) -> dict[SeriesKey, Judgement]:
     """Compare the watched figures with their history and store the unusual ones. Raises DatabaseError."""
     limits, at = thresholds or alert_thresholds.current(), now or timezone.now()
-    found = judge_series(_watched(), at, limits[ThresholdName.ANOMALY_DISTANCE])
+    found = judge_series(_watched_series(), at, limits[ThresholdName.ANOMALY_DISTANCE])
     _store({key: j for key, j in found.items() if j.unusual}, at)
     return found
 
@@ -53,11 +53,11 @@ def judge_series(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: flo
     hours = [_averages(series, now - timedelta(hours=h)) for h in range(1, HOURS_MAX + 1)]
     days = [hours[HOURS_MAX - 1], *(_averages(series, now - timedelta(days=d)) for d in range(2, DAYS_MAX + 1))]
     return {
-        key: judge(watched, present[key], _known(days, key), _known(hours, key), limit) for key, watched in keys.items()
+        key: judge(watched, present[key], _known_values(days, key), _known_values(hours, key), limit) for key, watched in keys.items()
     }
 
 
-def _known(windows: Iterable[dict[SeriesKey, float | None]], key: SeriesKey) -> list[float]:
+def _known_values(windows: Iterable[dict[SeriesKey, float | None]], key: SeriesKey) -> list[float]:
     return [v for w in windows if (v := w[key]) is not None]
 
 
@@ -72,7 +72,7 @@ def _averages(series: list[SeriesKey], until: datetime) -> dict[SeriesKey, float
     return found
 
 
-def _watched() -> dict[SeriesKey, WatchedFigure]:
+def _watched_series() -> dict[SeriesKey, WatchedFigure]:
     """The series of this round: the greatest of each kind of object, and those that are unusual already."""
     subjects: dict[HistorySubject, list[str]] = {
         HistorySubject.CLUSTER: ["cluster"],

@@ -133,7 +133,7 @@ def seal(limit: int = SEALED_AT_A_TIME) -> int:
             rows = list(Change.objects.filter(due).order_by("id")[:limit])
             if not rows:
                 return 0
-            number, digest = _last()
+            number, digest = _last_seal()
             links: list[ChangeSeal] = []
             ended: dict[bool, list[int]] = {True: [], False: []}
             for row in rows:
@@ -153,7 +153,7 @@ def seal(limit: int = SEALED_AT_A_TIME) -> int:
         return 0  # another worker has just sealed them
 
 
-def _last() -> tuple[int, str]:
+def _last_seal() -> tuple[int, str]:
     return ChangeSeal.objects.order_by("-number").values_list("number", "digest").first() or (0, BEGINNING)
 
 
@@ -212,11 +212,11 @@ def verify_chain(noted: tuple[int, str] | None = None) -> Verdict:
         met = met or (link.number, link.digest) == noted
     if not met and noted is not None:
         problems.append(f"Link {noted[0]} with digest {noted[1][:12]}.. is not in this chain.")
-    problems += _unsealed(sealed)
+    problems += _unsealed_rows(sealed)
     return Verdict(Change.objects.count(), links, (number, digest), problems)
 
 
-def _unsealed(sealed: dict[int, int]) -> Iterator[str]:
+def _unsealed_rows(sealed: dict[int, int]) -> Iterator[str]:
     """Rows that have fewer links than seals, and rows that have been unsealed for too long."""
     late = timezone.now() - timedelta(seconds=UNSEALED_SECONDS_MAX)
     rows = Change.objects.order_by("id").values_list("id", "seals", "at", "outcome", "finished_at")

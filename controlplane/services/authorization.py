@@ -166,7 +166,7 @@ def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], 
         return ""
     if rule.names in BY_NUMBER:
         return HIDDEN_OBJECT
-    return f"You need the role {ROLE_FOR[Access.VIEW]} on {_named(rule.resource, hidden)}. {HOW_TO_GET}"
+    return f"You need the role {ROLE_FOR[Access.VIEW]} on {_resource_names(rule.resource, hidden)}. {HOW_TO_GET}"
 
 
 def permits(user: User, access: Access, resource: RoleResource, name: str) -> bool:
@@ -213,10 +213,10 @@ def refusal_of(user: User, access: Access, resource: RoleResource, names: Collec
     lacking = sorted(set(missing(grants_of(user), access, resource, names)))
     if not lacking:
         return ""
-    return f"You need the role {ROLE_FOR[access]} on {_named(resource, lacking)}. Nothing was changed. {HOW_TO_GET}"
+    return f"You need the role {ROLE_FOR[access]} on {_resource_names(resource, lacking)}. Nothing was changed. {HOW_TO_GET}"
 
 
-def _named(resource: RoleResource, names: list[str]) -> str:
+def _resource_names(resource: RoleResource, names: list[str]) -> str:
     shown = ", ".join(names[:NAMES_SHOWN_MAX])
     more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
     return f"{resource.value if len(names) == 1 else f'{resource.value}s'} {shown}{more}"

@@ -35,7 +35,7 @@ class ConfigChange:
 
 def preview_change(broker_id: int, configs: Mapping[str, str | None]) -> list[ConfigChange]:
     """The effect of this change. Raises Rejected. `broker_id` CLUSTER_WIDE: all brokers; a value None removes the dynamic value."""
-    before, _ = _now(broker_id)
+    before, _ = _current_settings(broker_id)
     if not configs:
         raise Rejected("Name at least one setting.", "configs")
     operations = _operations(configs)
@@ -78,7 +78,7 @@ def alter_configs(
         for change in changes:
             if reviewed is not None and reviewed.get(change.name) != change.now:
                 raise Rejected(f"{change.name} was changed to {change.now!r} meanwhile. Review it again.", "configs")
-        before, generation = _now(broker_id)
+        before, generation = _current_settings(broker_id)
         access.put_settings(
             str(broker_id),
             _operations(configs),
@@ -94,7 +94,7 @@ def _operations(configs: Mapping[str, str | None]) -> list[AlterConfigOp]:
     return [AlterConfigOp(n, OpType.DELETE if v is None else OpType.SET, v) for n, v in configs.items()]
 
 
-def _now(broker_id: int) -> tuple[dict[str, str], int]:
+def _current_settings(broker_id: int) -> tuple[dict[str, str], int]:
     """(dynamic settings of this scope as desired, without throttles of moves; their generation in the metadata log). Raises Rejected."""
     logged: Mapping[str, str] = {}
     generation = 0

@@ -30,21 +30,21 @@ def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
         )
         record_refusal(actor, "broker.cordon", "broker", str(broker_id), refused, comment=comment)
         raise refused
-    return _set(row, CORDONED, ALL_DIRECTORIES, "broker.cordon", actor, comment)
+    return _set_field(row, CORDONED, ALL_DIRECTORIES, "broker.cordon", actor, comment)
 
 
 def uncordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
-    return _set(_row(broker_id, "broker.uncordon", actor, comment), CORDONED, None, "broker.uncordon", actor, comment)
+    return _set_field(_row(broker_id, "broker.uncordon", actor, comment), CORDONED, None, "broker.uncordon", actor, comment)
 
 
 def demote(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     """The broker leads only partitions that no other in-sync replica can lead, until `restore_leadership`."""
-    return _set(_row(broker_id, "broker.demote", actor, comment), LEADERSHIP, "false", "broker.demote", actor, comment)
+    return _set_field(_row(broker_id, "broker.demote", actor, comment), LEADERSHIP, "false", "broker.demote", actor, comment)
 
 
 def restore_leadership(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     """The broker may lead again. The controller returns leadership to preferred leaders within seconds."""
-    return _set(
+    return _set_field(
         _row(broker_id, "broker.restore_leadership", actor, comment),
         LEADERSHIP,
         None,
@@ -104,7 +104,7 @@ def _row(broker_id: int, verb: str, actor: str, comment: str) -> Broker:
     return row
 
 
-def _set(row: Broker, name: str, value: str | None, verb: str, actor: str, comment: str) -> Broker:
+def _set_field(row: Broker, name: str, value: str | None, verb: str, actor: str, comment: str) -> Broker:
     return _change(row, {name: value}, verb, actor, comment)
 
 

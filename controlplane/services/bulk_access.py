@@ -62,7 +62,7 @@ def delete(kind: BulkAccessKind, keys: Sequence[str], *, actor: str, comment: st
     _limit(keys)
     names = {row.key: row.name for row in preview(kind, keys)}
 
-    def one(key: str) -> None:
+    def delete_one(key: str) -> None:
         if kind is BulkAccessKind.USERS:
             users.delete_user(key, actor=actor, comment=comment)
         elif key.isascii() and key.isdigit():
@@ -70,7 +70,7 @@ def delete(kind: BulkAccessKind, keys: Sequence[str], *, actor: str, comment: st
         else:
             raise Rejected(f"{key!r} is no number of a quota.")
 
-    return [_result(names.get(key, key), partial(one, key)) for key in dict.fromkeys(keys)]
+    return [_result(names.get(key, key), partial(delete_one, key)) for key in dict.fromkeys(keys)]
 
 
 def _result(name: str, run: Callable[[], None]) -> BulkAccessResult:

@@ -91,7 +91,7 @@ def set_quotas(
     def set_one(row: BulkLimitRow) -> None:
         quotas.set_quota(entities[row.key], limits, actor=actor, comment=comment)
 
-    return _each(preview_quotas(keys, limits), set_one)
+    return _run_for_each(preview_quotas(keys, limits), set_one)
 
 
 def topics_of_moves(keys: Sequence[str]) -> list[str]:
@@ -123,10 +123,10 @@ def throttle_moves(keys: Sequence[str], bytes_per_s: int | None, *, actor: str, 
     def set_one(row: BulkLimitRow) -> None:
         throttle_move(int(row.key), bytes_per_s, actor=actor, comment=comment)
 
-    return _each(preview_throttles(keys, bytes_per_s), set_one)
+    return _run_for_each(preview_throttles(keys, bytes_per_s), set_one)
 
 
-def _each(rows: Sequence[BulkLimitRow], run: Callable[[BulkLimitRow], None]) -> list[BulkLimitResult]:
+def _run_for_each(rows: Sequence[BulkLimitRow], run: Callable[[BulkLimitRow], None]) -> list[BulkLimitResult]:
     results = []
     for row in rows:
         outcome, detail = BulkLimitOutcome.UNCHANGED, ""

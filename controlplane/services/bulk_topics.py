@@ -128,10 +128,10 @@ def execute(generations: Mapping[str, int], change: BulkChange, *, actor: str, c
         raise Rejected(f"{len(generations):,} topics are more than {TOPICS_MAX:,}, the limit of a bulk operation.")
     if problems := problems_of(change):
         raise Rejected(problems[0], "configs")
-    return [_one(name, generation, change, actor, comment) for name, generation in generations.items()]
+    return [_change_one(name, generation, change, actor, comment) for name, generation in generations.items()]
 
 
-def _one(name: str, generation: int, change: BulkChange, actor: str, comment: str) -> BulkResult:
+def _change_one(name: str, generation: int, change: BulkChange, actor: str, comment: str) -> BulkResult:
     now = Topic.objects.filter(name=name, deleted_at__isnull=True).values_list("generation", flat=True).first()
     operate: Callable[[], Topic]
     if change.operation is BulkOperation.DELETE:

@@ -177,7 +177,7 @@ def apply_plan(plan_id: int, digest: str, *, actor: str, comment: str, is_admini
         _check_unchanged(row)
     steps = selectors.steps_of(row)
     for number in range(len(steps)):
-        _run(plan_id, number, actor, comment)
+        _run_step(plan_id, number, actor, comment)
     with transaction.atomic():
         row = DocumentPlan.objects.select_for_update().get(pk=plan_id)
         results = [result for result, _ in row.results.values()]
@@ -210,7 +210,7 @@ def _stale(row: DocumentPlan, step: DocumentStep, now: Present) -> str:
     if owner != row.owner and not row.take_over:
         return f"{step.kind} {step.key} is managed by {owner!r} now"
     return ", ".join(
-        f"{step.kind} {step.key} {c.field} was {_shown(c.before)}, is {_shown(c.after)}" for c in _fields(step, now)
+        f"{step.kind} {step.key} {c.field} was {_display(c.before)}, is {_display(c.after)}" for c in _fields(step, now)
     )
 
 
@@ -218,11 +218,11 @@ def _fields(step: DocumentStep, now: Present) -> list[FieldChange]:
     return changed_since(step, now.values.get((step.kind, step.key)))
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 
-def _run(plan_id: int, number: int, actor: str, comment: str) -> None:
+def _run_step(plan_id: int, number: int, actor: str, comment: str) -> None:
     """Run one step, and store its result in the same transaction."""
     with transaction.atomic():
         row = DocumentPlan.objects.select_for_update().get(pk=plan_id)

@@ -86,10 +86,10 @@ def validate_config(cluster: str, name: str, config: Mapping[str, str]) -> Conne
     """Ask the workers whether they would accept the config of a new or an existing connector. Hidden values are those of the existing one. Changes nothing.
     Raises Rejected."""
     client = client_of(cluster)
-    stored = _stored(client, name)
+    stored = _stored_config(client, name)
     complete = _complete(client, name, config, stored)
     secrets = secret_names(client, complete)
-    found = _validated(client, complete)
+    found = _validate_config(client, complete)
     fields = [_field(d, complete, secrets) for d in found if d.is_visible or d.errors]
     errors = sum(len(f.errors) for f in fields)
     return ConnectorValidation(errors == 0, errors, fields, changes(stored or {}, complete, secrets))
@@ -100,8 +100,8 @@ def connector_fields(cluster: str, config: Mapping[str, str], name: str = "") ->
     Rejected."""
     client = client_of(cluster)
     secrets = secret_names(client, config)
-    complete, _ = restored(config, _stored(client, name) or {}, secrets)
-    found = _validated(client, complete)
+    complete, _ = restored(config, _stored_config(client, name) or {}, secrets)
+    found = _validate_config(client, complete)
     return [replace(_field(d, complete, secrets), errors=[]) for d in found if d.is_visible]
 
 
@@ -111,14 +111,14 @@ def create_connector(cluster: str, name: str, config: Mapping[str, str], *, acto
     with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
         needs_reason(comment)
         client = client_of(cluster)
-        if _stored(client, name) is not None:
+        if _stored_config(client, name) is not None:
             raise AlreadyExists(f"Connect cluster {cluster} has a connector {name!r} already.", "name")
         if CHARS_REFUSED & set(name) or name.strip() in (".", ".."):
             raise Rejected("A name has no / \\ % and ;: the workers refuse addresses with them.", "name")
         complete = _complete(client, name, config, None)
         _check(client, complete)
     secrets = secret_names(client, complete)
-    _audited(
+    _send_audited(
         verb,
         cluster,
         name,
@@ -139,7 +139,7 @@ def change_connector(
     with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
         needs_reason(comment)
         client = client_of(cluster)
-        stored = _stored(client, name)
+        stored = _stored_config(client, name)
         if stored is None:
             raise Rejected(f"Connect cluster {cluster} has no connector {name!r}.", "name")
         if version and version != config_version(stored):
@@ -148,7 +148,7 @@ def change_connector(
         _check(client, complete)
     secrets = secret_names(client, complete)
     changed = changes(stored, complete, secrets)
-    _audited(
+    _send_audited(
         verb,
         cluster,
         name,
@@ -213,14 +213,14 @@ def changes(
 ) -> list[ConnectorConfigChange]:
     """Configs with another value, sorted by name."""
 
-    def shown(config: Mapping[str, str], key: str) -> str | None:
+    def display_value(config: Mapping[str, str], key: str) -> str | None:
         return hidden_value(key, config[key], secrets) if key in config else None
 
     names = sorted(n for n in {*stored, *complete} if stored.get(n) != complete.get(n))
-    return [ConnectorConfigChange(n, shown(stored, n), shown(complete, n)) for n in names]
+    return [ConnectorConfigChange(n, display_value(stored, n), display_value(complete, n)) for n in names]
 
 
-def _stored(client: ConnectClient, name: str) -> dict[str, str] | None:
+def _stored_config(client: ConnectClient, name: str) -> dict[str, str] | None:
     """The config of a connector, None if there is none."""
     if not name.strip():
         return None
@@ -249,7 +249,7 @@ def _complete(
     return {**complete, "name": name}
 
 
-def _validated(client: ConnectClient, complete: Mapping[str, str]) -> list[ConfigDefinition]:
+def _validate_config(client: ConnectClient, complete: Mapping[str, str]) -> list[ConfigDefinition]:
     try:
         return api.validate(client, complete)
     except ConnectUnknown as error:
@@ -265,7 +265,7 @@ def _check(client: ConnectClient, complete: Mapping[str, str]) -> None:
     secrets = secret_names(client, complete)
     faults = [
         (f"$.{d.name}", without_secrets(text, complete, secrets))
-        for d in _validated(client, complete)
+        for d in _validate_config(client, complete)
         for text in d.errors
     ]
     if faults:
@@ -304,10 +304,10 @@ def _change(
         if reason_needed:
             needs_reason(comment)
         client = client_of(cluster)
-    _audited(verb, cluster, name, actor, comment, lambda: send(client), after=after)
+    _send_audited(verb, cluster, name, actor, comment, lambda: send(client), after=after)
 
 
-def _audited(
+def _send_audited(
     verb: str,
     cluster: str,
     name: str,

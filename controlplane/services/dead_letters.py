@@ -115,7 +115,7 @@ def one(user: User, topic: str, partition: int, offset: int) -> Letter | None:
     if of is None:
         return None
     _check_reader(user, of)
-    found = _read(of, {partition: {offset}})
+    found = _read_letters(of, {partition: {offset}})
     if not found:
         raise Rejected(_missing(of, partition, offset), "offset")
     if not of.of_share_groups:
@@ -153,8 +153,8 @@ def send(
         by_partition: dict[int, set[int]] = {}
         for partition, offset in chosen:
             by_partition.setdefault(partition, set()).add(offset)
-        found = _read(of, by_partition)
-        made = _prepared(user, of, to, target, found, edited)
+        found = _read_letters(of, by_partition)
+        made = _prepare(user, of, to, target, found, edited)
         _check_groups(made.letters, target)
     result = _send_audited(user, of, target, made, requested | {"edited": edited is not None}, comment)
     return replace(result, missing=len(chosen) - len(found))
@@ -181,7 +181,7 @@ def send_matching(
             Letter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp), to, None)
             for p, r in read.records
         ]
-        made = _prepared(user, of, to, target, found)
+        made = _prepare(user, of, to, target, found)
         _check_groups(made.letters, target)
     result = _send_audited(user, of, target, made, requested | {"records": len(found)}, comment)
     return replace(result, resume=read.summary.resume)
@@ -208,7 +208,7 @@ def _check_reader(user: User, of: DeadLetterTopic) -> None:
         raise PermissionDenied(MASKED_SOURCE)
 
 
-def _prepared(
+def _prepare(
     user: User,
     of: DeadLetterTopic,
     to: str,
@@ -246,7 +246,7 @@ def _missing(of: DeadLetterTopic, partition: int, offset: int) -> str:
     return f"{of.dead_topic}-{partition} has no record at offset {offset}. Retention may have removed it."
 
 
-def _read(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
+def _read_letters(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
     """The chosen dead letters that are in the log. Raises Rejected."""
     known = set(ObservedPartition.objects.filter(topic__name=of.dead_topic).values_list("index", flat=True))
     found: list[Letter] = []
@@ -353,7 +353,7 @@ def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, co
     except IntegrityError:  # another operator was first
         return ResendResult(to, already=already, refused=len(rest), problems=[busy])
     made = transactional_producer.send_once(_transactional_id(batch), to, [x.record for x in rest], _marker(batch))
-    return replace(_ended(batch, made.end, made.problem, len(rest)), already=already, target=to)
+    return replace(_batch_result(batch, made.end, made.problem, len(rest)), already=already, target=to)
 
 
 def _not_sent(of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> list[Letter]:
@@ -372,7 +372,7 @@ def _not_sent(of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Let
     return rest
 
 
-def _ended(batch: DeadLetterBatch, end: TransactionEnd, problem: str, count: int) -> ResendResult:
+def _batch_result(batch: DeadLetterBatch, end: TransactionEnd, problem: str, count: int) -> ResendResult:
     if end is TransactionEnd.UNKNOWN:
         if unknown := _resolve(batch):
             said = OPEN.format(partition=batch.partition, problem=unknown)

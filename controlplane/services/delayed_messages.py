@@ -123,7 +123,7 @@ def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str)
     (placed,) = written.records
     if written.refused:
         return CancelResult(CancelState.REFUSED, placed.problem, 0, None)
-    state = CancelState.UNKNOWN if written.unknown else _confirmed(found)
+    state = CancelState.UNKNOWN if written.unknown else _read_back(found)
     said = placed.problem or SAID[state]
     return CancelResult(state, said, count, placed.offset)
 
@@ -180,7 +180,7 @@ def _pending(topic: str, partition: int, key: bytes, from_ms: int | None, to_ms:
     return found
 
 
-def _confirmed(found: _Cancellable) -> CancelState:
+def _read_back(found: _Cancellable) -> CancelState:
     """The state of the record at its leader, after the tombstone was acknowledged."""
     preview, until = found.preview, time.monotonic() + CONFIRM_SECONDS
     while True:

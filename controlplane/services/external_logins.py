@@ -49,13 +49,13 @@ def user_of(found: ExternalUser) -> Any:
         raise
     try:
         with transaction.atomic():
-            return _refreshed(found, rights)
+            return _refresh(found, rights)
     except IntegrityError:  # two first logins at the same time
         with transaction.atomic():
-            return _refreshed(found, rights)
+            return _refresh(found, rights)
 
 
-def _refreshed(found: ExternalUser, rights: Rights) -> Any:
+def _refresh(found: ExternalUser, rights: Rights) -> Any:
     now = timezone.now()
     identity = (
         ExternalIdentity.objects.select_for_update(of=("self",))

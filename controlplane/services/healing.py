@@ -65,13 +65,13 @@ def heal() -> list[HealingRun]:
         step = STEPS[action]()
         found = verdict(limits, step is not None, [at.timestamp() for at in runs], now.timestamp())
         if step is not None and found in (HealingVerdict.DRY_RUN, HealingVerdict.ACT):
-            done.append(_run(action, step, dry=found is HealingVerdict.DRY_RUN))
+            done.append(_run_action(action, step, dry=found is HealingVerdict.DRY_RUN))
     if done:
         HealingRun.objects.filter(at__lt=now - KEPT).delete()
     return done
 
 
-def _run(action: HealingAction, step: _Step, *, dry: bool) -> HealingRun:
+def _run_action(action: HealingAction, step: _Step, *, dry: bool) -> HealingRun:
     """The row is written first: a worker that dies during the action does not repeat it before the cool-down."""
     row = HealingRun.objects.create(
         at=timezone.now(), action=action, outcome=HealingOutcome.DRY_RUN, subject=step.subject, detail=step.detail

@@ -132,7 +132,7 @@ def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> lis
         return [_row(r, Outcome.REFUSED, r.leader, f"The controller rejected the election: {e}") for r in rows]
     except NoAnswer as e:
         return [_row(r, Outcome.UNKNOWN, None, f"No response: {e}") for r in rows]
-    results = {spot: _judged(row, codes.get(spot)) for spot, row in spots.items()}
+    results = {spot: _election_result(row, codes.get(spot)) for spot, row in spots.items()}
     expected = {s: spots[s].preferred for s, r in results.items() if r.outcome == Outcome.CONFIRMED}
     if not expected:
         return list(results.values())
@@ -150,7 +150,7 @@ def _elect(brokers: Sequence[BrokerAddress], rows: Sequence[ElectionRow]) -> lis
     return list(results.values())
 
 
-def _judged(row: ElectionRow, code: ErrorCode | None) -> ElectedPartition:
+def _election_result(row: ElectionRow, code: ErrorCode | None) -> ElectedPartition:
     """The result by the code of the controller; a confirmed one is read back later."""
     match code:
         case None:

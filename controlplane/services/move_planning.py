@@ -237,7 +237,7 @@ def _write(
         **caps,
     )
 
-    def first(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+    def first_target(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
         return first_placement(old, new) if compare else new
 
     insert_many(
@@ -263,7 +263,7 @@ def _write(
                 PlacementBefore(v.replicas, v.leader, v.isr),
                 v.replicas,
                 p.replicas_to,
-                first(v.replicas, p.replicas_to),
+                first_target(v.replicas, p.replicas_to),
                 v.generation,
                 p.bytes_to_copy if mode == MoveMode.COPY else 0,
             )

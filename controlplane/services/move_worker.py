@@ -48,7 +48,7 @@ def advance_move(move_id: int) -> str | None:
             return None
         now = time.time()
         steps = next_steps(view_of(move), now)
-        measured = _measured(move, steps, now)
+        measured = _measurements(move, steps, now)
         note = steps.note if steps.note is not None and steps.note != move.note else None
         if not steps.parts and steps.state is None and note is None and not measured:
             return move.state
@@ -192,11 +192,11 @@ def observed_parts(
         .prefetch_related("replica_rows")
     )
     return {
-        (row.topic_id, row.index): _observed(row, deadline) for row in rows if (row.topic_id, row.index) in requested
+        (row.topic_id, row.index): _observed_part(row, deadline) for row in rows if (row.topic_id, row.index) in requested
     }
 
 
-def _observed(row: ObservedPartition, deadline: bool) -> types.ObservedPart:
+def _observed_part(row: ObservedPartition, deadline: bool) -> types.ObservedPart:
     copies = list(row.replica_rows.all())
     times: list[datetime] = [r.sampled_at for r in copies if r.sampled_at is not None]
     named = throttled_replicas(row.topic.configs.get(FOLLOWER_REPLICAS, ""))
@@ -288,7 +288,7 @@ def _busiest(move: Move) -> int:
     return max(comes.values(), default=0)
 
 
-def _measured(move: Move, steps: types.Steps, now: float) -> dict[str, Any]:
+def _measurements(move: Move, steps: types.Steps, now: float) -> dict[str, Any]:
     """The move's own sample, speed, estimated end and required resources; empty without new measurements."""
     out: dict[str, Any] = {}
     if steps.needs != move.needs_bytes_per_s:

@@ -41,7 +41,7 @@ def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = 
     with recorded_refusals(actor, "move.approve", "move", str(move_id), comment=comment):
         move = _get(move_id)
         if move.overrides and not second:
-            raise Rejected(_alone(move))
+            raise Rejected(_second_person_needed(move))
     return _transition(move_id, "move.approve", {MoveState.PLANNED}, MoveState.APPROVED, actor, comment)
 
 
@@ -52,14 +52,14 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         move = _get(move_id)
         comment = comment or move.comment
         if move.overrides and move.state == MoveState.PLANNED:
-            raise Rejected(_alone(move))
+            raise Rejected(_second_person_needed(move))
         if (closed := move_windows.window_closed_reason(move)) is not None:
             raise Rejected(f"{closed} Approve the move, and it starts automatically then; or change its window.")
         parts = list(read_many(move.parts.all(), PLACED_COLUMNS))
-        _unchanged(parts)
+        _require_unchanged(parts)
         _open(parts)
         if move.throttle_bytes_per_s is not None:
-            _throttleable(move)
+            _require_throttleable(move)
         topics, placements = {p[0] for p in parts}, {p[3:5] for p in parts}
         before = throttles.in_force(topics, {b for old, new in placements for b in (*old, *new)})
         Move.objects.filter(pk=move.pk, started_at__isnull=True).update(throttles_before=before)
@@ -68,7 +68,7 @@ def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     )
 
 
-def _alone(move: Move) -> str:
+def _second_person_needed(move: Move) -> str:
     return (
         f"Move {move.pk} overrides a safety check ({move.overrides[0]}) This needs a second person: propose it (kind move.approve, "
         f"target {move.pk}), and another operator approves."
@@ -79,7 +79,7 @@ Placed = tuple[Any, ...]
 """PLACED_COLUMNS of a partition."""
 
 
-def _unchanged(parts: Sequence[Placed]) -> None:
+def _require_unchanged(parts: Sequence[Placed]) -> None:
     """Raises Rejected when a partition is not as it was when the move was planned."""
     columns = ("topic_id", "index", "assignment_generation", "replicas")
     rows = ObservedPartition.objects.filter(topic_id__in={p[0] for p in parts}).order_by()
@@ -131,7 +131,7 @@ def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
             return move
         if move.state not in (MoveState.RUNNING, MoveState.PAUSED, MoveState.VERIFYING):
             raise Rejected(f"Move {move_id} is {move.state}; only a planned, running or paused move can be cancelled.")
-        views = views_of(_touched(move))
+        views = views_of(_submitted_parts(move))
         if (problem := move_revert.cancel_problem(views, alive())) is not None:
             raise Rejected(problem)
         move = _set_state(move, MoveState.CANCELLING, actor, comment)
@@ -148,7 +148,7 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED, MoveState.ROLLED_BACK, MoveState.ROLLING_BACK):
             raise Rejected(f"Move {move_id} is {move.state}; it cannot be rolled back.")
-        views = views_of(_touched(move))
+        views = views_of(_submitted_parts(move))
         if (problem := move_revert.cancel_problem(views, alive())) is not None:
             raise Rejected(problem)
         dead = sorted({b for v in views for b in v.replicas_from} - alive())
@@ -168,7 +168,7 @@ def roll_back_move(move_id: int, *, actor: str, comment: str = "") -> Move:
         return move
 
 
-def _touched(move: Move) -> list[MovePartition]:
+def _submitted_parts(move: Move) -> list[MovePartition]:
     """Partitions that were ever submitted: cancelling and rolling back concern only these."""
     return list(move.parts.exclude(NOT_STARTED).exclude(state=PartState.SKIPPED).order_by("id"))
 
@@ -201,7 +201,7 @@ def throttle_move(
             _record(move, "move.throttle", actor, comment, before=before, after=bytes_per_s, outcome=Outcome.UNCHANGED)
             return move
         if bytes_per_s is not None:
-            _throttleable(move)
+            _require_throttleable(move)
         changed = Move.objects.filter(pk=move.pk, state=move.state, version=move.version).update(
             throttle_bytes_per_s=bytes_per_s,
             adaptive=None if adaptive is None or bytes_per_s is None else Adaptive(adaptive.cap, bytes_per_s),
@@ -217,7 +217,7 @@ def throttle_move(
         return Move.objects.get(pk=move.pk)
 
 
-def _throttleable(move: Move) -> None:
+def _require_throttleable(move: Move) -> None:
     """Raises Rejected for topics that exist in the cluster only: the console cannot change their configs."""
     topic_ids = set(move.parts.values_list("topic_id", flat=True))
     strange = topic_ids - set(

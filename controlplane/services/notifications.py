@@ -56,11 +56,11 @@ def plan() -> int:
         return 0
     now = timezone.now()
     incidents = incident_list()
-    made = _opened(channels, incidents, now)
-    return made + _closed(channels, incidents, now)
+    made = _queue_opened(channels, incidents, now)
+    return made + _queue_closed(channels, incidents, now)
 
 
-def _opened(channels: Iterable[NotificationChannel], incidents: list[IncidentRow], now: datetime) -> int:
+def _queue_opened(channels: Iterable[NotificationChannel], incidents: list[IncidentRow], now: datetime) -> int:
     if not incidents:
         return 0
     keys = {i.cause.id: incident_key(i.cause) for i in incidents}
@@ -78,7 +78,7 @@ def _opened(channels: Iterable[NotificationChannel], incidents: list[IncidentRow
     return _store(found)
 
 
-def _closed(channels: Iterable[NotificationChannel], incidents: list[IncidentRow], now: datetime) -> int:
+def _queue_closed(channels: Iterable[NotificationChannel], incidents: list[IncidentRow], now: datetime) -> int:
     """The ends of incidents that were sent. An alert without a row is that of a silent monitor: it has ended when it is not open."""
     by_id = {c.pk: c for c in channels}
     open_keys = {incident_key(a) for i in incidents for a in (i.cause, *i.effects)}
@@ -211,11 +211,11 @@ def due() -> list[int]:
         channel=OuterRef("channel"), incident=OuterRef("incident"), pk__lt=OuterRef("pk"), state__in=OPEN_STATES
     )
     return list(
-        _attemptable(now).filter(~Exists(earlier)).order_by("due_at", "pk").values_list("pk", flat=True)[:DUE_MAX]
+        _deliveries_to_attempt(now).filter(~Exists(earlier)).order_by("due_at", "pk").values_list("pk", flat=True)[:DUE_MAX]
     )
 
 
-def _attemptable(now: datetime) -> QuerySet[NotificationDelivery]:
+def _deliveries_to_attempt(now: datetime) -> QuerySet[NotificationDelivery]:
     """A test is attempted by the request of the operator who waits for it."""
     return NotificationDelivery.objects.filter(state__in=OPEN_STATES, due_at__lte=now).exclude(event=DeliveryEvent.TEST)
 
@@ -243,7 +243,7 @@ def _claim(delivery_id: int) -> NotificationDelivery | None:
     with transaction.atomic():
         if _is_busy(now):
             return None
-        claimed = _attemptable(now).filter(pk=delivery_id)
+        claimed = _deliveries_to_attempt(now).filter(pk=delivery_id)
         if not claimed.update(state=DeliveryState.SENDING, due_at=now + LEASE, attempts=F("attempts") + 1):
             return None
     return NotificationDelivery.objects.select_related("channel", "alert").get(pk=delivery_id)
@@ -274,7 +274,7 @@ def record_result(row: NotificationDelivery, result: SendResult) -> DeliveryStat
     with transaction.atomic():
         if state is DeliveryState.RETRYING:
             NotificationDelivery.objects.filter(pk=row.pk, state=DeliveryState.SENDING).update(
-                state=state, due_at=now + timedelta(seconds=retry_delay_s(row.attempts)), **_answered(result)
+                state=state, due_at=now + timedelta(seconds=retry_delay_s(row.attempts)), **_answer_columns(result)
             )
         else:
             _finish(row, state, result)
@@ -292,14 +292,14 @@ def failure_text(result: SendResult) -> str:
     return f"{result.status} {line}"[:200].strip() if result.status else line[:200]
 
 
-def _answered(result: SendResult) -> dict[str, Any]:
+def _answer_columns(result: SendResult) -> dict[str, Any]:
     # PostgreSQL stores no NUL in a text.
     return {"error": result.error, "status": max(result.status, 0), "answer": result.answer.replace("\0", "")}
 
 
 def _finish(row: NotificationDelivery, state: DeliveryState, result: SendResult | None = None) -> None:
     NotificationDelivery.objects.filter(pk=row.pk, state=DeliveryState.SENDING).update(
-        state=state, finished_at=timezone.now(), **(_answered(result) if result is not None else {})
+        state=state, finished_at=timezone.now(), **(_answer_columns(result) if result is not None else {})
     )
 
 

@@ -86,15 +86,15 @@ def _show_cut(target: str, arguments: Mapping[str, Any]) -> Shown:
     return Shown(
         f"Delete old records of move {move.pk}",
         (
-            *_first(lines, "lines"),
+            *_first_lines(lines, "lines"),
             "Consumers without committed offsets, for example Spark, are unknown. The deletion cannot be undone.",
         ),
         {"move": move.pk, "deleted_below": below, "groups_behind": groups},
-        tuple(_first(preview.sentences(), "figures")),
+        tuple(_first_lines(preview.sentences(), "figures")),
     )
 
 
-def _cut(act: Act) -> tuple[Outcome, str]:
+def _delete_records(act: Act) -> tuple[Outcome, str]:
     move = _move(act.target)
     if (
         Change.objects.filter(verb="move.delete_records", object_id=f"move-{move.pk}", comment=act.comment)
@@ -114,7 +114,7 @@ LINES_MAX = 200
 """Partitions and groups listed by name in the shown lines. The facts contain all of them."""
 
 
-def _first(lines: Sequence[str], what: str) -> list[str]:
+def _first_lines(lines: Sequence[str], what: str) -> list[str]:
     more = len(lines) - LINES_MAX
     return [*lines[:LINES_MAX], *([f"And {more} {what} more."] if more > 0 else [])]
 
@@ -193,7 +193,7 @@ def _elect(act: Act) -> tuple[Outcome, str]:
 
 KINDS: dict[str, ProposalHandler] = {
     ProposalKind.MOVE_APPROVE: ProposalHandler("A move that overrides a safety check", _show_move, _approve_move),
-    ProposalKind.MOVE_DELETE_RECORDS: ProposalHandler("A deletion of old records before retention", _show_cut, _cut),
+    ProposalKind.MOVE_DELETE_RECORDS: ProposalHandler("A deletion of old records before retention", _show_cut, _delete_records),
     ProposalKind.UNCLEAN_ELECTION: ProposalHandler("An unclean leader election", _show_election, _elect),
     ProposalKind.TRANSACTION_ABORT: ProposalHandler(
         "An abort of a hanging transaction", transactions.show_abort, transactions.abort

@@ -70,7 +70,7 @@ def approve_plan(plan_id: int, digest: str, *, actor: str, comment: str) -> Plan
     row = _get(plan_id)
     with recorded_refusals(actor, "plan.approve", "plan", str(row.pk), comment=comment):
         needs_reason(comment)
-        _same(row, digest)
+        _require_same_digest(row, digest)
         changed = Plan.objects.filter(pk=row.pk, approved_at__isnull=True, dropped_at__isnull=True).update(
             approved_by=actor, approved_comment=comment, approved_at=timezone.now()
         )
@@ -97,7 +97,7 @@ def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: M
     with the partitions whose placement changed since the plan was made, and with every current problem."""
     row = _get(plan_id)
     with recorded_refusals(actor, "plan.move", "plan", str(row.pk), comment=comment):
-        _same(row, digest)
+        _require_same_digest(row, digest)
         if row.dropped_at is not None:
             raise Rejected(f"Plan {row.pk} is archived; save it again.")
         parts, views = list(parts_of(row.pk)), moves_planning.partition_views()
@@ -168,7 +168,7 @@ def _part(p: planning.PlannedPart) -> Part:
     )
 
 
-def _same(row: Plan, digest: str) -> None:
+def _require_same_digest(row: Plan, digest: str) -> None:
     if digest != row.digest:
         raise Rejected(
             f"Plan {row.pk} has digest {row.digest}; {digest or 'none'} was given. Reload the plan.", "digest"

@@ -105,7 +105,7 @@ def approve(proposal_id: int, *, actor: str, comment: str = "") -> Proposal:
     name = f"{row.kind} {row.target}"[:255]
     with recorded_refusals(actor, "proposal.approve", "proposal", name, comment=comment):
         _open(row)
-        _another(row, actor)
+        _require_second_person(row, actor)
         if differs := difference(row):
             raise Rejected(f"The facts have changed since the proposal: {differs} Propose it again.")
         with transaction.atomic():
@@ -183,13 +183,13 @@ def may_decide(row: Proposal, actor: str) -> str:
     """Return the reason why this person may not approve the proposal; "" = approval is allowed."""
     try:
         _open(row)
-        _another(row, actor)
+        _require_second_person(row, actor)
     except Rejected as refused:
         return refused.reason
     return ""
 
 
-def _another(row: Proposal, actor: str) -> None:
+def _require_second_person(row: Proposal, actor: str) -> None:
     if actor == row.proposed_by and settings.WEIR.second_person:
         raise Rejected(
             f"{actor} made this proposal, so another operator must approve it. Set WEIR_SECOND_PERSON=off if there is one operator only."

@@ -114,7 +114,7 @@ def _send_back(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
             f"{name} is queued in move {part.move_id}: there is no reassignment to cancel yet",
         )
-    view = replace(move_worker.views_of([part])[0], observed=_observed(state))
+    view = replace(move_worker.views_of([part])[0], observed=_observed_part(state))
     if view.going_back:
         return part
     alive = frozenset(b.broker_id for b in image.live_brokers())
@@ -135,7 +135,7 @@ def _send_back(
     return MovePartition.objects.get(pk=part.pk)
 
 
-def _observed(state: PartitionState) -> ObservedPart:
+def _observed_part(state: PartitionState) -> ObservedPart:
     return ObservedPart(
         state.replicas, state.isr_ids, state.adding, state.removing, _leader(state), state.assignment_generation, {}
     )

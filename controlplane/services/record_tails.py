@@ -93,11 +93,11 @@ class LiveTail:
         try:
             limits.take(actor)
         except Rejected as refused:
-            record_refusal(actor, "records.tail", "records", name_of(query), refused, after=self._asked())
+            record_refusal(actor, "records.tail", "records", name_of(query), refused, after=self._audited_query())
             raise
         try:
             self._reader = TailReader(query, shown["plain"])
-            record(actor, "records.tail", "records", name_of(query), after=self._asked(), outcome=Outcome.CONFIRMED)
+            record(actor, "records.tail", "records", name_of(query), after=self._audited_query(), outcome=Outcome.CONFIRMED)
         except BaseException:
             limits.release(actor)
             raise
@@ -138,7 +138,7 @@ class LiveTail:
         name = name_of(self._query)
         record(actor, "records.tail_end", "records", name, after=after, outcome=Outcome.CONFIRMED, detail=detail)
 
-    def _asked(self) -> dict[str, Any]:
+    def _audited_query(self) -> dict[str, Any]:
         """A tail starts now and has no limit of records."""
         return {k: v for k, v in asked_of(self._query).items() if k not in START_FIELDS}
 

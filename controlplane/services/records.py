@@ -165,7 +165,7 @@ def look_up_records(
     actor = user.get_username()
     renderer = masking.renderer_for(user, topic, key_format=Format(key_format), value_format=Format(value_format))
     if reason := read_denial(user, topic) or (LOOK_UP_MASKED if renderer.hides(header) else ""):
-        after = {"header": header, **_given(requested)}
+        after = {"header": header, **_without_empty(requested)}
         record_refusal(actor, "records.look_up", "records", topic, Rejected(reason), after=after)
         raise PermissionDenied(reason)
     return look_up_records_as(actor, topic, key, header=header, renderer=renderer, **requested)
@@ -185,5 +185,5 @@ def look_up_records_as(actor: str, topic: str, key: bytes, **requested: Any) -> 
     return found
 
 
-def _given(requested: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(requested: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in requested.items() if v not in (None, (), "")}

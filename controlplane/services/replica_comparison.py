@@ -62,7 +62,7 @@ def compare_part(part_id: int) -> str | None:
     row = ObservedPartition.objects.filter(topic_id=part.topic_id, index=part.partition).select_related("topic").first()
     if row is None or row.leader is None or not set(part.replicas_to) <= set(row.isr):
         return None
-    found = _found(row, part.compared, whole=part.move.mode == MoveMode.TAIL)
+    found = _compare_step(row, part.compared, whole=part.move.mode == MoveMode.TAIL)
     values: dict[str, Any] = {"note": found.text}
     if found.equal is not None or found.after:
         values["compared"] = found.stored()
@@ -71,7 +71,7 @@ def compare_part(part_id: int) -> str | None:
     return found.text
 
 
-def _found(row: ObservedPartition, so_far: StoredComparison | None, *, whole: bool) -> Comparison:
+def _compare_step(row: ObservedPartition, so_far: StoredComparison | None, *, whole: bool) -> Comparison:
     """`so_far` as stored in the row of the partition; `whole`: the whole replicas, not only their ends."""
     addresses = {b.broker_id: (b.host, b.port) for b in Broker.objects.filter(broker_id__in=row.isr)}
     assert row.leader is not None
@@ -87,11 +87,11 @@ def _found(row: ObservedPartition, so_far: StoredComparison | None, *, whole: bo
     # Old records may be on other replicas. The data that all replicas have starts at this offset.
     first = max(first, row.archive_start or 0)
     if whole:
-        return _whole(row, addresses, so_far, first, end)
+        return _compare_whole(row, addresses, so_far, first, end)
     return _range(row, addresses, max(first, end - _records(row, end - first)), end)
 
 
-def _whole(
+def _compare_whole(
     row: ObservedPartition, addresses: Addresses, so_far: StoredComparison | None, first: int, end: int
 ) -> Comparison:
     """One poll's part of [first, end), with the bounds that were fixed at the start of the comparison."""
@@ -147,7 +147,7 @@ def _responses(row: ObservedPartition, addresses: Addresses, offset: int) -> dic
     for broker_id in (row.leader, *(b for b in addresses if b != row.leader)):
         size = len(responses[row.leader].data) if responses else 0
         try:
-            responses[broker_id] = _read(addresses[broker_id], row.topic.name, row.index, offset, size)
+            responses[broker_id] = _read_replica(addresses[broker_id], row.topic.name, row.index, offset, size)
         except (NoAnswer, Declined) as e:
             return _failure(broker_id, e)
     return responses
@@ -157,7 +157,7 @@ def _failure(broker_id: int, error: Exception) -> str:
     return f"Broker {broker_id} {'does not answer' if isinstance(error, NoAnswer) else 'refuses'}: {error}"
 
 
-def _read(address: tuple[str, int], topic: str, index: int, offset: int, size: int) -> ComparedReplica:
+def _read_replica(address: tuple[str, int], topic: str, index: int, offset: int, size: int) -> ComparedReplica:
     """`size` bytes from `offset`. A broker answers from one segment at a time, and the segment boundaries differ between replicas."""
     copy = kafka.read_replica(*address, topic, index, offset, RANGE_BYTES)
     for _ in range(READS_MAX):

@@ -88,7 +88,7 @@ def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str
         latest = subjects.version(client, subject)
         return RegisteredSchema(subject, latest.version, schema_id)
 
-    return _audited("schema.register", subject, requested, actor, comment, send, "definition")
+    return _send_audited("schema.register", subject, requested, actor, comment, send, "definition")
 
 
 def delete_subject(subject: str, *, actor: str, comment: str) -> None:
@@ -96,7 +96,7 @@ def delete_subject(subject: str, *, actor: str, comment: str) -> None:
     with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment):
         needs_reason(comment)
         client = required_registry()
-    _audited("schema.delete", subject, None, actor, comment, lambda: subjects.delete_subject(client, subject))
+    _send_audited("schema.delete", subject, None, actor, comment, lambda: subjects.delete_subject(client, subject))
 
 
 def delete_version(subject: str, version: int, *, actor: str, comment: str) -> None:
@@ -105,7 +105,7 @@ def delete_version(subject: str, version: int, *, actor: str, comment: str) -> N
     with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment, after=requested):
         needs_reason(comment)
         client = required_registry()
-    _audited(
+    _send_audited(
         "schema.delete", subject, requested, actor, comment, lambda: subjects.delete_version(client, subject, version)
     )
 
@@ -117,7 +117,7 @@ def _check_input(subject: str, schema: NewSchema) -> None:
         raise Rejected(f"A definition has 1 to {DEFINITION_CHARS_MAX:,} characters.", "definition")
 
 
-def _audited(
+def _send_audited(
     verb: str, subject: str, requested: Any, actor: str, comment: str, send: Callable[[], T], field: str = ""
 ) -> T:
     object_id = f"schema-{uuid.uuid4().hex}"

@@ -238,12 +238,12 @@ def delete_old_records(move_id: int, *, below: Mapping[str, int], actor: str, co
             object_id=f"move-{move.pk}",
             outcome=Outcome.PENDING,
             before={f"{p.topic}-{p.partition}": p.start for p in preview.parts},
-            after=_told(preview),
+            after=_summary(preview),
         )
         return len(steps)
 
 
-def _told(preview: DeletionPreview) -> dict[str, object]:
+def _summary(preview: DeletionPreview) -> dict[str, object]:
     lost: dict[str, int] = defaultdict(int)
     for g in preview.groups:
         lost[g.group_id] += g.records

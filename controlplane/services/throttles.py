@@ -33,7 +33,7 @@ NAMED_MAX = 5
 
 def refresh() -> None:
     """Recompute the overlays from the moves that copy now, in the caller's transaction. Changes nothing where they are up to date."""
-    lists, rates = _desired()
+    lists, rates = _desired_throttles()
     for topic in Topic.objects.filter(deleted_at__isnull=True, id__in=lists) | Topic.objects.filter(
         deleted_at__isnull=True, overlay__isnull=False
     ):
@@ -61,7 +61,7 @@ def refresh() -> None:
             )
 
 
-def _desired(without: Move | None = None) -> tuple[dict[UUID, dict[str, str]], dict[int, int]]:
+def _desired_throttles(without: Move | None = None) -> tuple[dict[UUID, dict[str, str]], dict[int, int]]:
     """Lists per topic and bytes/s per broker, of all partitions in flight in a move with a throttle. Where two moves use the same broker, the lower
     rate counts, because it was chosen to protect producers. `without`: a move that is not counted."""
     leaders: dict[UUID, set[str]] = {}
@@ -98,7 +98,7 @@ def _throttles(configs: Mapping[str, str]) -> dict[str, str]:
 
 def remaining_throttles(move: Move) -> str:
     """Throttles in the log, as last observed, on brokers and topics of this move that no other move needs; "" = none."""
-    lists, rates = _desired(without=move)
+    lists, rates = _desired_throttles(without=move)
     found = []
     topic_ids = list(move.parts.order_by().values_list("topic_id", flat=True).distinct())
     seen = ObservedTopic.objects.in_bulk(topic_ids)

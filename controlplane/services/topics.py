@@ -20,7 +20,7 @@ from controlplane.services import front_topics, topic_checks
 from controlplane.services.common import AlreadyExists, Rejected, audited, record
 
 
-def _requested(
+def _requested_values(
     partitions: int,
     replication_factor: int | None,
     configs: Mapping[str, str] | None,
@@ -38,7 +38,7 @@ def _requested(
 @audited(
     "topic.create",
     "{name}",
-    after=lambda a: _requested(a["partitions"], a["replication_factor"], a["configs"], a["assignment"]),
+    after=lambda a: _requested_values(a["partitions"], a["replication_factor"], a["configs"], a["assignment"]),
 )
 def create_topic(
     name: str,
@@ -56,7 +56,7 @@ def create_topic(
     """Request a topic. `replication_factor` None = three, or the number of live brokers if smaller. Returns its row at once. The topic is
     usable when `applied_generation` has reached `generation`. `checked`: the controller has checked the request against the log, which is
     fresher than the mirrored rows. Raises Rejected."""
-    desired = _requested(partitions, replication_factor, configs, assignment)
+    desired = _requested_values(partitions, replication_factor, configs, assignment)
     try:
         with transaction.atomic():
             front_topics.check_creation(desired["configs"])
@@ -144,7 +144,7 @@ def _follow(row: Topic, actor: str, *, checked: bool) -> None:
         front = Topic.objects.filter(name=desired.name, deleted_at__isnull=True).first()
         if front is None:
             configs = {**desired.initial, **desired.configs}
-            requested = _requested(desired.partitions, row.replication_factor, configs, None)
+            requested = _requested_values(desired.partitions, row.replication_factor, configs, None)
             front = _create(desired.name, requested, actor, comment, None, None, checked)
             _follow(front, actor, checked=checked)
             continue

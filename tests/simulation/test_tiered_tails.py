@@ -121,8 +121,8 @@ def test_a_controller_that_accepts_a_deletion_of_a_tiered_topic_is_detected(monk
     def unchecked(plan: ReconcilePass, topic: object, state: object, wanted: DesiredAssignment) -> object:
         return ordered(plan, NotTiered(topic), state, wanted)
 
-    ordered = desired._ordered
-    monkeypatch.setattr(desired, "_ordered", unchecked)
+    ordered = desired._desired_state
+    monkeypatch.setattr(desired, "_desired_state", unchecked)
     moving = Moving(1)
     state = moving.scene.state
     order = DesiredAssignment(

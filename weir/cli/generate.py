@@ -103,7 +103,7 @@ def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 if method == "delete"
                 else [
                     _parameter(name, s, s.get("description", ""), schemas)
-                    for name, s in _resolved(body or {}, schemas).get("properties", {}).items()
+                    for name, s in _resolve(body or {}, schemas).get("properties", {}).items()
                     if not s.get("readOnly")
                 ],
                 "has_body": body is not None or method == "delete",
@@ -129,11 +129,11 @@ def _command(method: str, path: str, paths: Mapping[str, Any]) -> tuple[str, str
     return noun, ("show" if single and method == "get" else COLLECTION_VERBS.get(method, method))
 
 
-def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema without references. A schema of variants has the properties of all of them."""
     if "$ref" in schema:
-        return _resolved(schemas[schema["$ref"].rpartition("/")[2]], schemas)
-    parts = [_resolved(s, schemas) for key in ("allOf", "oneOf", "anyOf") for s in schema.get(key, ())]
+        return _resolve(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    parts = [_resolve(s, schemas) for key in ("allOf", "oneOf", "anyOf") for s in schema.get(key, ())]
     if not parts:
         return schema
     merged: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[
 
 
 def _parameter(name: str, schema: Mapping[str, Any], doc: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    resolved = _resolved(schema, schemas)
+    resolved = _resolve(schema, schemas)
     kind = _type(resolved, schemas)
     out: dict[str, Any] = {"name": name, "type": kind.value}
     if kind is RestParameterType.STRING and (
@@ -161,7 +161,7 @@ def _type(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> RestParamete
         case "string" | "integer" | "number" | "boolean" as scalar:
             return RestParameterType(scalar)
         case "array":
-            item = _resolved(schema["items"], schemas).get("type")
+            item = _resolve(schema["items"], schemas).get("type")
             by_item = {"string": RestParameterType.STRINGS, "integer": RestParameterType.INTEGERS}
             return by_item.get(item, RestParameterType.JSON) if isinstance(item, str) else RestParameterType.JSON
         case "object" if (

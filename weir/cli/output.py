@@ -53,7 +53,7 @@ def table(rows: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     columns: list[list[str]] = []
     used = 0
     for name in names:
-        texts = [_cut(_text(row.get(name)), COLUMN_MAX) for row in rows]
+        texts = [_truncate(_text(row.get(name)), COLUMN_MAX) for row in rows]
         size = max(len(name), *map(len, texts))
         used += size + (len(GAP) if columns else 0)
         if columns and used > width:
@@ -61,7 +61,7 @@ def table(rows: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
         number = all(
             isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows
         )
-        columns.append([_aligned(text, size, number) for text in (name.upper(), *texts)])
+        columns.append([_align(text, size, number) for text in (name.upper(), *texts)])
     for line in zip(*columns, strict=True):
         yield GAP.join(line).rstrip()
 
@@ -89,9 +89,9 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _cut(text: str, size: int) -> str:
+def _truncate(text: str, size: int) -> str:
     return text if len(text) <= size else text[: size - 1] + "…"
 
 
-def _aligned(text: str, size: int, right: bool) -> str:
+def _align(text: str, size: int, right: bool) -> str:
     return text.rjust(size) if right else text.ljust(size)

@@ -32,13 +32,13 @@ def write_certificates(folder: Path, inventory: Inventory) -> list[str]:
         path = folder / machine.name / MACHINE_PEM.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(folder / machine.name / CA_PEM.lstrip("/"), ca.decode(), mode=0o644)
-        if not _usable(path, machine, x509.load_pem_x509_certificate(ca)):
+        if not _is_usable(path, machine, x509.load_pem_x509_certificate(ca)):
             replace_text(path, authority.signed(machine.name, (machine.name, machine.address)), mode=KEY_MODE)
             renewed.append(machine.name)
     return renewed
 
 
-def _usable(path: Path, machine: Machine, ca: x509.Certificate) -> bool:
+def _is_usable(path: Path, machine: Machine, ca: x509.Certificate) -> bool:
     try:
         found = x509.load_pem_x509_certificate(path.read_bytes())
         found.verify_directly_issued_by(ca)

@@ -87,7 +87,7 @@ def parse(tables: Mapping[str, Any]) -> Inventory:
     problems = [f"unknown table [{name}]; allowed: {', '.join(TABLES)}" for name in tables if name not in TABLES]
     texts = {name: _texts(tables.get(name, {}), name, problems) for name in TABLES[1:]}
     machines = tuple(
-        m for name, row in _table(tables, "machines", problems).items() if (m := _machine(name, row, problems))
+        m for name, row in _parse_table(tables, "machines", problems).items() if (m := _machine(name, row, problems))
     )
     found = Inventory(machines, **texts)
     if not problems:
@@ -102,7 +102,7 @@ SECURITY = {"zookeeper_password": r"[\w.~+/=-]{16,}", "certificates": "generated
 """The keys of [security] and their forms."""
 
 
-def _table(tables: Mapping[str, Any], name: str, problems: list[str]) -> Mapping[str, Any]:
+def _parse_table(tables: Mapping[str, Any], name: str, problems: list[str]) -> Mapping[str, Any]:
     value = tables.get(name)
     if not isinstance(value, Mapping) or not value:
         problems.append(f"[{name}] is missing: a cluster has at least one machine, as a table [machines.NAME]")

@@ -82,9 +82,9 @@ class Command(BaseCommand):
         try:
             match options["act"]:
                 case "reset":
-                    self._run(services.preview(options["group"], _spec(options), actor=actor), actor, options)
+                    self._apply_and_print(services.preview(options["group"], _spec(options), actor=actor), actor, options)
                 case "undo":
-                    self._run(services.undo(options["id"], actor=actor), actor, options)
+                    self._apply_and_print(services.undo(options["id"], actor=actor), actor, options)
                 case "cancel":
                     services.cancel(options["id"], actor=actor)
                     self.stdout.write(f"Offset reset {options['id']} cancelled.")
@@ -98,7 +98,7 @@ class Command(BaseCommand):
         except Rejected as e:
             raise CommandError(e.reason) from e
 
-    def _run(self, row: OffsetReset, actor: str, options: dict[str, Any]) -> None:
+    def _apply_and_print(self, row: OffsetReset, actor: str, options: dict[str, Any]) -> None:
         """Apply the preview if --execute is given, and print it."""
         if options["execute"]:
             row = services.apply(row.pk, actor=actor, comment=options["comment"], wait_minutes=options["wait"])
@@ -111,11 +111,11 @@ class Command(BaseCommand):
                 (p.topic, p.partition, p.after) for p in detail.partitions if p.after is not None and not p.problem
             )
         else:
-            self._table(detail)
+            self._print_table(detail)
         if row.state == ResetState.FAILED:
             raise CommandError(row.note, returncode=FAILED_CODE)
 
-    def _table(self, detail: selectors.OffsetResetDetail) -> None:
+    def _print_table(self, detail: selectors.OffsetResetDetail) -> None:
         rows = [COLUMNS, *(_cells(p) for p in detail.partitions)]
         widths = [max(len(r[i]) for r in rows) for i in range(len(COLUMNS))]
         for cells in rows:

@@ -54,9 +54,9 @@ class Command(BaseCommand):
                 self._database(source, manifest, options)
                 return
             with reach.zookeeper_connection(folder, options["zookeeper"]) as zk:
-                self._both(zk, source, manifest, image, options)
+                self._restore_all(zk, source, manifest, image, options)
 
-    def _both(
+    def _restore_all(
         self, zk: BlockingStore, source: Path, manifest: backups.Manifest, image: Image, options: dict[str, Any]
     ) -> None:
         reach.require_stopped(zk)

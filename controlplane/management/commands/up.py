@@ -84,7 +84,7 @@ class Command(BaseCommand):
         except layouts.CannotStart as e:
             raise CommandError(str(e)) from e
         if options["detach"]:
-            self._detached(layout, options)
+            self._run_detached(layout, options)
             return
         try:
             lock = layouts.lock(folder)
@@ -95,10 +95,10 @@ class Command(BaseCommand):
         if demo is not None and options["demo_once"]:
             demo.append("--once")
         with lock:
-            self._here(layout, facts, demo, options)
+            self._run_in_foreground(layout, facts, demo, options)
 
     # -- in the foreground -------------------------------------------------------------------------------------------------
-    def _here(
+    def _run_in_foreground(
         self, layout: layouts.Layout, facts: dict[str, Any], demo: list[str] | None, options: dict[str, Any]
     ) -> None:
         plan = processes.plan(layout, demo=demo, zookeeper_security=security.zookeeper_security(layout.folder, facts))
@@ -189,7 +189,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     # -- detached ----------------------------------------------------------------------------------------------------------
-    def _detached(self, layout: layouts.Layout, options: dict[str, Any]) -> None:
+    def _run_detached(self, layout: layouts.Layout, options: dict[str, Any]) -> None:
         ready = layout.folder / "ready.json"
         ready.unlink(missing_ok=True)
         layout.log("supervisor").parent.mkdir(exist_ok=True)

@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         from controlplane.services.audit import verify_chain
 
-        verdict = verify_chain(_noted(options["head"]))
+        verdict = verify_chain(_parse_seal(options["head"]))
         head = f"{verdict.head[0]}:{verdict.head[1]}"
         if options["json"]:
             facts = {"changes": verdict.changes, "links": verdict.links, "head": head, "problems": verdict.problems}
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             raise CommandError("\n".join(verdict.problems))
 
 
-def _noted(text: str | None) -> tuple[int, str] | None:
+def _parse_seal(text: str | None) -> tuple[int, str] | None:
     if text is None:
         return None
     number, colon, digest = text.partition(":")

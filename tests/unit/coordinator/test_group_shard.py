@@ -45,7 +45,7 @@ def test_members_of_a_loading_group_get_a_retriable_error() -> None:
         group_config=lambda group_id: GROUP_CONFIG,
         draw=lambda: "id",
     )
-    groups.became_leader(0, 7, NOW)
+    groups.on_election(0, 7, NOW)
     groups.tick(NOW)
     assert not groups.shards[0].loaded
     api = GroupsApi(groups, lambda topic, key, listener: None, session_ms_min=1, session_ms_max=10_000, auth=ALLOW_ALL)

@@ -52,7 +52,7 @@ class Harness:
             draw=lambda: "id",
             permanent=lambda group_id: group_id in self.permanent,
         )
-        self.groups.became_leader(0, 7, self.now)
+        self.groups.on_election(0, 7, self.now)
         self.passes(0)
 
     def passes(self, ms: int) -> None:

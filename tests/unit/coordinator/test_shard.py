@@ -37,7 +37,7 @@ def test_a_coordinator_does_not_serve_records_above_the_high_watermark() -> None
         group_config=lambda group_id: GROUP_CONFIG,
         draw=lambda: "id",
     )
-    groups.became_leader(0, 7, NOW)
+    groups.on_election(0, 7, NOW)
     for _ in range(3):
         groups.tick(NOW)
     assert not groups.shards[0].loaded, "3 and 4 may never be seen by a successor"

@@ -30,10 +30,10 @@ class RecordingHooks:
     def resume(self, tp: TopicPartition) -> None:
         self.resumed.append(tp)
 
-    def leads(self, topic: str, partition: int, epoch: int, now: Now) -> None:
+    def on_election(self, topic: str, partition: int, epoch: int, now: Now) -> None:
         self.leadership.append((topic, partition, epoch))
 
-    def resigned(self, topic: str, partition: int, now: Now) -> None:
+    def on_resignation(self, topic: str, partition: int, now: Now) -> None:
         self.leadership.append((topic, partition, None))
 
     def history_changed(self, replica: Replica) -> None:

@@ -62,10 +62,10 @@ def test_each_coordinator_gets_its_own_topic(coordinators: Coordinators) -> None
     groups, transactions, share_states = Mock(), Mock(), Mock()
     coordinators.groups, coordinators.transactions, coordinators.share_states = groups, transactions, share_states
     for topic in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC, "orders"):
-        coordinators.leads(topic, 7, 4, NOW)
-        coordinators.resigned(topic, 7, NOW)
+        coordinators.on_election(topic, 7, 4, NOW)
+        coordinators.on_resignation(topic, 7, NOW)
     for one in (groups, transactions, share_states):
-        assert one.mock_calls == [call.became_leader(7, 4, NOW), call.resigned(7, NOW)]
+        assert one.mock_calls == [call.on_election(7, 4, NOW), call.on_resignation(7, NOW)]
 
 
 def test_groups_receive_changed_configs_and_deleted_topics(coordinators: Coordinators) -> None:

@@ -53,14 +53,14 @@ def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontD
 def test_only_front_partitions_are_served_and_only_while_they_are_led() -> None:
     found = delivery({("t.delay", 0): replica("t"), ("t", 0): replica()})
     for topic, partition in (("t", 0), ("t.delay", 0), ("t.delay", 1)):
-        found.leads(topic, partition, 3)
+        found.on_election(topic, partition, 3)
     assert list(found.fronts) == [("t.delay", 0)]
     front = found.fronts["t.delay", 0][0]
     assert isinstance(front, DelayedFront)
-    found.leads("t.delay", 0, 4)
+    found.on_election("t.delay", 0, 4)
     assert front.closed and found.fronts["t.delay", 0][0] is not front
-    found.resigned("t.delay", 0)
-    found.resigned("t", 0)
+    found.on_resignation("t.delay", 0)
+    found.on_resignation("t", 0)
     assert not found.fronts
 
 
@@ -69,7 +69,7 @@ def test_half_messages_are_admitted_only_by_the_leader_that_has_read_them() -> N
     found = delivery({("t.half", 0): half})
     fronts = found.produce.appender.half_fronts
     assert fronts.find(half.tp) is None
-    found.leads("t.half", 0, 3)
+    found.on_election("t.half", 0, 3)
     front = found.fronts["t.half", 0][0]
     assert isinstance(front, HalfFront) and fronts.find(half.tp) is None, "not read yet"
     front.state = FrontState.ACTIVE
@@ -77,7 +77,7 @@ def test_half_messages_are_admitted_only_by_the_leader_that_has_read_them() -> N
     half.core.leader_epoch = 4
     assert fronts.find(half.tp) is None
     half.core.leader_epoch = 3
-    found.resigned("t.half", 0)
+    found.on_resignation("t.half", 0)
     assert fronts.find(half.tp) is None
 
 

@@ -43,19 +43,19 @@ class Scene:
 
 def test_a_route_runs_on_the_led_partitions_of_its_source() -> None:
     scene = Scene()
-    scene.routing.leads("s", 0, 3)
-    scene.routing.leads("other", 0, 3)
+    scene.routing.on_election("s", 0, 3)
+    scene.routing.on_election("other", 0, 3)
     scene.declare(1)
-    scene.routing.leads("s", 1, 4)
+    scene.routing.on_election("s", 1, 4)
     assert scene.running == [("r", "s", 0), ("r", "s", 1)]
     first, _ = scene.routing.running["r", "s", 0]
-    scene.routing.resigned("s", 0)
+    scene.routing.on_resignation("s", 0)
     assert first.closed and scene.running == [("r", "s", 1)]
 
 
 def test_a_changed_definition_reaches_what_runs_and_a_disabled_one_stops_it() -> None:
     scene = Scene()
-    scene.routing.leads("s", 0, 3)
+    scene.routing.on_election("s", 0, 3)
     scene.declare(1)
     running, _ = scene.routing.running["r", "s", 0]
     scene.declare(2, owner="ops")
@@ -73,14 +73,14 @@ def test_a_changed_definition_reaches_what_runs_and_a_disabled_one_stops_it() ->
 
 def test_an_invalid_definition_is_not_run() -> None:
     scene = Scene()
-    scene.routing.leads("s", 0, 3)
+    scene.routing.on_election("s", 0, 3)
     scene.declare(1, bindings=[{"target": "t", "match": {"kind": "of the future"}}])
     assert not scene.running
 
 
 def test_a_whole_image_is_compared_with_what_runs() -> None:
     scene = Scene()
-    scene.routing.leads("s", 0, 3)
+    scene.routing.on_election("s", 0, 3)
     scene.declare(1)
     scene.image.access["route"] = {}
     scene.routing.image_loaded()
@@ -90,7 +90,7 @@ def test_a_whole_image_is_compared_with_what_runs() -> None:
 def test_the_buffers_of_all_routes_are_limited(monkeypatch: Any) -> None:
     scene = Scene()
     scene.replica.leads = False
-    scene.routing.leads("s", 0, 3)
+    scene.routing.on_election("s", 0, 3)
     scene.declare(1)
     scene.routing.tick(Now(0, 0))
     assert scene.routing.has_room
@@ -102,7 +102,7 @@ def test_the_buffers_of_all_routes_are_limited(monkeypatch: Any) -> None:
 
 def test_changed_topics_are_announced() -> None:
     scene = Scene()
-    scene.routing.leads("s", 0, 3)
+    scene.routing.on_election("s", 0, 3)
     scene.declare(1)
     running, _ = scene.routing.running["r", "s", 0]
     scene.apply(TopicDeleted(UUID(int=7), "t", 2))
@@ -114,7 +114,7 @@ def test_an_error_of_a_target_is_logged_when_it_changes(
 ) -> None:
     caplog.set_level("INFO")
     scene = Scene()
-    scene.routing.leads("s", 0, 3)
+    scene.routing.on_election("s", 0, 3)
     scene.declare(1)
     port, target = scene.routing.running["r", "s", 0][1], UUID(int=5)
     answers = [ErrorCode.NOT_ENOUGH_REPLICAS] * 2 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NONE]

@@ -24,8 +24,8 @@ def test_an_invalid_choice_is_explained(world: World, operator: Client, query: s
 
 
 def test_the_selected_goals_are_first() -> None:
-    assert rebalance._ordered(["traffic", "disk", "traffic", "x"])[:2] == ["traffic", "disk"]
-    assert sorted(rebalance._ordered(["traffic"])) == sorted(GOALS)
+    assert rebalance._goals_in_order(["traffic", "disk", "traffic", "x"])[:2] == ["traffic", "disk"]
+    assert sorted(rebalance._goals_in_order(["traffic"])) == sorted(GOALS)
     assert rebalance._number("") is None and rebalance._number("0.1") == 0.1
     with pytest.raises(Rejected, match=r"Enter 0\.1 for 10 %"):
         rebalance._number("10 %")

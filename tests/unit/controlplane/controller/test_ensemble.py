@@ -27,19 +27,19 @@ class Candidate:
             self.ensemble.connected() if state.value == "connected" else self.ensemble.disconnected()
         )
 
-    def elected(self, controller_epoch: int, epoch_version: int, now: Any) -> None:
+    def on_elected(self, controller_epoch: int, epoch_version: int, now: Any) -> None:
         self.heard.append(("elected", controller_epoch))
 
-    def brokers(self, registrations: dict[int, Registration], now: Any) -> None:
+    def on_registrations(self, registrations: dict[int, Registration], now: Any) -> None:
         self.heard.append(("brokers", sorted(registrations)))
 
-    def proposed(self, broker_id: int, broker_epoch: int, desired: Proposals, now: Any) -> None:
+    def on_proposals(self, broker_id: int, broker_epoch: int, desired: Proposals, now: Any) -> None:
         self.heard.append(("proposed", (broker_id, broker_epoch)))
 
-    def offline(self, broker_id: int, broker_epoch: int, partitions: Any, now: Any) -> None:
+    def on_offline_partitions(self, broker_id: int, broker_epoch: int, partitions: Any, now: Any) -> None:
         self.heard.append(("offline", (broker_id, len(partitions))))
 
-    def requested(self, request: ForwardedRequest, now: Any) -> None:
+    def on_request(self, request: ForwardedRequest, now: Any) -> None:
         self.heard.append(("requested", request.request_id))
 
     def last(self, what: str) -> Any:

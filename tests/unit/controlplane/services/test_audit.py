@@ -135,7 +135,7 @@ def test_a_worker_with_an_outdated_head_adds_no_links(db: None, monkeypatch: pyt
     written(1)
     record("alice", "topic.alter", "topic", "t", outcome=Outcome.CONFIRMED)
     with monkeypatch.context() as other:
-        other.setattr(audit, "_last", lambda: (0, audit.BEGINNING))  # read before the other worker wrote
+        other.setattr(audit, "_last_seal", lambda: (0, audit.BEGINNING))  # read before the other worker wrote
         assert audit.seal() == 0
     assert ChangeSeal.objects.count() == 1
     assert audit.seal() == 2

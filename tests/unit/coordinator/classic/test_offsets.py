@@ -78,7 +78,7 @@ class Scene:
             group_config=lambda group_id: GROUP_CONFIG,
             draw=lambda: "id",
         )
-        self.groups.became_leader(0, 7, NOW)
+        self.groups.on_election(0, 7, NOW)
         for _ in range(3):
             self.groups.tick(NOW)
 

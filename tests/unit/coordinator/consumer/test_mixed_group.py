@@ -169,7 +169,7 @@ class Mixed(RuleBasedStateMachine):
             group_config=lambda group_id: GROUP_CONFIG,
             draw=lambda: str(next(self.ids)),
         )
-        self.groups.became_leader(0, 7, self.now)
+        self.groups.on_election(0, 7, self.now)
         self.groups.tick(self.now)
 
     @property
@@ -368,7 +368,7 @@ class Mixed(RuleBasedStateMachine):
     def another_coordinator(self, kept: int) -> None:
         """The new coordinator loads the replicated records, and perhaps some of the pending records."""
         lost = max(0, len(self.log.waiting) - kept)
-        self.groups.resigned(0, self.now)
+        self.groups.on_resignation(0, self.now)
         assert not self.requested, "a request waits for a former coordinator"
         self.log = Log(self.log.batches[: len(self.log.batches) - lost])
         self.lead()

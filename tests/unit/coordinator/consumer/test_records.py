@@ -166,7 +166,7 @@ class Harness:
             draw=lambda: "id",
             **more,
         )
-        self.groups.became_leader(0, 7, NOW)
+        self.groups.on_election(0, 7, NOW)
         self.load()
 
     def load(self) -> None:

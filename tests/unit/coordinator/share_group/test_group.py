@@ -254,5 +254,5 @@ def test_the_end_of_the_leadership_answers_waiting_members() -> None:
     scene.log.later = []
     answers: list[ShareHeartbeatReply] = []
     scene.groups.handle("g", ShareHeartbeat(answers.append, "m2", 0, "c", "/h", None, frozenset({"a"})))
-    scene.groups.resigned(0, NOW)
+    scene.groups.on_resignation(0, NOW)
     assert [a.error for a in answers] == [ErrorCode.NOT_COORDINATOR]

@@ -35,7 +35,7 @@ class Scene:
         self.coordinator = ShareCoordinator(
             memory, lambda: self.now, updates_per_snapshot=updates, topic_exists=lambda t: t in self.topics
         )
-        self.coordinator.became_leader(0, 7, NOW)
+        self.coordinator.on_election(0, 7, NOW)
         for _ in range(3):
             self.coordinator.tick(NOW)
 
@@ -154,7 +154,7 @@ def test_the_end_of_the_leadership_answers_waiting_requests() -> None:
     scene.log.later = []
     answers: list[int] = []
     scene.coordinator.write(KEY, 3, StateUpdate(1, 10, ()), answers.append)
-    scene.coordinator.resigned(0, NOW)
+    scene.coordinator.on_resignation(0, NOW)
     scene.log.later[0](0)
     assert answers == [ErrorCode.NOT_COORDINATOR]
 

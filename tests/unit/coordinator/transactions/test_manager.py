@@ -22,7 +22,7 @@ class Scene:
         self.transactions = TransactionCoordinator(
             *ports, lambda: self.now, id_expiration_ms=IDLE_MS_MAX, timeout_check_ms=1 << 40
         )
-        self.transactions.became_leader(0, 7, self.now)
+        self.transactions.on_election(0, 7, self.now)
         self.later(0)
 
     def later(self, ms: int) -> None:
