@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer | None:
-    """The metrics endpoint, if the settings have one. Raises OSError if its address cannot be bound."""
+    """Start the metrics endpoint, if the settings have one. Raises OSError if the address cannot be bound."""
     address: str | None = config["weir.metrics.listener"]
     if address is None:
         return None

@@ -39,7 +39,7 @@ class Environment:
         self.loop = loop or Loop()
         self.jobs = Jobs()
         self.decompression_jobs = Jobs()
-        """Separate from `jobs`: decompression for clients must not delay flushes, nor wait for a compaction."""
+        """Separate threads from those of `jobs`: decompression for clients must neither delay a flush nor wait for a compaction."""
         self.disk: Disk = OsDisk(self.jobs.background)
         self.warming = Warming(self.jobs.lane("reads", READ_THREADS))
         self._locks: list[int] = []
@@ -92,7 +92,7 @@ class Environment:
         )
 
     def lock(self, folder: Path) -> bool:
-        """Lock the folder for this process until it ends. False: another process has locked it."""
+        """Lock the folder until this process ends. Returns False if another process has locked it."""
         self._locks.append(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
             fcntl.flock(self._locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,7 +101,7 @@ class Environment:
         return True
 
     def remote_helper(self, settings: Callable[[], Mapping[str, Any]]) -> RemoteHelper:
-        """The helper of the remote store (tiered storage). `settings`: its first message."""
+        """Start the helper process of the remote store (tiered storage). `settings` is the first message to the helper."""
         return HelperProcess(self.loop, settings)
 
     def probe_lane(self) -> Runner:
@@ -123,7 +123,7 @@ class Environment:
 
     @property
     def boot_id(self) -> str:
-        """The boot id of the kernel whose page cache has the written pages. Empty: unknown."""
+        """The boot id of the kernel whose page cache has the written pages. Empty if it is unknown."""
         return BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
 
     def draw_id(self) -> str:
@@ -134,5 +134,5 @@ class Environment:
         return self.draw_id()
 
     def draw_producer_id(self) -> int:
-        """62 random bits: needs no coordination, and no id repeats after a loss of ZooKeeper (safety.md section 5)."""
+        """A producer id of 62 random bits. Brokers need no coordination, and no id repeats after a loss of ZooKeeper (safety.md section 5)."""
         return secrets.randbits(62)

@@ -1,1 +1,1 @@
-"""Request handlers: one file per family of APIs. A handler parses, calls one part of the broker and shapes the response."""
+"""Request handlers: one file per family of APIs. A handler reads the request, calls one component of the broker and builds the response."""

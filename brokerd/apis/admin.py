@@ -1,7 +1,7 @@
 """CreateTopics, DeleteTopics and CreatePartitions.
 
 Invariants: changes are forwarded to the controller through ZooKeeper, in pieces that fit into znodes and the metadata log. A request is answered
-when the metadata log contains the result. Reads use the metadata image. Each response contains Kafka's error code and a message.
+when the metadata log contains the result. Reads are answered from the metadata image. Each response contains Kafka's error code and a message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SOURCE_TOPIC = 1
 
 
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""First version of each API whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). For older versions the change is made and the response delayed."""
+"""First version of each API whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). For older versions the change is made, and the response is delayed."""
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 EXCEEDED = ItemResult(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED, message="The throttling quota has been exceeded.")
 

@@ -1,7 +1,7 @@
-"""Inspection of a producer's batches: every record is validated, and recompressed where the topic has its own compression type.
+"""Inspection of a producer's batches: every record is validated. A batch is recompressed if the topic has its own compression.type.
 
-Invariants: a batch is inspected before its first byte is written. Long work runs in steps, during which the partition may change. The result
-is valid for the topic settings under which it was made. Does not contain: offsets, acknowledgements.
+Invariants: a batch is inspected before its first byte is written. Long inspections run in steps, and the partition may change between the steps. The result is
+valid only for the topic configs with which it was computed. Does not contain: offsets, acknowledgements.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from brokerd.wire.records import BatchHeader, UnpackBudget
 from brokerd.wire.steps import Steps, run_now
 
 SHORT_RECORDS = 16 * 1_024 if COMPILED else 1_024
-"""Uncompressed records per request that are inspected at once, at most 1 ms. Compressed data may unpack to any size."""
+"""Number of uncompressed records per request that are inspected without interruption, which takes at most 1 ms. Compressed data can decompress to any size."""
 Data = memoryview | bytearray
 Headers = list[tuple[int, BatchHeader]]
 

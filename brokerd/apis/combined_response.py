@@ -1,4 +1,4 @@
-"""A response that waits for several parts, some of which a look-up of old records delivers later.
+"""A response that waits for several parts. A look-up of old records delivers some parts later.
 
 Does not contain: the parts, and what a request does when its client disconnects (`net/request`).
 """
@@ -11,7 +11,7 @@ from brokerd.replication.history_reads import HistoryReadResult
 
 
 class CombinedResponse:
-    """A response of several parts, some of them later. `done` is called when all are complete."""
+    """A response of several parts, some of which come later. `done` is called when all parts are complete."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         self._left, self._done = 1, done

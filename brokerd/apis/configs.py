@@ -1,8 +1,8 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: topics, brokers, groups, broker loggers.
 
-Invariants: topic settings are validated by the controller. Broker settings are validated here, because the controller does not know their
-table. Both are rows in the database and records of the metadata log. Each setting has its source, type and synonyms. Does not contain:
-the effect of a setting.
+Invariants: topic settings are validated by the controller. Broker settings are validated here, because the controller does not have the table of broker
+settings. Both are rows in the database and records of the metadata log. Each setting has its source, type and synonyms. Does not contain: the effect of a
+setting.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ALTER_TIMEOUT_MS = 30_000
 T = TypeVar("T")
 Entry = m.DescribeConfigsResponse.DescribeConfigsResourceResult
 Layer = tuple[str, str | None, int]
-"""A setting's name, its value as text, and its source. The first of several counts."""
+"""Name of a setting, its value as text, and its source. If a setting has several layers, the first one is effective."""
 ResourceChange = tuple[int, str, tuple[AlterConfigOp, ...]]
 AUTHORIZED_BY_NAME = {RESOURCE_TOPIC: Resource.TOPIC, RESOURCE_GROUP: Resource.GROUP}
 """Resources of other types need the permission on the cluster."""
@@ -98,7 +98,7 @@ class ConfigsApi:
         self._alter(request, resources, unauthorized, m.AlterConfigsResponse)
 
     def _names_set_on(self, kind: int, name: str) -> Iterable[str]:
-        """The names of the configs that are set on a resource. AlterConfigs resets those that the request omits."""
+        """The names of the configs that are set on a resource. AlterConfigs resets the configs that the request omits."""
         if kind == RESOURCE_TOPIC:
             state = self._image().topic_named(name)
             return state.configs if state is not None else ()
@@ -113,7 +113,7 @@ class ConfigsApi:
         return self._config.broker_id if name == str(self._config.broker_id) else None
 
     def _partition_by_authorized(self, request: Request, operation: Operation) -> tuple[list[Any], list[Any]]:
-        """(authorized, unauthorized) resources of the request."""
+        """Return the resources of the request: (authorized, unauthorized)."""
 
         def resource_of(x: Any) -> tuple[Resource, str]:
             resource = _authorized_as(x)
@@ -191,7 +191,7 @@ class ConfigsApi:
         after, problem = dynamic.apply_operations(BY_NAME, before, operations, broker_id)
         if problem is not None:
             return _no(problem)
-        # Lists are computed here. The rest is merged where the row is written, with concurrent requests.
+        # The new values of lists (APPEND, SUBTRACT) are computed here. The controller merges concurrent requests when it writes the row.
         final = tuple(
             AlterConfigOp(n, OpType.SET if n in after else OpType.DELETE, after.get(n))
             for n in dict.fromkeys(op.name for op in operations)
@@ -311,7 +311,7 @@ class ConfigsApi:
         return out
 
     def list_resources(self, request: Request) -> None:
-        """Version 0 lists client metrics subscriptions (KIP-714): there are none."""
+        """Version 0 lists client metrics subscriptions (KIP-714). Weir has none."""
         r = m.ListConfigResourcesResponse
         if not self._auth.authorize(request, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER):
             request.reply(r(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))

@@ -1,4 +1,5 @@
-"""The clients that are connected to this broker: their connections, counted by what identifies a client.
+"""The clients that are connected to this broker, with the number of their connections. A client is identified by principal, client id, address, software and
+listener.
 
 A client has several connections, and a new port for each. Does not contain: authorization, the request (`log_dirs`).
 """
@@ -19,8 +20,8 @@ ConnectedClient = DescribeLogDirsResponse.ConnectedClient
 def connected_clients(
     connections: Iterable[tuple[str, Connection]], now_ms: int, clients_max: int
 ) -> tuple[list[ConnectedClient], int]:
-    """The `clients_max` clients with the most traffic, and the number of all. `connections`: with the names of their listeners. A connection counts
-    from its first request on."""
+    """Return the `clients_max` clients with the most traffic, and the number of all clients. `connections` are pairs with the name of the listener. A
+    connection counts from its first request on."""
     clients: dict[tuple[object, ...], ConnectedClient] = {}
     for listener, c in connections:
         if not c.traffic.requests:

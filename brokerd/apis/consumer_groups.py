@@ -1,6 +1,6 @@
 """The consumer group protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
-Invariants: a request that is invalid for any group is refused here. The group decides about all others. A heartbeat is answered when its
+Invariants: a request that would be invalid for every group is rejected here. The group decides about all other requests. A heartbeat is answered when its
 effects are replicated. Does not contain: membership.
 """
 
@@ -37,7 +37,7 @@ class ConsumerGroupsApi:
     def __init__(
         self, groups: GroupCoordinator, image: Callable[[], Image], auth: AuthHelper, *, enabled: bool
     ) -> None:
-        """`enabled` False: the broker responds as a broker that knows the API and has the consumer protocol disabled."""
+        """If `enabled` is False, the broker answers like a Kafka broker that knows the API but has the consumer protocol disabled."""
         self._groups, self._image, self._auth, self._enabled = groups, image, auth, enabled
 
     def handlers(self) -> dict[int, Handler]:

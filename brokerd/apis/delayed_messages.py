@@ -1,7 +1,7 @@
 """The pending delayed messages of a front partition, described by its leader.
 
-Invariants: only a leader that knows all records of the partition answers. A look-up is bounded in records and time; its long steps run on another
-thread. Does not contain: authorization (`fetch`), the look-up itself (`delivery`).
+Invariants: only a leader that knows all records of the partition answers. A look-up is bounded in records and time. Its long steps run on another thread. Does
+not contain: authorization (`fetch`), the look-up itself (`delivery`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from brokerd.wire.messages.delayed_messages import VERSION, DelayedMessagesAnswe
 from brokerd.wire.steps import Steps
 
 RECORDS_MAX = 1_000
-"""Records of one answer."""
+"""Maximum number of records in one answer."""
 BOUNDS_MAX = 100
-"""Bounds of a histogram: more than a page shows."""
+"""Maximum number of bounds of a histogram. A page of the console shows fewer."""
 DURATION_MS_MAX = 5_000
-"""Time after which no further bucket is searched."""
+"""Time limit of a look-up: after this time no further bucket is searched."""
 
 
 class DelayedMessagesServer:

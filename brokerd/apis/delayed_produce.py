@@ -1,7 +1,8 @@
 """Delayed produce: appends that wait until they are acknowledged as the producer's acks require.
 
-Invariants: with acks=1 records are acknowledged after the leader has written them, and flushed them where the topic requires that. With
-acks=all every member of the ISR has done the same, so the high watermark has passed them. Records of a replaced leader are not acknowledged.
+Invariants: with acks=1, records are acknowledged after the leader has written them and, if the topic requires it, flushed them. With acks=all, records are
+acknowledged after every member of the ISR has done the same, that is, after the high watermark has passed them. A leader that was replaced acknowledges no
+records.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ TIMEOUT_MS_MAX = 300_000
 """The longest time-out of a produce request."""
 
 OnResults = Callable[[list[PartitionResult]], None]
-"""Called with the results in the order of the outcomes."""
+"""Called with one result per outcome, in the same order."""
 
 
 def acknowledgement(append: PendingAppend, acks: int) -> PartitionResult | None:
-    """The result of an append, or None while it has to wait."""
+    """The result of an append, or None while the append waits for its acknowledgement."""
     replica = append.replica
     if not replica.leads or replica.core.leader_epoch != append.leader_epoch:
         return append.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -49,7 +50,7 @@ class DelayedProduce:
         done: OnResults,
         abandoned: Callable[[], bool],
     ) -> None:
-        """`pending`: the appends that wait, with their positions in `outcomes`."""
+        """`pending` contains the appends that wait for an acknowledgement, with their positions in `outcomes`."""
         self._outcomes, self._pending, self._acks = outcomes, pending, acks
         self._done, self._abandoned = done, abandoned
 

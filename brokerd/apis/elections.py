@@ -1,6 +1,6 @@
 """ElectLeaders (KIP-460), forwarded to the controller.
 
-Invariant: each partition in the request gets a result. A request without partitions means all partitions. Its response contains only the
+Invariant: each partition in the request gets a result. A request without partitions means all partitions. The response to such a request contains only the
 partitions that need an election. Does not contain: the election rules (`cluster/election`).
 """
 

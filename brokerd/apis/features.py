@@ -1,6 +1,6 @@
 """UpdateFeatures (KIP-584), and the features of ApiVersions.
 
-Invariant: the controller applies all of a request or nothing. Until `transaction.version` is finalized in the metadata log, a broker offers
+Invariant: the controller applies all changes of a request or none of them. Until `transaction.version` is finalized in the metadata log, a broker offers
 the value of its configuration.
 """
 

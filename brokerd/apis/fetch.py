@@ -54,7 +54,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest, FetchResponse
 
 WAIT_MS_MAX = 60_000
-"""The longest wait of a fetch. A client that asks for more gets its response after this time."""
+"""Upper limit of fetch.max.wait.ms. A client that requests more gets its response after this time."""
 
 
 FIRST_WITH_TAGS = 12
@@ -180,8 +180,8 @@ class FetchApi:
         final: bool,
         lookups: int,
     ) -> bool:
-        """Read, and `send` if the result is sufficient or `final`. Returns whether the fetch needs no wait. A read that must load an index or headers
-        first calls `respond(True, n)` later, where `n` is the number of lookups."""
+        """Read, and `send` if the result is sufficient or `final`. Returns whether the fetch needs no wait. A read that must first load an index or batch
+        headers calls `respond(True, n)` later; `n` is the number of look-ups."""
         if request.abandoned:
             return True
         body: FetchRequest = request.body
@@ -203,7 +203,7 @@ class FetchApi:
     def _answer_question(
         self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics
     ) -> bool:
-        """Answer a private question of the control plane. False: the request fetches records."""
+        """Answer a private request of the control plane. Returns False if the request fetches records."""
         body: FetchRequest = request.body
         if request.header.api_version < FIRST_WITH_TAGS:
             return False
@@ -291,7 +291,7 @@ class FetchApi:
                     self._partitions.run(replica, core.FetchSessionDropped(follower), self._loop.now)
         for key in forgotten:
             session.drop(key)
-            named.pop(key, None)  # fetched and forgotten in one request: as in Kafka it is forgotten
+            named.pop(key, None)  # a partition that is both fetched and forgotten in one request is forgotten, as in Kafka
         for key, partition_request in named.items():
             session.put(key, partition_request)
         if session.session_liveness is not None:
@@ -332,13 +332,13 @@ class FetchApi:
         *,
         by_log: bool,
     ) -> None:
-        """Delay the fetch until enough data is available or its deadline has passed. `by_log` True: the keys of partition logs.
-        False: the key of a fetch session, which watches its partitions. `respond(final)` reads, and sends the response if it is sufficient or `final`;
-        it returns whether the fetch needs no wait."""
+        """Delay the fetch until enough data is available or its deadline has passed. If `by_log` is True, the purgatory keys are those of partition logs;
+        otherwise it is the key of a fetch session, which watches its partitions. `respond(final)` reads, and sends the response if there is enough data or if
+        `final` is True. It returns True if the fetch was answered."""
         if body.max_wait_ms <= 0 or body.min_bytes <= 0:
             respond(True)
             return
-        if respond(False):  # most fetches of a backlog: they are classified once, and never counted as waiting
+        if respond(False):  # most fetches of a consumer with lag end here: they are classified once and never count as waiting
             return
         keys = purgatory_keys()
         if not keys:
@@ -355,10 +355,10 @@ class FetchApi:
                         return True
                     needs = self._reader.needs(body, partition_requests().values()) if client and by_log else None
             except NotInPageCache:
-                return True  # data is available and already delayed
+                return True  # data is available, and the fetch has already waited
             return False
 
-        # With a minimum of one byte, a response that does not suffice shows that nothing is available.
+        # If min_bytes is 1, a response with too little data shows that no data is available.
         if body.min_bytes > 1 and request.attempt(enough):
             request.attempt(lambda: respond(True))
             return
@@ -374,7 +374,8 @@ class FetchApi:
                 self._waiting.release(request.principal, request.client_host)
             request.attempt(lambda: respond(True))
 
-        # A fetch above the limit is answered at its deadline, and no append evaluates it. An immediate answer would lead to a busy loop.
+        # The limit of waiting fetches is reached: this fetch is answered at its deadline, and appends do not evaluate it. An immediate answer would make the
+        # client fetch in a busy loop.
         waiter = DelayedOperation(
             keys if counted or not client else (),
             try_complete,

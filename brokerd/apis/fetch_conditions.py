@@ -1,6 +1,6 @@
 """Classification of one partition for one fetch: which kind of result the response will contain. Nothing is read from the log.
 
-Pure. Delayed fetches and responses use the same classification. So a fetch completes exactly when its response would contain something new.
+Pure. Delayed fetches and responses use the same classification, so a delayed fetch completes exactly when its response would contain something new.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class FetchCondition(Enum):
     BOOTSTRAP = auto()
     """A new replica requests the bootstrap snapshot for the start of its log."""
     HISTORY = auto()
-    """The offset is below this replica's local log: another replica has the records."""
+    """The offset is below the local log of this replica: another replica or the remote store has the records."""
     DIVERGING = auto()
     """The fetcher's last epoch ends at another offset here (KIP-595)."""
     PREFERRED_REPLICA = auto()
     """The consumer reads from a closer replica (KIP-392)."""
     AT_END = auto()
-    """The fetcher has everything that it may read."""
+    """The fetcher has all records that it may read."""
     READABLE = auto()
     """There are records at the offset."""
 
@@ -47,9 +47,9 @@ BOOTSTRAP, HISTORY = Classified(FetchCondition.BOOTSTRAP), Classified(FetchCondi
 AT_END, READABLE = Classified(FetchCondition.AT_END), Classified(FetchCondition.READABLE)
 OUT_OF_RANGE = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_OUT_OF_RANGE)
 MOVED_TO_TIER = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
-"""Only for a follower: it must bootstrap its log at the local log start offset of the response."""
+"""Only for a follower, which must bootstrap its log at the local log start offset of the response."""
 TIER_NOT_LOADED = Classified(FetchCondition.ERROR, ErrorCode.OFFSET_NOT_AVAILABLE)
-"""Only for a follower: this leader does not know yet whether the records at the offset are remote or deleted."""
+"""Only for a follower: this leader does not know yet whether the records at the offset are in the remote store or deleted."""
 UNKNOWN_FOLLOWER = Classified(FetchCondition.ERROR, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
@@ -63,8 +63,8 @@ def classify(
     image: Image,
     knows_divergence: bool = True,
 ) -> Classified:
-    """The condition of `partition_request` on `replica`. `limit`: the first offset that this fetcher may not read. `rack`: of a consumer that may be sent to a
-    closer replica; None: it may not. `knows_divergence`: the request's version has DivergingEpoch in its response."""
+    """The condition of `partition_request` on `replica`. `limit` is the first offset that this fetcher may not read. `rack` is the rack of a consumer that may
+    be redirected to a closer replica, otherwise None. `knows_divergence` tells whether responses of the request's version have DivergingEpoch."""
     requested = partition_request.requested
     if error := epoch_error(replica, requested.current_leader_epoch, from_follower=partition_request.may_follow):
         return Classified(FetchCondition.ERROR, error)
@@ -103,14 +103,14 @@ def find_divergence(replica: Replica, requested: FetchRequest.FetchPartition) ->
         return None
     if epoch < 0:
         if requested.fetch_offset <= replica.log.start_offset:
-            return None  # older than all that is stored: OFFSET_OUT_OF_RANGE or a read from the start, not a divergence
-        # No epoch here is that old: a leader that was emptied. An epoch of -1 would mean "no divergence" on the wire.
+            return None  # older than all stored epochs: OFFSET_OUT_OF_RANGE or a read from the start, not a divergence
+        # This leader lost its log, so no stored epoch is that old. An epoch of -1 would mean "no divergence" in the response.
         return 0, replica.log.start_offset
     return epoch, end
 
 
 def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = False) -> ErrorCode:
-    """The error for a request with leader epoch `epoch` (-1: none). `from_follower`: a replica that follows may answer as well."""
+    """The error for a request with leader epoch `epoch` (-1: the request has none). With `from_follower`, a follower may answer too."""
     if replica is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if replica.offline_reason is not None:
@@ -124,7 +124,7 @@ def epoch_error(replica: Replica | None, epoch: int, *, from_follower: bool = Fa
 
 
 def is_unknown_follower(replica: Replica, follower: ReplicaIncarnation | None) -> bool:
-    """Return whether the leader's metadata does not have this follower, not yet or no longer. The follower must retry: its fetch offset would not be
-    stored, and a fetch session does not repeat it (Kafka responds with the same code)."""
+    """Return whether this follower is not, or no longer, a replica in the leader's metadata. The follower must retry, because its fetch offset would not be
+    stored, and a fetch session does not repeat the offset. Kafka responds with the same error code."""
     state = replica.core.state
     return follower is not None and state is not None and follower.broker_id not in state.hosts

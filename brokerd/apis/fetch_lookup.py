@@ -15,7 +15,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
 
 FIRST_WITH_RACK = 11
-"""Clients from this version on know preferred read replicas."""
+"""First version whose clients know preferred read replicas."""
 FIRST_BY_ID = 13
 """First version that names topics by id."""
 FIRST_WITH_REPLICA_STATE = 15
@@ -30,7 +30,7 @@ def follower_of(body: FetchRequest, version: int) -> ReplicaIncarnation | None:
         if state is not None and state.replica_id >= 0:
             return ReplicaIncarnation(state.replica_id, state.replica_epoch)
     elif body.replica_id >= 0:
-        # A follower without a broker epoch cannot prove that it is the incarnation in the ISR.
+        # A follower without a broker epoch cannot prove that it is the same incarnation as the ISR member.
         return ReplicaIncarnation(body.replica_id, -1)
     return None
 

@@ -29,9 +29,9 @@ from brokerd.wire.messages import FetchRequest, FetchResponse
 
 READ_COMMITTED = 1
 MISSING_MAX = 8
-"""Partitions of one response that are read from the disk at the same time."""
+"""Maximum number of partitions of one response that are read from the disk at the same time."""
 FIRST_WITH_DIVERGENCE = 12
-"""Followers from this version on know diverging epochs."""
+"""First version whose followers know diverging epochs."""
 
 
 class FetchReader:
@@ -118,7 +118,7 @@ class FetchReader:
 
     @staticmethod
     def count_sent(read: Iterable[FetchRead], follower: ReplicaIncarnation | None) -> None:
-        """Count the bytes of a response that is sent now."""
+        """Take the bytes of a response that is sent now from the throttle bucket."""
         to = TO_CONSUMERS if follower is None else TO_FOLLOWERS
         for r in read:
             if r.served and r.partition_request.replica is not None:
@@ -129,7 +129,7 @@ class FetchReader:
         return body.rack_id if self._by_rack else None
 
     def _bucket(self, replica: Replica, follower: ReplicaIncarnation | None) -> Bucket | None:
-        """The throttle bucket for responses to this follower. None: not throttled, as in the ISR or proposed for it."""
+        """The throttle bucket for responses to this follower. None if the follower is not throttled, because it is in the ISR or proposed for the ISR."""
         if follower is None or not self._throttles.active:
             return None
         bucket = self._throttles.leading(replica.tp)
@@ -171,8 +171,9 @@ class FetchReader:
         again: Callable[[int], object],
         lookups: int,
     ) -> list[FetchRead] | None:
-        """The partitions to send. A partition whose index or headers are not in the page cache is read from the disk and left for the next
-        response. None: no other partition has anything to send; `again` is called with the number of lookups when the first is available."""
+        """Return the partitions to send. A partition whose index or batch headers are not in the page cache is loaded from the disk and is left for the next
+        response. Returns None if no other partition has anything to send: then `again` is called with the number of look-ups when the first loaded partition is
+        available."""
         missing: list[NotInPageCache] = []
         with self.reading(lookups):
             out = self._read_in_memory(body, partition_requests, follower, version, missing)
@@ -232,7 +233,7 @@ class FetchReader:
                 partition_request.epoch, read.reportable = leader_epoch, True
             data.high_watermark = replica.core.high_watermark
             data.last_stable_offset = replica.last_stable()
-            # Followers follow the local log start of their leader. The remote records are the same for every leader.
+            # Followers use the local log start offset of their leader as their own. The remote records are the same for every leader.
             data.log_start_offset = (
                 replica.log.start_offset if follower is not None and replica.remote else replica.start_offset
             )
@@ -268,7 +269,7 @@ class FetchReader:
                 if not (room := bucket.available(self._loop.now.mono_ms)):
                     continue
                 bytes_max = min(bytes_max, room)
-            # A batch above the remaining bytes puts the bucket into debt. Otherwise it would never be sent.
+            # A batch that is larger than the remaining bytes makes the bucket negative. Otherwise the batch would never be sent.
             whole = nothing_yet or bucket is not None
             count = self._read_log(replica, read, limit, bytes_max, missing, whole=whole, committed=committed)
             left -= count
@@ -290,7 +291,7 @@ class FetchReader:
         whole: bool,
         committed: bool,
     ) -> int:
-        """Records of the local log. `whole`: at least one batch, also above `bytes_max`. Returns their bytes."""
+        """Add records of the local log. With `whole`, at least one batch is added, even if it is larger than `bytes_max`. Returns the number of bytes."""
         offset = read.partition_request.requested.fetch_offset
         try:
             regions = replica.log.read(offset, bytes_max, limit, at_least_one=whole).regions
@@ -312,7 +313,7 @@ class FetchReader:
         return read.served
 
     def _read_history(self, replica: Replica, read: FetchRead, limit: int, left: int, nothing_yet: bool) -> int:
-        """Records below the local log, for a consumer. Returns their bytes."""
+        """Add records below the local log, for a consumer. Returns the number of bytes."""
         with blocking_reads():
             return self._history.read(replica, read, limit, left, nothing_yet)
 
@@ -321,7 +322,7 @@ class FetchReader:
         if replica.remote is not None and replica.remote.loaded and not replica.reads_remote:
             data.error_code = (
                 ErrorCode.OFFSET_OUT_OF_RANGE
-            )  # nothing is remote any more: the follower starts without a snapshot
+            )  # there are no remote records any more: the follower starts without a snapshot
             return
         data.seed = self._history.remote_seed(replica) or b""
         if not data.seed:
@@ -330,13 +331,13 @@ class FetchReader:
     def _add_observer_snapshot(
         self, replica: Replica, data: FetchResponse.PartitionData, follower: ReplicaIncarnation | None
     ) -> None:
-        """Add the bootstrap snapshot for an observer, as soon as there is one."""
+        """Add the bootstrap snapshot for an observer, as soon as the snapshot exists."""
         state = replica.core.state
         if follower is not None and state is not None and replica.remote and follower.broker_id in state.replicas:
             self._remote_seed(replica, data)
             return
         if follower is None or state is None or follower.broker_id not in state.observers:
-            data.error_code = ErrorCode.INVALID_REQUEST  # it has not yet read that it is no longer an observer
+            data.error_code = ErrorCode.INVALID_REQUEST  # the follower has not yet read in the metadata log that it is no longer an observer
             return
         try:
             data.seed = self._partitions.bootstrap.snapshot_for_observer(replica, self._loop.now) or b""

@@ -1,4 +1,4 @@
-"""The response of a fetch: by partition, session and request. Does not contain: reading, waiting."""
+"""The response of a fetch, with and without a fetch session. Does not contain: reading, waiting."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from brokerd.wire.messages import FetchRequest, FetchResponse
 
 @dataclass(slots=True)
 class FetchRead:
-    """The response for one partition. `more`: the log has records above. `served`: bytes of the records in the response. `reportable`: the response has
-    something other than records that the client must get without a wait, such as an error."""
+    """The response for one partition. `more` is True if the log has further records. `served` is the number of record bytes in the response. `reportable` is
+    True if the response has something other than records that the client must get at once, such as an error."""
 
     key: Key
     partition_request: PartitionRequest

@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): the partitions that each client fetches and their last sent state. Requests and responses contain only changes.
 
 Invariants: a session covers every partition in it. A partition that a response does not name is unchanged. Only partitions that have changed
-are evaluated (`Purgatory.watch`), so the cost of a fetch depends on the number of changed partitions, not of all partitions. The session epoch
-counts fetches, so a lost or repeated one is detected. Does not contain: reading, waiting, the wire format except for the request's structs.
+are evaluated (`Purgatory.watch`), so the cost of a fetch depends on the number of changed partitions, not of all partitions. The session epoch counts fetches,
+so a lost or repeated fetch is detected. Does not contain: reading, waiting, the wire format except for the request's structs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Key = tuple[Hashable, int]
 
 NO_SESSION = 0
 FULL_EPOCH, LAST_EPOCH = 0, -1
-"""Session epochs of full fetches: the first one starts a session, the second one requests none. Both end the session that they name."""
+"""Session epochs of full fetches: FULL_EPOCH starts a new session, LAST_EPOCH requests no session. Both end the session whose id is in the request."""
 EPOCH_MAX = 2**31 - 1
 EVICTION_MS = 120_000
-"""Time after which an unused session is evicted first, as in Kafka. A larger session does not evict a session that was used more recently."""
+"""Time after which an unused session is the first to be evicted, as in Kafka. A session that was used more recently is not evicted for a larger session."""
 
 
 class CachedPartitionState(NamedTuple):
@@ -55,7 +55,7 @@ class PartitionRequest:
 
 
 class FetchSession:
-    """`dirty_partitions`: partitions that may have something to send, the longest unserved first."""
+    """`dirty_partitions` are the partitions that may have something to send. The partition that was not served for the longest time is first."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Sessions:
     def __init__(self, purgatory: Purgatory, draw: Callable[[], int], *, slots: int) -> None:
         self._purgatory, self._draw, self._slots = purgatory, draw, slots
         self._by_id: dict[int, FetchSession] = {}
-        """The least recently used first."""
+        """Ordered by the time of the last use; the least recently used session is first."""
         self.evicted = 0
 
     def __len__(self) -> int:

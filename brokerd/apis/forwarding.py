@@ -1,6 +1,6 @@
 """Forwarding of client requests to the controller, in pieces, each answered by the metadata log.
 
-Invariants: every item gets one result, in the order of the request, for any response of the controller. An item that cannot be forwarded is
+Invariants: every item gets one result, in the order of the request, whatever the controller answers. An item that cannot be forwarded is
 rejected with a message before anything is sent. Does not contain: the validation of changes (the controller's `request_validation`).
 """
 
@@ -33,13 +33,13 @@ Results = Sequence[ItemResult]
 ASK_TIMEOUT_MS_MAX = 60_000
 ITEMS_PER_REQUEST_MAX = 2_000
 PARTITIONS_PER_REQUEST_MAX = 10_000
-"""The limit of one request (for partitions Kafka's own): the controller handles it before anything else."""
+"""Maximum number of items of one request; the limit for partitions is Kafka's. While the controller handles a request it handles nothing else."""
 PIECE_BYTES_MAX = 16 * 1024
 """Bytes per forwarded piece: the result for all its items must fit into one entry of the metadata log (64 KiB)."""
 ITEM_BYTES_MAX = 512 * 1024
-"""Bytes per item, mainly for a manual assignment. ZooKeeper closes the connection for a node of 1 MiB."""
+"""Maximum bytes per item. Only a manual replica assignment can be that long. ZooKeeper closes the connection of a client that writes a znode of 1 MiB."""
 MESSAGE_CHARACTERS_MAX = 1_000
-"""A message may quote a client's text, which may be longer than a string of the protocol."""
+"""An error message may quote a text of a client, which may be longer than a string of the protocol."""
 NOT_ANSWERED = "the controller did not respond in time; check whether the change was made and retry"
 NO_RESULT = "the controller's response has no result for this item"
 
@@ -99,7 +99,7 @@ def _timeout(timeout_ms: int) -> int:
 
 
 def _results(answer: RequestAnswered | None, names: Sequence[str | None], kind: type[ItemResult]) -> list[ItemResult]:
-    """One result per name, in order, for any answer of the controller."""
+    """Return one result per name, in order, whatever the controller answers."""
     return [
         replace(r, message=r.message[:MESSAGE_CHARACTERS_MAX] + " ...")
         if r.message is not None and len(r.message) > MESSAGE_CHARACTERS_MAX

@@ -41,8 +41,8 @@ def delay_problem(replica: Replica, data: Data, image: Image, wall_ms: int) -> P
 def half_admission(
     front: HalfFront | None, replica: Replica, data: Data, header: BatchHeader, image: Image
 ) -> PartitionResult | ProducerRefusal | tuple[HalfRecord, ...]:
-    """The half messages and decisions of a batch, or why it may not be appended. The refusal of a deposed leader could be wrong, so the leadership
-    is confirmed before it is sent."""
+    """The half messages and decisions of a batch, or the reason why the batch may not be appended. The rejection of a deposed leader could be wrong, so the
+    leadership is confirmed before a rejection is sent."""
     if front is None:
         return READING
     admitted = front.admit(records.iterate(data), header, keyed=_is_keyed(replica.config.half_topic, image))

@@ -30,7 +30,7 @@ class GroupConfigs:
         return dict(self._image().access_to(GROUP, group_id)[1] or {})
 
     def layers(self, group_id: str) -> list[tuple[str, list[tuple[str, str, int]], str]]:
-        """(setting, its values with sources, the effective one first, its description) for each setting."""
+        """For each setting: (name, its values with their sources, description). The effective value is first."""
         own = self.set(group_id)
         out = []
         for name, c in GROUP_CONFIGS.items():
@@ -43,7 +43,7 @@ class GroupConfigs:
         return out
 
     def change(self, group_id: str, operations: Sequence[AlterConfigOp]) -> AccessUpdate | ItemResult:
-        """The change to write, or the refusal."""
+        """The change to write, or the error."""
         after = self.set(group_id)
         if not 0 < len(group_id) <= NAME_CHARACTERS_MAX:
             return ItemResult(group_id, ErrorCode.INVALID_REQUEST, "the group id is empty or too long")

@@ -245,7 +245,7 @@ class GroupsApi:
         )
         error = self._groups.handle(body.group_id, event)
         if error:
-            # The rebalance of the old coordinator is lost: the member must join again, and needs no coordinator lookup.
+            # The rebalance that the old coordinator had started is lost. The member must join again and needs no coordinator look-up.
             reply(
                 events.Synced(
                     ErrorCode.REBALANCE_IN_PROGRESS if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
@@ -392,7 +392,7 @@ class GroupsApi:
                 )
 
     def _delete_share_group(self, group: ShareGroup, done: Callable[[int], None]) -> None:
-        """The state of the partitions goes first: after a failure the group still exists and can be deleted again."""
+        """The state of the partitions is deleted first: after a failure the group still exists, and the client can delete it again."""
 
         def on_deleted(error: int) -> None:
             if error or group.members or group.dead:

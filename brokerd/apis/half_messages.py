@@ -19,7 +19,7 @@ from brokerd.wire.messages import FetchRequest, FetchResponse
 from brokerd.wire.messages.half_messages import VERSION, HalfMessagesAnswer, HalfMessagesQuestion
 
 MESSAGES_MAX = 1_000
-"""Messages of one answer."""
+"""Maximum number of messages in one answer."""
 
 
 class HalfMessagesServer:

@@ -15,7 +15,7 @@ from brokerd.wire.messages import FetchRequest, FetchResponse
 from brokerd.wire.messages.history import HistoryReadRequestData, HistoryReadResponseData
 
 VERSION = 0
-"""Version of the question and of its answer."""
+"""Version of the request and of the response."""
 JSON_OPERATIONS = {
     HistoryOperation.READ: "read",
     HistoryOperation.TIME: "time",

@@ -1,7 +1,7 @@
 """History reads over the network: a Fetch request with a tagged field that only Weir brokers use.
 
-Invariants: only brokers are served. A history replica answers only for the hand-over offset that it knows, and only if its log reaches up
-to it. It serves no records from that offset on. Does not contain the selection of the broker (`replication/history_reads`).
+Invariants: only brokers are served. A history replica answers only requests for its own hand-over offset, and only if its log reaches this offset. It serves no
+records at or above the offset. Does not contain the selection of the broker (`replication/history_reads`).
 """
 
 from __future__ import annotations
@@ -97,8 +97,7 @@ class HistoryReader:
         self._partitions, self._history_reads, self._bytes_max = partitions, history_reads, bytes_max
 
     def result(self, replica: Replica, partition_request: PartitionRequest, limit: int) -> HistoryReadResult | None:
-        """The result of the history read. None: the result is not available yet. When it arrives, the purgatory keys of the partition are
-        checked."""
+        """The result of the history read. None if the result is not available yet; when it arrives, the purgatory keys of the partition are checked."""
         upto, requested = min(limit, replica.local_log_start_offset), partition_request.requested
         if self._history_reads is None or not (replica.leads or replica.reads_remote):
             return UNAVAILABLE  # the next leader can read it
@@ -115,7 +114,7 @@ class HistoryReader:
         )
 
     def remote_seed(self, replica: Replica) -> bytes | None:
-        """The snapshot at the local log start of a leader with remote records. None: not available yet; the follower repeats its request."""
+        """The snapshot at the local log start of a leader with remote records. None if it is not available yet; the follower repeats its request."""
         remote = self._history_reads.remote if self._history_reads is not None else None
         return remote.seed(replica) if remote is not None and replica.leads else None
 

@@ -1,6 +1,7 @@
 """Look-ups by key as messages: `KeyLookupQuestion` and `KeyLookupAnswer` in tagged fields of Fetch.
 
-Bytes that cannot be read give an error code. Matches are cut so that an answer stays small. Does not contain: the look-ups themselves (`key_lookups`).
+Invalid bytes lead to an error code. Keys, values and headers of matches are truncated, so that an answer stays small. Does not contain: the look-ups themselves
+(`key_lookups`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HEADER_SHOWN_BYTES_MAX = 1024
 
 
 class LookupResult(Protocol):
-    """The part of a look-up that its answer needs."""
+    """The state of a look-up that the answer needs."""
 
     matches: list[Record]
     below: int
@@ -37,7 +38,7 @@ class LookupResult(Protocol):
 
 
 def question_of(part: FetchRequest.FetchPartition) -> KeyLookupQuestion | ErrorCode:
-    """The question, or the error code of one that cannot be read or has values out of range."""
+    """The question, or an error code if the bytes are invalid or a value is out of range."""
     try:
         question = versioned.decode(KeyLookupQuestion, part.key_lookup, VERSION)
     except versioned.UnknownVersion:

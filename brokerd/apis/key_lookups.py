@@ -1,9 +1,8 @@
 """Look-ups of records by key on the leader of a partition: the segments from the newest to the oldest, one job per part of a segment.
 
 Invariants: only the leader answers, with records that a consumer could read, and only after its high watermark has reached the start of its epoch,
-so that no acknowledged record is missing after an election. A question is bounded in matches, bytes and time, and its answer
-says where it stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`),
-authorization (`fetch`).
+so that no acknowledged record is missing after an election. A question is bounded in matches, bytes and time, and its answer contains the offset at which the
+search stopped. Segments that change during a job are searched again. Does not contain: the search in a segment (`storage/key_search`), authorization (`fetch`).
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from brokerd.wire.steps import Steps
 
 READ_COMMITTED = 1
 JOB_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes of log per job: the time limit is checked between jobs."""
+"""Bytes of the log per job. The time limit is checked between jobs."""
 BYTES_MAX = 1024 * 1024 * 1024
-"""Bytes of log of one question."""
+"""Maximum number of log bytes that one question searches."""
 DURATION_MS_MAX = 10_000
 MATCHES_MAX = 100
 
@@ -63,7 +62,7 @@ class KeyLookupProgress:
         return min(self.question.bytes_max, BYTES_MAX) - self.log_bytes
 
     def remove_deleted(self, log_start_offset: int) -> None:
-        """Records that were deleted since the search found them do not belong to the answer."""
+        """Matches without the records that were deleted after the search had found them."""
         self.start_offset = max(self.start_offset, log_start_offset)
         self.matches = [r for r in self.matches if r.offset >= self.start_offset]
 
@@ -143,7 +142,7 @@ class KeyLookupServer:
         return KeyLookupProgress(q, criteria, start, end, below, deadline_ms)
 
     def _search(self, replica: Replica, lookup: KeyLookupProgress) -> Steps[LookupStop | None]:
-        """Return the reason why the search ended. None: the replica leads no more. Raises DiskFailed."""
+        """Return the reason why the search ended. None if the replica is no longer the leader. Raises DiskFailed."""
         log, epoch = replica.log, replica.core.leader_epoch
         while (stop := lookup.stop(self._mono_ms())) is None:
             segment = _segment_below(log.segments, lookup.below)
@@ -164,7 +163,7 @@ class KeyLookupServer:
                 return None
             if segment not in log.segments or log.flushing.cuts != cuts:
                 lookup.start_offset = max(lookup.start_offset, log.start_offset)
-                continue  # deleted or compacted meanwhile: the job may have read another file
+                continue  # the segment was deleted or compacted meanwhile: the job may have read another file
             if problem is not None:
                 raise problem
             _add(lookup, segment, job)
@@ -215,7 +214,7 @@ def _add(lookup: KeyLookupProgress, segment: Segment, job: SegmentSearch) -> Non
     if job.scanned:
         lookup.scanned.add(segment.base_offset)
     if job.index_problem is not None and segment.key_index_part is job.part:
-        segment.remove_key_index()  # it is built again
+        segment.remove_key_index()  # the index is built again
 
 
 def indexed_end_offset(replica: Replica) -> int:

@@ -35,7 +35,7 @@ from brokerd.wire.end_transaction_marker import Marker
 from brokerd.wire.errors import ErrorCode
 
 ZSTD_SINCE = 7
-"""The first version of Produce whose producers know zstd. Consumers of the time before could not read it."""
+"""The first version of Produce whose producers know zstd. Consumers of earlier versions cannot read zstd."""
 
 
 def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers | PartitionResult:
@@ -57,8 +57,8 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_SINCE} or later"
             )
         if header.producer_id >= 0 and len(headers) > 1:
-            # Kafka allows one batch per partition in any case. More batches without sequences do no harm. With sequences, the second depends on
-            # the result of the first, and a repeat of both could not be distinguished from half of one.
+            # Kafka allows only one batch per partition. Several batches without sequence numbers do no harm. With sequence numbers, the second batch depends on
+            # the result of the first, and a retry of both batches could not be distinguished from a retry of one.
             return PartitionResult(
                 ErrorCode.INVALID_RECORD, "an idempotent producer must send one batch per partition and request"
             )
@@ -66,8 +66,8 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
 
 
 class RouteConflict(NamedTuple):
-    """The last record of the route in this log is another one than the sender expects. `found`: its source offset. `written`: its batch, which may
-    not be replicated yet."""
+    """The last record of the route in this log is not the one that the sender expects. `found` is the source offset of the last record. `written` is its batch,
+    which may not be replicated yet."""
 
     found: int
     written: AppendOutcome
@@ -92,7 +92,8 @@ class LocalAppender:
                 f"in-sync replicas: {machine.isr_size}, min.insync.replicas: {machine.min_insync}",
             )
         if not partitions.hooks.image_is_current() and (silent := machine.unresponsive_followers(now)):
-            # The batch could not be committed before the client's time-out. The error makes the client look for the leader, possibly another broker.
+            # The batch could not be committed before the time-out of the client. The error makes the client refresh its metadata; the leader may be another
+            # broker now.
             return PartitionResult(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"no connection to the metadata log, and ISR members {silent} do not fetch",
@@ -109,7 +110,7 @@ class LocalAppender:
     def append_validated(
         self, replica: Replica, data: Data | None, zstd: bool, inspections: Inspections | None
     ) -> ClientAppendOutcome:
-        """Like `append`, but to be called after `append_problem` returned None."""
+        """Like `append`, for a caller whose call of `append_problem` has returned None."""
         if data is None or len(data) == 0:
             log = replica.log
             return PartitionResult(ErrorCode.NONE, base_offset=log.end_offset, log_start_offset=log.start_offset)

@@ -35,22 +35,23 @@ UNKNOWN_LAG = -1
 """Kafka's INVALID_OFFSET_LAG."""
 
 UNREPORTED = -1
-"""Value for a replica out of sync that has not fetched since this broker is the leader, or that its log start does not keep out of the ISR."""
+"""Value of an unknown field of an out-of-sync replica: the replica has not fetched since this broker became the leader, or its log start is not the reason why
+it is out of the ISR."""
 
 UNKNOWN_MS = -1
 """The time of a probe before the first one."""
 
 CLIENTS_MAX = 1_000
-"""Connected clients per response, about 150 bytes each."""
+"""Maximum number of connected clients per response, about 150 bytes each."""
 
 QUOTA_USE_MAX = 1_000
-"""Rates of client quotas per response."""
+"""Maximum number of quota rates per response."""
 
 LAGGING_TOLD_MAX = 20_000
-"""Replicas out of sync per response, about 40 bytes each. With a dead broker, a leader of many partitions has as many of them."""
+"""Maximum number of out-of-sync replicas per response, about 40 bytes each. When a broker is dead, the leader of many partitions has one for each of them."""
 
 REMOTE_MAX = 20_000
-"""Partitions with tiered storage per response, about 60 bytes each."""
+"""Maximum number of partitions with tiered storage per response, about 60 bytes each."""
 
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
@@ -132,7 +133,8 @@ class LogDirsApi:
         if body.disks:
             for d, result in zip(found, results, strict=True):
                 result.health, result.probe_ms = d.health, UNKNOWN_MS if d.probe_ms is None else d.probe_ms
-        # Only a request without partitions gets the tagged field. The control plane sends such requests. So other clients do not have to skip it.
+        # The tagged field is sent only in the response to a request without partitions, as the control plane sends it. Other clients do not have to skip the
+        # field.
         times = list(self._times.counts) if body.topics == [] else []
         lagging = list(islice(self._lagging(), LAGGING_TOLD_MAX)) if body.lagging else []
         rates = self._quota_use() if body.quota_use else []

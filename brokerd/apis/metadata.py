@@ -1,7 +1,7 @@
 """ApiVersions, Metadata and DescribeCluster.
 
-Invariant: responses come from the image alone. Brokers are alive as the metadata log says, except for the responding one. Topics that are not
-ready are hidden.
+Invariant: responses come from the image alone. The metadata log decides which brokers are alive. The responding broker always counts as alive. Topics that are
+not ready are hidden.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from brokerd.wire.messages import (
 )
 
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""Client names and versions that KIP-511 allows. With any other the request is refused, and the client retries in version 0."""
+"""Client software names and versions that KIP-511 allows. A request with other characters gets INVALID_REQUEST, and the client retries with version 0."""
 NO_ID = UUID(int=0)
 DESCRIBE, TOPIC = Operation.DESCRIBE, Resource.TOPIC
 RequestTopic = MetadataRequest.MetadataRequestTopic
@@ -46,11 +46,11 @@ BROKERS = 1
 """The endpoint type of DescribeCluster (KIP-919); 2 means controllers."""
 AUTHORIZED_OPERATIONS_UNKNOWN = -(2**31)
 NEGATIVE_CACHE_MS = 2_000
-"""A topic whose creation was refused is not requested again for this time, so many clients cause one request."""
+"""Time for which the creation of a topic is not requested again after the controller refused it. So many clients cause only one request."""
 NEGATIVE_CACHE_MAX = 10_000
 AUTO_CREATION_TIMEOUT_MS = 30_000
 AUTO_CREATIONS_PER_SECOND = 50
-"""Automatic topic creations per second that this broker requests. Above it a client receives LEADER_NOT_AVAILABLE and retries."""
+"""Maximum number of automatic topic creations per second that this broker requests. Above the limit a client receives LEADER_NOT_AVAILABLE and retries."""
 
 
 class MetadataApi:
@@ -111,7 +111,7 @@ class MetadataApi:
             requested, unauthorized = self._partition_by_authorized(request, image, body.topics, allow)
             once = {
                 (w.topic_id, w.name): w for w in requested
-            }  # each topic one time: a response may be 1,000 times as large as its request
+            }  # each topic only once: a response may be 1,000 times as large as its request
             topics = [self._response_topic(image, w, version, allow, request) for w in once.values()]
             topics += [_unauthorized(w, version) for w in unauthorized]
         if version >= 8 and body.include_topic_authorized_operations:
@@ -128,7 +128,7 @@ class MetadataApi:
                     for b, host, port in self._endpoints_on(image, listener)
                 ],
                 cluster_id=image.cluster_id or None,
-                # Any live broker forwards admin requests to the controller, so name one that the client can reach.
+                # Every live broker forwards admin requests to the controller, so the response names a broker that the client can reach.
                 controller_id=self._config.broker_id,
                 topics=topics,
                 cluster_authorized_operations=cluster_operations,
@@ -159,7 +159,7 @@ class MetadataApi:
         return [topics[i] for i in shown if i not in refused], [topics[i] for i in sorted(refused)]
 
     def _cluster_operations(self, request: Request) -> int:
-        """0 for a client that may not describe the cluster."""
+        """The operations that the client may perform on the cluster, as bits; 0 if it may not describe the cluster."""
         if not self._auth.authorize(request, DESCRIBE, Resource.CLUSTER):
             return 0
         return self._auth.authorized_operations(request, Resource.CLUSTER)

@@ -30,14 +30,14 @@ def offsets_of(
 
 
 def no_partition_exists(offsets: Mapping[TopicIndex, Offset], refused: Mapping[TopicIndex, int]) -> bool:
-    """No partition of the request exists, so the group has nothing to decide."""
+    """True if no partition of the request exists, so that the group has nothing to decide."""
     return not offsets and bool(refused) and set(refused.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def build_topic_responses(
     topics: Iterable[Any], answer: Answered, refused: Mapping[TopicIndex, int], topic_class: type, partition_class: type
 ) -> list[Any]:
-    """Every partition of the request with its error, as `topic_class` and `partition_class` of the response."""
+    """Build the response, an instance of `topic_class` per topic and of `partition_class` per partition, with the error of each partition."""
     errors = {**answer.partition_errors, **refused}
     return [
         topic_class(
@@ -54,5 +54,5 @@ def build_topic_responses(
 
 
 def all_failed(topics: Iterable[Any], error: ErrorCode, topic_class: type, partition_class: type) -> list[Any]:
-    """Every partition of these topics with the same error."""
+    """The partitions of these topics, all with the same error."""
     return build_topic_responses(topics, Answered(error), {}, topic_class, partition_class)

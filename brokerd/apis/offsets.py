@@ -38,7 +38,7 @@ from brokerd.wire.steps import Steps
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-"""The request version that introduced each. An older version, or another negative timestamp, is an error."""
+"""The request version that introduced each special timestamp. In an older version it is an error, and so is any other negative timestamp."""
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -76,7 +76,7 @@ class Lookup:
         elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             self._answer_tier_edge(latest=timestamp == LATEST_TIERED)
         elif not machine.serves_latest:
-            # Until the high watermark reaches the epoch's start, the end that clients saw before might go back.
+            # Until the high watermark reaches the start of the leader epoch, the visible end of the log could move backwards (KIP-207).
             answer.error_code = _passing(self.version)
         else:
             answer.offset, answer.leader_epoch = self.end(), machine.leader_epoch
@@ -160,7 +160,7 @@ class OffsetsApi:
                 )
                 parts.append(answer)
                 if index in indexes:
-                    answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; every one costs a search
+                    answer.error_code = ErrorCode.INVALID_REQUEST  # as in Kafka; each duplicate would cost a search
                     continue
                 indexes.add(index)
                 if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
@@ -244,7 +244,7 @@ class OffsetsApi:
     def offset_for_leader_epoch(self, request: Request) -> None:
         body: OffsetForLeaderEpochRequest = request.body
         broker = self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER)
-        # A broker needs no permission on topics. `partition_by_authorized` authorizes every item without a name.
+        # A broker needs no permission on topics. `partition_by_authorized` authorizes an item whose name is None.
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.DESCRIBE, Resource.TOPIC, body.topics, lambda t: None if broker else t.topic
         )
@@ -322,12 +322,12 @@ class OffsetsApi:
                 elif replica.config.compacts and not replica.config.deletes:
                     answer.error_code = ErrorCode.POLICY_VIOLATION
                 elif replica.remote is not None and upto > replica.start_offset:
-                    # First the remote log gets the new start: it counts for every leader. The local log follows (`RaiseLocalStart`).
+                    # The remote log gets the new start first, because it is valid for every leader. Then the local log gets it (`RaiseLocalStart`).
                     self._request_remote_start(replica, upto)
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
                     waiting.append((replica, upto, answer))
                 elif upto > replica.start_offset and replica.is_contiguous:
-                    # History replicas have old records too: first the metadata log gets the new log start, then every replica deletes.
+                    # History replicas have old records too. So the metadata log gets the new log start first, and then every replica deletes its records.
                     self._history_reads.propose_log_start(replica, upto)
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
                     waiting.append((replica, upto, answer))
@@ -382,7 +382,7 @@ def _deleted_below(replica: Replica) -> int:
 
 
 def _passing(version: int) -> ErrorCode:
-    """The retriable error of this request version."""
+    """The retriable error that clients of this request version know."""
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
 
 

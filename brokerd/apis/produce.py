@@ -121,7 +121,7 @@ class ProduceApi:
 
         self._background_work.start(request, inspections.steps(long), on_inspected)
         if not appended:
-            # The connection's next requests are not read meanwhile: a producer's batches are written in the order in which it sent them.
+            # Meanwhile no further requests of the connection are read, so that the batches of a producer are written in the order in which it sent them.
             request.block(needs_client=False)
 
     def _unauthorized(self, request: Request) -> Unauthorized:
@@ -142,7 +142,7 @@ class ProduceApi:
         _, refused = auth.partition_by_authorized(request, Operation.WRITE, Resource.TOPIC, topics, name_of)
         own = [position for position in topics if name_of(position) == REMOTE_LOG_METADATA_TOPIC]
         if own and not auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
-            refused += own  # only brokers write it: a wrong record could delete remote segments
+            refused += own  # only brokers may write this topic: a wrong record could delete remote segments
         return dict.fromkeys(refused, TOPIC_AUTHORIZATION_FAILED)
 
     def _long(self, body: ProduceRequest, version: int, unauthorized: Unauthorized) -> list[tuple[Data, TopicConfig]]:
@@ -192,7 +192,7 @@ class ProduceApi:
                     outcome = self._append_transactional(replica, data, body, version, inspections)
                     if outcome is None:
                         unverified.append((len(outcomes), replica, data))
-                        outcome = NOT_LEADER  # replaced when it is verified
+                        outcome = NOT_LEADER  # replaced when the batch is verified
                     outcomes.append(outcome)
         if unverified:
             self._verify(request, outcomes, unverified, inspections)
@@ -244,7 +244,7 @@ class ProduceApi:
             return PartitionResult(ErrorCode.INVALID_RECORD, "transactional batch without a transactional id")
         add = version >= TRANSACTIONS_V2_SINCE
         needed = self.transaction_verification.needed(replica, header.producer_id, header.producer_epoch, add=add)
-        # The sequence is not checked while an earlier batch waits for the coordinator: it continues that batch.
+        # The sequence number is not checked while an earlier batch waits for the coordinator, because this batch continues the earlier one.
         follows = self.transaction_verification.is_pending(replica, header.producer_id)
         if not needed or (not follows and replica.log.check_producer(header, self._loop.now) is not ACCEPTED):
             return self.appender.append_validated(replica, data, True, inspections)
@@ -275,7 +275,7 @@ class ProduceApi:
                 self._answer(request, outcomes)
 
         for i, replica, data in unverified:
-            # The connection reuses its memory before the coordinator has answered.
+            # The connection reuses its receive buffer before the coordinator has answered.
             copy = data if isinstance(data, bytearray) else bytearray(data)
             header = records.peek(copy)
             self.transaction_verification.verify(

@@ -41,7 +41,7 @@ class PendingAppend(NamedTuple):
         return PartitionResult(ErrorCode.NONE, None, self.base_offset, self.log_append_time_ms, self.log_start_offset)
 
     def failed(self, error: ErrorCode) -> PartitionResult:
-        """The records are in this log, but it is unknown whether they stay."""
+        """The result with an error: the records are in this log, but it is unknown whether they will be kept."""
         return PartitionResult(error, log_start_offset=self.log_start_offset)
 
 

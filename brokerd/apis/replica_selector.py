@@ -14,7 +14,7 @@ from brokerd.replication.replica import Replica
 
 
 def select_replica(replica: Replica, rack: str, offset: int, image: Image) -> int | None:
-    """The broker from which a consumer in `rack` should read `offset`. None: this broker, the leader."""
+    """The broker from which a consumer in `rack` should read `offset`. None if it should read from this broker, the leader."""
     core = replica.core
     own = image.brokers.get(core.broker_id)
     if core.state is None or (own is not None and own.rack == rack):
@@ -36,7 +36,8 @@ def select_replica(replica: Replica, rack: str, offset: int, image: Image) -> in
 
 
 def can_serve_fetch(replica: Replica, from_follower: bool) -> bool:
-    """Return whether this replica serves fetches. `from_follower`: the consumer sends a rack, so the leader may have redirected it to this replica."""
+    """Return whether this replica serves fetches. `from_follower` tells whether the consumer sends a rack, so that the leader may have redirected it to this
+    replica."""
     if replica.leads:
         return True
     core = replica.core

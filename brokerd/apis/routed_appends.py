@@ -1,7 +1,7 @@
 """Appends of routes to a target partition: a Produce request with a tagged field that only Weir brokers use.
 
 Invariants: only brokers are served. A batch is appended only if the sender knows the last record of its route in this partition, and leads the
-source partition as far as this broker knows. The answer to a sender that does not know it is sent when that record is replicated. Does not
+source partition as far as this broker knows. A sender that does not know the last record gets its answer when that record is replicated. Does not
 contain: what is routed (`brokerd/delivery`).
 """
 
@@ -43,7 +43,7 @@ def routed_request(
 
 
 def routed_result(answer: ProduceResponse | None) -> tuple[ErrorCode, int]:
-    """(error, source offset of the last record in the target partition if it is OUT_OF_ORDER_SEQUENCE_NUMBER)"""
+    """(error code; the source offset of the last record in the target partition, if the code is OUT_OF_ORDER_SEQUENCE_NUMBER)"""
     if answer is None or not answer.responses:
         return ErrorCode.NETWORK_EXCEPTION, -1
     error = ErrorCode(answer.responses[0].partition_responses[0].error_code)

@@ -1,10 +1,10 @@
 """Dead letters of the share partitions that this broker leads: written to the topic of the group, one batch per share partition at a time (KIP-1191).
 
-A batch is sent as a route does (`routed_appends`): with the number of the last dead letter that the target partition has from this share partition. So a
-repeated request and a deposed leader append nothing twice. The number says how many there were, not which. Invariants: a dead letter is written only after
-the state ARCHIVING is durable, and the record is archived only after the dead letter is replicated. Therefore each record has a dead letter, and a second
-one only if the leader changed in between. A topic that cannot take dead letters does not stop the group: the records are archived without them, which is
-logged and counted. An unavailable topic is waited for. Does not contain: the states (`sharing`), the form of a dead letter (`sharing/dead_letters`).
+A batch is sent as a route does (`routed_appends`): with the number of the last dead letter that the target partition has from this share partition. So neither
+a repeated request nor a deposed leader appends a dead letter twice. The number is the count of dead letters, not an offset. Invariants: a dead letter is
+written only after the state ARCHIVING is durable, and the record is archived only after the dead letter is replicated. Therefore each record has a dead letter.
+It has a second one only if the leader changed in between. A topic that cannot take dead letters does not stop the group: the records are archived without them,
+which is logged and counted. An unavailable topic is waited for. Does not contain: the states (`sharing`), the form of a dead letter (`sharing/dead_letters`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ REFUSALS = frozenset(
 )
 """Errors that a retry does not resolve."""
 COUNTED_MAX = 1_000
-"""Pairs of group and topic that are counted each, about 200 bytes of memory and 80 bytes of a response."""
+"""Maximum number of pairs of group and topic with a counter. A counter uses about 200 bytes of memory and 80 bytes of a response."""
 
 
 class SendDeadLetters(Protocol):
@@ -68,7 +68,7 @@ class SendDeadLetters(Protocol):
 
 
 class ShareDeadLetters:
-    """`prefix`: of the names of permitted topics."""
+    """`prefix` is the required prefix of the topic names."""
 
     counts: dict[tuple[str, str], LetterCounts]
     """Numbers of dead letters by (group, topic) of the records, since the start of the broker. At most COUNTED_MAX."""
@@ -90,7 +90,7 @@ class ShareDeadLetters:
         self.counts = {}
 
     def advance(self, shared: Shared, current: Callable[[Shared], bool], changed: Callable[[Shared], None]) -> None:
-        """Write the next dead letters, unless some are on their way. `changed` is called when records were archived."""
+        """Write the next dead letters, unless a write is in progress. `changed` is called when records were archived."""
         core, letters = shared.core, shared.letters
         if core is None or letters.busy or self._clock().mono_ms < letters.retry_ms:
             return
@@ -144,7 +144,7 @@ class ShareDeadLetters:
         return TopicPartition(topic.topic_id, shared.place.partition % topic.partition_count)
 
     def _read_records(self, shared: Shared, run: FailedRun) -> dict[int, Record]:
-        """The records of `run` that the log still has. Raises NotInPageCache, DiskFailed."""
+        """The records of `run` that are still in the log, by offset. Raises NotInPageCache, DiskFailed."""
         replica, found = shared.replica, dict[int, Record]()
         at = max(run.first, replica.start_offset)
         blocking = self._warming is None or self._warming.blind
@@ -160,7 +160,7 @@ class ShareDeadLetters:
                     try:
                         inside = [r for r in records_of(data, position, header) if run.first <= r.offset <= run.last]
                     except CorruptBatch:
-                        continue  # the scrub reports it; the dead letter names the record
+                        continue  # the scrub reports the damage; the dead letter contains only topic, partition and offset of the record
                     found.update((r.offset, r) for r in inside)
         return found
 

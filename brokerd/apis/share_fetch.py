@@ -28,7 +28,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 WAIT_MS_MAX = 60_000
-"""The longest wait of a fetch. A client that asks for more gets its response after this time."""
+"""Upper limit of the wait of a ShareFetch. A client that requests more gets its response after this time."""
 EXACT = 1
 """ShareAcquireMode record-limit (KIP-1206). 0 is batch-optimized."""
 BY_BATCH = 0
@@ -48,7 +48,7 @@ class ShareResult:
 
 @dataclass(slots=True)
 class ShareWork:
-    """A request in progress. `acknowledging`: partitions whose acknowledgements are not durable yet."""
+    """A request in progress. `acknowledging` are the partitions whose acknowledgements are not durable yet."""
 
     request: Request
     results: dict[TopicPartition, ShareResult] = field(default_factory=dict)
@@ -341,7 +341,7 @@ class ShareFetchApi:
         )
 
     def _leader(self, tp: TopicPartition, error: int) -> tuple[int, int]:
-        """(leader, leader epoch), for a client that asked the wrong broker."""
+        """(leader, leader epoch) for a client that sent its request to another broker than the leader."""
         topic = self._partitions.image.topics.get(tp.topic_id)
         state = topic.partitions.get(tp.partition) if topic is not None and error in LEADER_ERRORS else None
         return (state.leader, state.leader_epoch) if state is not None else (NO_LEADER, -1)

@@ -1,6 +1,6 @@
 """Share groups (KIP-932): ShareGroupHeartbeat and ShareGroupDescribe.
 
-Invariants: a request that is invalid for any group is refused here. The group decides about all others. A heartbeat is answered when its
+Invariants: a request that would be invalid for every group is rejected here. The group decides about all other requests. A heartbeat is answered when its
 effects are replicated. Does not contain: membership, offsets of share groups (`share_offsets`), delivery (`share_fetch`).
 """
 

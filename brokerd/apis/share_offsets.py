@@ -228,7 +228,7 @@ class ShareOffsetsApi:
             else:
                 every(starts, partial(start, group.epoch), on_initialized)
 
-        # The new group epoch is recorded first: it is the state epoch, and must not be used twice.
+        # The new group epoch is written first. It is used as the state epoch, which must not repeat.
         error = self._groups.handle(body.group_id, OffsetsAltered(on_recorded, altered))
         if error:
             request.reply(r(error_code=error))
@@ -281,7 +281,7 @@ class ShareOffsetsApi:
         every(places, self._persister.delete, lambda errors: done(next((e for e in errors.values() if e), 0)))
 
     def _find_empty_group(self, request: Request, operation: Operation) -> tuple[ShareGroup | None, int]:
-        """(the share group without members, or None, error)."""
+        """(share group without members, or None; error code)."""
         group_id = request.body.group_id
         if not self._auth.authorize(request, operation, Resource.GROUP, group_id):
             return None, DENIED

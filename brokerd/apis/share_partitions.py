@@ -35,16 +35,16 @@ log = logging.getLogger(__name__)
 LOAD_RETRY_MS = 1_000
 """Pause before a share partition whose load failed is loaded again."""
 IDLE_MS = 600_000
-"""A share partition without requests for this long is forgotten, unless records are in flight. The share coordinator has its state."""
+"""A share partition without requests for this time is removed from memory, unless records are acquired. Its state is stored by the share coordinator."""
 READS_MAX = 8
-"""Reads of the log for one acquisition: a read may contain only records that are not delivered, for example of aborted transactions."""
+"""Maximum number of log reads for one acquisition. A read may contain only records that are not delivered, for example records of aborted transactions."""
 
 Done = Callable[[int], None]
 
 
 @dataclass(slots=True)
 class Shared:
-    """A share partition of this broker. `core` None: it is being loaded, or `error` says why not."""
+    """A share partition of this broker. While `core` is None, the share partition is being loaded, or `error` is the reason why it is not loaded."""
 
     place: SharePartitionKey
     replica: Replica
@@ -54,7 +54,7 @@ class Shared:
     retry_ms: int = 0
     used_ms: int = 0
     waiting: dict[int, list[Done]] = field(default_factory=dict)
-    """{number of a write: acknowledgements that wait for it}."""
+    """{number of a write: acknowledgements that wait for the write}."""
     letters: Letters = field(default_factory=Letters)
     key: Hashable = field(default_factory=object)
     """The purgatory key: records have become available, or the share partition was loaded."""
@@ -255,7 +255,7 @@ class SharePartitions:
         """`done` gets the error code when the acknowledgements are durable."""
         core = shared.core
         if core is None:
-            done(ErrorCode.INVALID_RECORD_STATE)  # the locks of the member ended with the last leader
+            done(ErrorCode.INVALID_RECORD_STATE)  # the acquisition locks of the member ended when the previous leader was replaced
             return
         error = core.acknowledge(member, acknowledgements, self._clock().mono_ms, renew=renew)
         number = core.pending_write
@@ -304,7 +304,7 @@ class SharePartitions:
             self._dead_letters.advance(shared, self._is_current, self.flush)
 
     def _drop(self, shared: Shared, error: ErrorCode) -> None:
-        """Forget the share partition. Its next use loads it again."""
+        """Remove the share partition from memory. The next request loads it again."""
         if self._shared.get(shared.place) is shared:
             del self._shared[shared.place]
         shared.core = None

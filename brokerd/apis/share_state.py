@@ -1,6 +1,6 @@
 """The APIs of the share coordinator, which only brokers use: Initialize, Read, Write, Delete and Summary of the state of share partitions.
 
-Invariants: each needs CLUSTER_ACTION. A request may name partitions of several share coordinators; each has an error code of its own.
+Invariants: each API needs CLUSTER_ACTION. A request may contain partitions of several share coordinators, so each partition has its own error code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 
 Start = Callable[[SharePartitionKey, Any, Callable[[Any], None]], None]
-"""(share partition, the partition of the request, called with the partition of the response)."""
+"""Start the work of one partition: (share partition, partition of the request, callback that gets the partition of the response)."""
 
 
 class ShareStateApi:

@@ -1,7 +1,7 @@
 """Transactions in partitions led here: WriteTxnMarkers, TxnOffsetCommit, DescribeProducers.
 
-Invariants: a marker is confirmed when it is replicated. Only then a group's offsets are committed. An offset commit needs the
-coordinator's verification, or it is refused.
+Invariants: a marker is confirmed when it is replicated. Only then a group's offsets are committed. An offset commit is rejected unless the transaction
+coordinator has verified it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The APIs of the transaction coordinator.
 
-Invariants: producer ids are random 62-bit numbers. They need no coordination, and none repeats after a loss of ZooKeeper (safety.md section
-5). Older versions of a request receive INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+Invariants: producer ids are random 62-bit numbers. Brokers need no coordination for them, and no id repeats after a loss of ZooKeeper (safety.md section 5).
+Older versions of a request receive INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class TransactionsApi:
                 self._add(requested, 2, partial(on_transaction_result, i))
 
     def _partitions_denied(self, request: Request) -> m.AddPartitionsToTxnResponse | None:
-        """All or nothing: with one unauthorized topic no partition is added. None: all are authorized."""
+        """Return the errors of all partitions if one topic is unauthorized, because then no partition is added. None if all topics are authorized."""
         body: m.AddPartitionsToTxnRequest = request.body
         topics = body.v3_and_below_topics
         errors: dict[str, ErrorCode] = {}
@@ -210,7 +210,7 @@ class TransactionsApi:
         kind: int,
         done: Callable[[dict[TopicIndex, int]], None],
     ) -> None:
-        """Adds all of the partitions to the transaction or none."""
+        """Add all partitions to the transaction, or none."""
         places = _places(requested)
         refused = {p: UNKNOWN for p in places if not self._partition_exists(*p)}
         # The topic __transaction_state gets no markers.

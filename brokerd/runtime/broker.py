@@ -66,9 +66,9 @@ FLUSH_INTERVAL_MS = 1_000
 REOPEN_INTERVAL_MS = 2_000
 """Interval of retries for partitions that were not opened because the disk was full."""
 METADATA_POSITION_INTERVAL_MS = 5_000
-"""Interval at which `meta.properties` gets the applied metadata position and the running marks are rewritten."""
+"""Interval at which the applied metadata position is written to `meta.properties` and the running marks are rewritten."""
 HISTORY_READ_TIMEOUT_MS = 3_000
-"""Time-out of a request to a history replica. Shorter than the clients' time-out, so that another one can be tried."""
+"""Time-out of a request to a history replica. It is shorter than the time-out of clients, so that there is time to ask another history replica."""
 
 
 class BrokerServer:
@@ -83,7 +83,7 @@ class BrokerServer:
             environment.disk,
             environment.warming,
         )
-        # Half of the file descriptors. Connections have the other half.
+        # Log files get half of the file descriptors, and connections get the other half.
         self.disk.limit_open_files(OpenFiles(min(config["log.open.files.max"], environment.descriptors_max // 2)))
         self.log_dirs = LogDirs(config["log.dirs"], self.disk)
         self.identity = Identity(self.log_dirs, config.broker_id, environment)
@@ -94,7 +94,7 @@ class BrokerServer:
         )
         self.stopped = self.stopping = self._marking = False
         self.exit_status = 0
-        # The session expires one time-out after the last ping. The last ping may be up to a third of the time-out before the stall.
+        # The ZooKeeper session expires one time-out after the last ping. The last ping may be up to a third of the time-out before the stall.
         gap_ms_max: int = config["zookeeper.session.timeout.ms"] // 2
         self.loop.watch_gaps(gap_ms_max, self._on_stall)
         self._watchdog = WatchdogThread(self.loop, self, max(HANG_MS_MAX, 4 * gap_ms_max))
@@ -126,7 +126,7 @@ class BrokerServer:
             self.throttles,
         )
         # Separate connections: the responses to markers and to deliveries may wait for replication, and a producer's first batch must not wait for it.
-        # History reads have a short time-out, because clients wait and another history replica may answer.
+        # History reads have a short time-out: clients wait for them, and another history replica may answer.
         patience: int = config["replica.socket.timeout.ms"]
         clients = (
             InterBrokerClient(
@@ -339,7 +339,8 @@ class BrokerServer:
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def _on_stall(self, gap_ms: int) -> None:
-        """Suspend produce until the metadata log was read. The stall was longer than half the session time-out, so another broker may be the leader."""
+        """Suspend produce until the metadata log has been read. The stall was longer than half the session time-out, so another broker may be the leader
+        now."""
         log.warning("event loop stalled: gap_ms=%d produce=suspended", gap_ms)
         self.partitions.suspend_produce()
         self.membership.tailer.disconnected()
@@ -396,7 +397,7 @@ class BrokerServer:
             self.loop.call_later(0, lambda now: self._abort())
 
     def _abort(self) -> None:
-        """No log directory is writable: end the session at once, so that other brokers can lead."""
+        """End the ZooKeeper session at once because no log directory is writable. Other brokers can then become leaders."""
         self._close_connections()
         self.membership.close()
         self.stopped = True
@@ -431,7 +432,7 @@ class BrokerServer:
         self.membership.shutdown(self.config["controlled.shutdown.timeout.ms"], self._finish)
 
     def _finish(self) -> None:
-        # A short delay, so that waiting clients receive the new leaders.
+        # Wait a moment, so that clients with a parked request receive the new leaders.
         self.loop.call_later(200, lambda now: self._close())
 
     def _close(self) -> None:

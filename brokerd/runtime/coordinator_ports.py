@@ -31,7 +31,7 @@ VERIFICATION_VERSION = 4
 
 
 def coordinator_of(image: Image, topic: str, key: str) -> int:
-    """The leader of the partition of `topic` for `key`; -1: none."""
+    """The broker id of the leader of the partition of `topic` to which `key` belongs; -1 if there is none."""
     state = image.topic_named(topic)
     if state is None or not state.ready:
         return NO_LEADER
@@ -99,13 +99,13 @@ class ImageTopics:
         return (topic.topic_id, topic.partition_count) if topic is not None and topic.ready else None
 
     def names(self) -> Iterator[str]:
-        """Names without internal topics: a pattern does not match them."""
+        """Names of topics that a subscription pattern can match. Internal topics are not among them."""
         return (t.name for t in self._image().topics.values() if t.ready and not t.internal)
 
 
 def leadership_confirmed(partitions: ReplicaManager, replica: Replica | None, now: Now) -> bool:
     """Return whether this broker is certainly still the leader. After a stall, or without both ZooKeeper and followers, another broker may be the leader.
-    Then state in memory may be outdated: committed offsets, transaction states, delivery states of share groups."""
+    In that case state in memory may be outdated: committed offsets, transaction states, delivery states of share groups."""
     if partitions.frozen:
         return False
     return partitions.hooks.image_is_current() or (
@@ -129,7 +129,7 @@ class InternalLog:
         self._topic, self._partitions, self._produce, self._now = topic, partitions, produce, now
         self._warming = warming
         self._missing: set[int] = set()
-        """Partitions with a read from the disk in progress."""
+        """Partitions that are being read from the disk."""
 
     def _replica(self, partition: int) -> Replica:
         replica = self._partitions.named(self._topic, partition)

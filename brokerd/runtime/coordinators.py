@@ -1,5 +1,5 @@
-"""The group, transaction and share coordinators of a broker, and the share partitions that use the latter: which partitions they lead, and which broker
-coordinates a key.
+"""The group, transaction and share coordinators of a broker, and its share partitions. Starts and stops them with the leadership of their partitions, and finds
+the coordinator of a key.
 
 Does not contain: the rules of groups and transactions (`coordinator`).
 """
@@ -37,7 +37,7 @@ MARKERS_VERSION = 2
 
 
 class Coordinators:
-    """`leader_client`: sends transaction markers. `persister`: client of the share coordinators. `draw_id`: member ids."""
+    """`leader_client` sends transaction markers. `persister` is the client of the share coordinators. `draw_id` returns a new member id."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Coordinators:
         )
 
     def on_election(self, topic: str, partition: int, epoch: int, now: Now) -> None:
-        """This broker leads a partition of a topic. Topics that are not internal are ignored."""
+        """This broker became the leader of a partition. Only internal topics have a coordinator; other topics are ignored."""
         if topic == GROUP_OFFSETS_TOPIC:
             self.groups.on_election(partition, epoch, now)
         elif topic == TRANSACTION_STATE_TOPIC:
@@ -136,7 +136,7 @@ class Coordinators:
         self.topics.reloaded()
 
     def entry_applied(self, records: Sequence[MetadataRecord]) -> None:
-        """The image contains these records of the metadata log."""
+        """These records of the metadata log were applied to the image."""
         self.topics.changed(records)
         for record in records:
             if isinstance(record, AccessChanged) and record.kind == GROUP:
@@ -152,7 +152,7 @@ class Coordinators:
         self.share_states.tick(now)
 
     def find(self, topic: str, key: str, listener: str) -> tuple[int, str, int] | None:
-        """Broker id, host and port of the coordinator of `key` at `listener`. None: not available."""
+        """Broker id, host and port of the coordinator of `key` at `listener`. None if no coordinator is available."""
         image = self._partitions.image
         broker = image.brokers.get(coordinator_of(image, topic, key))
         address = broker.address(listener) if broker is not None and broker.alive else None
@@ -171,7 +171,7 @@ class Coordinators:
         return state.partitions[partition].leader
 
     def _is_of_route(self, group_id: str) -> bool:
-        """Return whether the group has the positions of a route that exists."""
+        """Return whether the group stores the positions of an existing route."""
         name = group_id.removeprefix(ROUTE_GROUP_PREFIX)
         return name != group_id and self._partitions.image.access_to(AccessKind.ROUTE, name)[1] is not None
 

@@ -1,4 +1,5 @@
-"""Metrics in Prometheus' text format 0.0.4. Pure. Invariant: label values are escaped, a family without samples is left out. Does not contain: figures."""
+"""Metrics in the text format 0.0.4 of Prometheus. Pure. Invariants: label values are escaped. A family without samples is left out. Does not contain: the
+metrics of a broker (`metrics`)."""
 
 from __future__ import annotations
 

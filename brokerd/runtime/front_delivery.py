@@ -181,7 +181,7 @@ class FrontDelivery:
         self.delayed_fronts: LedFronts[DelayedFront] = LedFronts()
 
     def on_election(self, topic: str, partition: int, epoch: int) -> None:
-        """This broker leads a partition of a topic. Other topics than front topics are ignored."""
+        """This broker became the leader of a partition. Topics that are not front topics are ignored."""
         self.on_resignation(topic, partition)
         replica = self.partitions.named(topic, partition)
         if replica is None or not (replica.config.delay_topic or replica.config.half_topic):

@@ -1,6 +1,6 @@
 """The listeners of a broker. All sockets are bound together and opened together.
 
-Invariants: no connection is accepted before the broker has the metadata. The registered endpoints are the bound ones.
+Invariants: no connection is accepted before the broker has the metadata. The broker registers exactly the endpoints that it has bound.
 Does not contain: the meaning of requests, authorization.
 """
 
@@ -81,7 +81,7 @@ class Listeners:
 
     @property
     def clear(self) -> Endpoint:
-        """The endpoint for local programs that know one address and no security protocol."""
+        """The endpoint for programs on this machine that are configured with an address only, without a security protocol."""
         return next((e for e in self.endpoints if e.protocol == "PLAINTEXT"), self.inter_broker)
 
     def _security(self, listener: ListenerConfig) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Listeners:
             listener.open()
 
     def connections(self) -> Iterator[tuple[str, Connection]]:
-        """Each accepted connection with the name of its listener."""
+        """Yield each accepted connection with the name of its listener."""
         for endpoint, listener in zip(self.endpoints, self._open, strict=True):
             for connection in listener.connections.values():
                 yield endpoint.listener, connection

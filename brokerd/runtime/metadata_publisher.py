@@ -1,6 +1,6 @@
 """Applies the metadata log to the components of a broker, in their order (Kafka's BrokerMetadataPublisher).
 
-Invariants: the listeners open after the first image is applied, because clients would see a cluster without topics. After `halted` the broker
+Invariants: the listeners open only after the first image was applied. Otherwise clients would see a cluster without topics. After `halted` the broker
 accepts no produce requests. Does not contain: the effect of a record on a component.
 """
 
@@ -52,7 +52,7 @@ class MetadataPublisher:
         self._fetch_sessions, self._authorizer = fetch_sessions, authorizer
         self._dispatch, self._listeners = dispatch, listeners
         self.failed: str | None = None
-        """The reason why the metadata log is not followed any more."""
+        """The reason why this broker no longer reads the metadata log."""
 
     def image_loaded(self, image: Image, now: Now) -> None:
         self._update_config(image)
@@ -99,7 +99,7 @@ class MetadataPublisher:
         self._partitions.suspend_produce()
 
     def _update_config(self, image: Image) -> bool:
-        """Apply this broker's settings of the metadata log. True when topic defaults have changed."""
+        """Apply the dynamic settings of this broker from the metadata log. Returns whether defaults of topics have changed."""
         changed = self._config.follow(image.broker_configs)
         if changed:
             log.info("settings changed: %s", ", ".join(sorted(changed)))

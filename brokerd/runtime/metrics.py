@@ -1,7 +1,8 @@
-"""The figures of a broker as metrics, with the names of Kafka's JMX exporter where Kafka has the figure ([decision 077](docs/decisions)).
+"""The metrics of a broker, with the names of Kafka's JMX exporter where Kafka has the same metric ([decision 077](docs/decisions)).
 
-Runs on the thread of the metrics server: it copies containers of the event loop by single calls and changes nothing there. Invariant: a counter does not
-decrease while its series exists, although the counters of a replica end with it. Does not contain: the text format, sockets.
+Runs on the thread of the metrics server. It copies each container of the event loop with one call, which the interpreter does not interrupt, and changes
+nothing. Invariant: a counter does not decrease while its series exists, although the counters of a replica are removed together with the replica. Does not
+contain: the text format, sockets.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from brokerd.runtime.exposition import Family, Labels, MetricType
 from brokerd.wire.errors import ErrorCode
 
 PARTITIONS_MAX = 5_000
-"""Replicas with series of their own (size, first and last offset), about 300 bytes of text each. Sums are over all replicas."""
+"""Number of replicas that have their own series (size, first and last offset), about 300 bytes of text each. Sums include all replicas."""
 
 CHUNK = 100
-"""Replicas that are read, and lines that are written, before the event loop gets the interpreter: about 0.3 ms."""
+"""Number of replicas to read, or of lines to write, before the thread pauses for the event loop: about 0.3 ms."""
 
 PAUSE_S = 0.0001
-"""Seconds of each pause. A sleep of zero would often take the interpreter back before the waiting thread has woken."""
+"""Length of each pause in seconds. After a sleep of zero this thread would often run again before the event loop has woken up."""
 
 Counters = tuple[int, int, int, int]
 NOTHING: Counters = (0, 0, 0, 0)
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 
 def iterate_with_pauses(items: Iterable[T]) -> Iterator[T]:
-    """The items, with a pause after each CHUNK in which the thread of the event loop can run."""
+    """Yield the items. After each CHUNK items there is a pause in which the thread of the event loop can run."""
     for i, item in enumerate(items, 1):
         yield item
         if i % CHUNK == 0:
@@ -52,7 +53,7 @@ def iterate_with_pauses(items: Iterable[T]) -> Iterator[T]:
 
 
 class TrafficTotals:
-    """Sums of the counters by topic, and over all topics, that keep the bytes of replicas that are gone."""
+    """Sums of the counters by topic and over all topics. The sums keep the bytes of replicas that no longer exist."""
 
     def __init__(self) -> None:
         self._seen: dict[TopicPartition, tuple[Replica, Counters]] = {}
@@ -60,7 +61,7 @@ class TrafficTotals:
         self._gone_topics: Counters = NOTHING
 
     def update(self, hosted: Mapping[TopicPartition, Replica]) -> tuple[dict[str, Counters], Counters]:
-        """(by topic, over all topics). A topic without a replica here has no entry."""
+        """(sums by topic, sum over all topics). A topic without a replica on this broker has no entry."""
         now = {tp: (r, counters_of(r)) for tp, r in iterate_with_pauses(hosted.items())}
         for tp, (replica, counters) in self._seen.items():
             if tp not in now or now[tp][0] is not replica:
@@ -87,7 +88,7 @@ def _sum(one: Counters, other: Counters) -> Counters:
 
 
 class BrokerMetrics:
-    """`hosted`: the replicas of the broker. `requests`: the metrics of all APIs."""
+    """`hosted` are the replicas of the broker. `requests` are the request metrics of all APIs."""
 
     def __init__(
         self,

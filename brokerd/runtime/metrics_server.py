@@ -1,8 +1,8 @@
 """The metrics endpoint of a broker: `GET /metrics`, and the health checks `/healthz` and `/readyz`, over HTTP, on a thread of its own.
 
-Invariants: the event loop does no work for it. One request at a time, with a time-out; a text is used for INTERVAL_S. Without authentication and TLS: the
-setting says who can reach it. `/healthz` says that the process runs: the watchdog ends a process whose event loop hangs. Does not contain: figures
-(`metrics`), the state of the broker (`readiness`).
+Invariants: the event loop does no work for the endpoint. The server answers one request at a time, each with a time-out, and uses a generated text for
+INTERVAL_S. The endpoint has neither authentication nor TLS: the address in the setting decides which machines can reach it. `/healthz` shows only that the
+process runs, because the watchdog ends a process whose event loop hangs. Does not contain: the metrics (`metrics`), the state of the broker (`readiness`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from brokerd.runtime.readiness import Readiness, ReadinessState
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 5.0
-"""Seconds that a client may leave its connection without a byte."""
+"""Time-out of a connection in seconds: a client that sends nothing for this time is disconnected."""
 BACKLOG = 5
-"""Connections that wait while another one is served. The kernel refuses more."""
+"""Maximum number of connections that wait while another connection is served. The kernel refuses further connections."""
 INTERVAL_S = 1.0
-"""Seconds for which a text is used again: many scrapers cost no more CPU than one."""
+"""Seconds for which a generated text is reused, so that many scrapers cost no more CPU than one scraper."""
 
 
 class Paths:
@@ -38,7 +38,7 @@ class Paths:
 
 
 class MetricsServer:
-    """Listens from the start on. Raises OSError if the address cannot be bound."""
+    """The server listens as soon as it is constructed. Raises OSError if the address cannot be bound."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MetricsServer:
                 server.answer(self)
 
             def log_message(self, text: str, *args: object) -> None:
-                """Nothing: a line per scrape would be most of the log."""
+                """Log nothing: most lines of the log would be about scrapes."""
 
         class Server(HTTPServer):
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,8 +1,8 @@
-"""Readiness of a broker. A broker is ready when it is registered, and in sync with the leader of each of its partitions. For load balancers, orchestrators
-and rolling restarts.
+"""Readiness of a broker, for load balancers, orchestrators and rolling restarts. A broker is ready when it is registered and each of its replicas is in the
+ISR.
 
-Runs on the thread of the metrics server, like `metrics`. Invariant: a ready broker can be followed by the restart of another one without a partition below
-its ISR because of this broker. Does not contain: sockets, the decision of a restart (`controlplane.domain.restart`).
+Runs on the thread of the metrics server, like `metrics`. Invariant: when a broker is ready, another broker can be restarted, and no partition gets below its
+minimum ISR because of the ready broker. Does not contain: sockets, the decision of a restart (`controlplane.domain.restart`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from brokerd.runtime.metrics import iterate_with_pauses
 class ReadinessState(StrEnum):
     READY = "ready"
     STARTING = "starting"
-    """Not registered, or its registration is not in the metadata log that the broker has read."""
+    """The broker is not registered, or it has not yet read its registration in the metadata log."""
     METADATA_STALE = "metadata_stale"
     """ZooKeeper does not answer: the broker does not know whether its replicas are in sync."""
     OUT_OF_SYNC = "out_of_sync"
@@ -27,7 +27,7 @@ class ReadinessState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`partitions_out_of_sync`: those with a replica on this broker that is not in the ISR."""
+    """`partitions_out_of_sync` is the number of partitions whose replica on this broker is not in the ISR."""
 
     state: ReadinessState
     partitions_out_of_sync: int = 0
@@ -50,7 +50,8 @@ def readiness(
     current: Callable[[], bool],
     stopping: Callable[[], bool],
 ) -> Readiness:
-    """The state now. The functions read attributes of the event loop by single calls. `current`: the image is that of the end of the metadata log."""
+    """The current readiness. Each function reads an attribute of the event loop with one call. `current` tells whether the image has reached the end of the
+    metadata log."""
     if stopping():
         return Readiness(ReadinessState.STOPPING)
     seen = image()

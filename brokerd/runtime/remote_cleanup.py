@@ -1,10 +1,10 @@
-"""Objects in the remote store that no leader of a partition removes: those of deleted topics, and those without metadata.
+"""Deletes objects in the remote store that no partition leader deletes: objects of deleted topics, and objects without metadata.
 
-The leader of a metadata partition is responsible for the remote logs in it: it exists also when the topic is deleted. Invariants: only a tombstone of the
-topic in the metadata log deletes its objects (safety section 1). An object without metadata is deleted only if this broker still led the metadata
-partition after the object was listed, which a read of the metadata log confirms, and has applied all its records: a deposed leader that has not noticed its
-replacement lacks the records of newer copies. Such an object comes from a copy that ended after its leader was deposed. Does not contain: the rules of
-live partitions.
+The leader of a metadata partition does this for the remote logs in that partition, because it also exists after the topic was deleted. Invariants: only a
+tombstone of the topic in the metadata log deletes its objects (safety section 1). An object without metadata comes from a copy that ended after its leader was
+deposed. It is deleted under two conditions: a read of the metadata log confirms that this broker was still the leader of the metadata partition after the
+object was listed, and this broker has applied all records of the partition. A deposed leader that has not noticed its replacement lacks the records of newer
+copies. Does not contain: the rules of live partitions.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class RemoteCleanup:
             self._partitions.hooks.confirm_leadership(lambda confirmed: compare(confirmed, list(value)))
 
         def compare(confirmed: bool, names: list[str]) -> None:
-            # The record of a copy is replicated before its objects are written. So every copy that was listed is in the records of this leadership or of
-            # an earlier one.
+            # The record of a copy is replicated before the objects of the copy are written. So each listed copy is in the records of this leader or of an
+            # earlier one.
             if not confirmed or not self._compare(index, tp, names):
                 self._swept_ms.pop(tp, None)
 
@@ -108,7 +108,7 @@ class RemoteCleanup:
         self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, on_objects)
 
     def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> bool:
-        """Delete the objects without metadata. False: the metadata is not known completely."""
+        """Delete the objects without metadata. Returns False if the metadata is not completely known."""
         if not self._metadata.refresh(index) or (remote_log := self._logs.get(index, {}).get(tp)) is None:
             return False
         for name in {n.rpartition(".")[0] for n in names if not n.endswith(".partial")}:

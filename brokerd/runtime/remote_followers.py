@@ -19,11 +19,11 @@ from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.runtime.remote_metadata import RemoteMetadata
 
 IsrStatus = tuple[int, bool]
-"""(leader epoch, whether this broker is in the ISR) of a follower. The log may be truncated before they change."""
+"""(leader epoch, whether this broker is in the ISR). Before these values change, the log may still be truncated."""
 
 
 class FollowedRemoteLog:
-    """`reported`: the start of the remote records in the position that was last sent to the leader."""
+    """`reported` is the start of the remote records that was last sent to the leader."""
 
     __slots__ = ("index", "isr_status", "replica", "reported", "stale", "view")
 
@@ -43,12 +43,12 @@ class RemoteFollowers:
         *,
         by_rack: bool,
     ) -> None:
-        """`remote_log`: of a partition in a metadata partition. `by_rack`: consumers may read from followers."""
+        """`remote_log` returns the remote log of a partition, from its metadata partition. `by_rack` tells whether consumers may read from followers."""
         self._partitions, self._metadata, self._remote_log, self._by_rack = partitions, metadata, remote_log, by_rack
         self.followed: dict[TopicPartition, FollowedRemoteLog] = {}
 
     def needed(self) -> set[int]:
-        """The metadata partitions to read. Starts and ends with the roles and configs of the replicas."""
+        """The metadata partitions that must be read now, according to the roles and configs of the replicas. Creates and removes views accordingly."""
         if not self._by_rack:
             return set()
         current: dict[TopicPartition, FollowedRemoteLog] = {}
@@ -79,7 +79,7 @@ class RemoteFollowers:
             known.stale = True
 
     def restart(self, index: int) -> None:
-        """The records of a metadata partition are read from the start again, or not any more."""
+        """The metadata partition will be read from its start again, or is no longer read."""
         for tp, known in list(self.followed.items()):
             if known.index == index:
                 del self.followed[tp]
@@ -103,6 +103,6 @@ class RemoteFollowers:
 
 
 def _end(replica: Replica, view: FollowerView) -> None:
-    """Remove the view, unless this broker leads the partition now and has its own."""
+    """Remove the view, unless this broker leads the partition now: the leader has its own view."""
     if replica.remote is view:
         replica.remote = None

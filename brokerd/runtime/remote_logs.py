@@ -1,8 +1,8 @@
 """Tiered storage of one broker: the remote logs of the partitions that it leads, connected to their local logs, the metadata topic and the helper.
-Those of partitions that it follows: `remote_followers`.
+`remote_followers` has the remote logs of the partitions that it follows.
 
-Invariants: a partition with tiered storage has a `RemoteView` from the first moment of its leadership, so that no fetch below the local log is out of
-range and no local segment is deleted before its copy is known. Results of an earlier leadership are not used; their objects are deleted.
+Invariants: a partition with tiered storage has a `RemoteView` as soon as this broker is its leader. So a fetch below the local log does not get
+OFFSET_OUT_OF_RANGE, and no local segment is deleted before its copy is known. Results of an earlier leader epoch are not used, and their objects are deleted.
 Does not contain: decisions (`remote/leader`), the topic (`remote_metadata`), reads (`replication/remote_reads`).
 """
 
@@ -53,7 +53,7 @@ POLL_MS = 100
 
 
 class TieredPartition:
-    """A leadership of a partition with tiered storage."""
+    """A partition with tiered storage that this broker leads, in one leader epoch."""
 
     __slots__ = ("leader", "replica")
 
@@ -71,7 +71,8 @@ class RemoteLogs:
         helper: RemoteHelper | None,
         metadata: Callable[[RemoteLogs], RemoteMetadata],
     ) -> None:
-        """`helper` None: this broker has no tiered storage. Partitions with tiered storage are then not shortened, and their remote records not served."""
+        """If `helper` is None, this broker has no tiered storage. It then deletes no local segments of partitions with tiered storage and does not serve their
+        remote records."""
         self._config, self._partitions, self._clock, self._draw_id = config, partitions, clock, draw_id
         self._helper = helper
         self.led: dict[TopicPartition, TieredPartition] = {}
@@ -128,7 +129,7 @@ class RemoteLogs:
             if self.enabled:
                 self._begin(replica)
             else:
-                log.warning("%s: tiered, but this broker has no remote store: nothing is deleted locally", replica.name)
+                log.warning("remote.storage.enable without a remote store, local segments are kept: partition=%s", replica.name)
 
     def _begin(self, replica: Replica) -> None:
         index = self.metadata.partition_of(replica.tp)
@@ -157,7 +158,7 @@ class RemoteLogs:
         self.followers.changed(change.tp)
 
     def restart(self, index: int) -> None:
-        """The records of a metadata partition are read from the start again, or not any more."""
+        """The metadata partition will be read from its start again, or is no longer read."""
         self.logs.pop(index, None)
         for tp, tiered in list(self.led.items()):
             if self.metadata.partition_of(tp) == index:
@@ -218,7 +219,7 @@ class RemoteLogs:
     def _local_log(replica: Replica) -> LocalLog:
         log_, config, state = replica.log, replica.config, replica.core.state
         *closed, active = log_.segments
-        # Records below a hand-over offset are on history replicas, and the chain would begin above them.
+        # Records below a hand-over offset are on history replicas only. The chain of remote segments would begin above them.
         handed_over = state is not None and state.handover_offset >= 0
         return LocalLog(
             start_offset=log_.start_offset,
@@ -255,7 +256,7 @@ class RemoteLogs:
         self._partitions.run(replica, LogStartRaised(replica.log.start_offset), now)
 
     def request_start(self, replica: Replica, offset: int) -> None:
-        """A client deletes the records below `offset`. The remote log start follows in the metadata topic."""
+        """A client deletes the records below `offset` (DeleteRecords). The new remote log start is written to the metadata topic."""
         tiered = self.led.get(replica.tp)
         if tiered is not None:
             tiered.leader.request_start(offset)
@@ -304,7 +305,7 @@ class RemoteLogs:
         if current and tiered.leader.copied(segment.segment_id, result, self._clock()):
             self._changed[segment.tp] = None
         elif error is not HelperError.NO_ANSWER:
-            # Another leader may have deleted these records before this copy was complete.
+            # Another leader may have deleted these records before the copy was complete.
             log.info("%s deleted: reason=leadership-changed", name)
             self._delete(segment, lambda ok: None)
 
@@ -323,7 +324,7 @@ class RemoteLogs:
 
     # -- settings and end ------------------------------------------------------------------------------------------------------
     def _send_rates(self) -> None:
-        """Send the quotas to the helper if they have changed. A new helper starts with the current ones."""
+        """Send the quotas to the helper if they have changed. A new helper process starts with the current quotas."""
         current = rates(self._config)
         if self._rates != current and self._helper is not None:
             self._rates = current
@@ -342,7 +343,7 @@ def build_remote_logs(
     appends: InterBrokerClient,
     send_to_controller: SendToController,
 ) -> RemoteLogs:
-    """Tiered storage as configured. `reads`, `appends`: connections for the metadata topic only, because a read waits at its leader."""
+    """Tiered storage as configured. `reads` and `appends` are connections that only the metadata topic uses, because a fetch waits at the leader."""
     loop = environment.loop
 
     def metadata(remote_logs: RemoteLogs) -> RemoteMetadata:

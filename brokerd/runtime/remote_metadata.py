@@ -1,7 +1,7 @@
 """The internal topic `__remote_log_metadata`: appends of this broker, and the records that it reads.
 
-Invariants: only replicated records are applied, in their order, each once. Only the partitions that this broker needs are read. An append has no result:
-the author repeats it until it reads the record back. Does not contain: the meaning of the records (`remote/remote_log`).
+Invariants: only replicated records are applied, in order, each exactly once. Only the partitions that this broker needs are read. An append has no result: the
+sender repeats it until it reads its record back. Does not contain: the meaning of the records (`remote/remote_log`).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 PRODUCE_VERSION, FETCH_VERSION = 9, 12
 TIMEOUT_MS = 5_000
 WAIT_MS = 500
-"""The longest wait of a fetch at the leader of a metadata partition."""
+"""fetch.max.wait.ms of a fetch from the leader of a metadata partition."""
 FETCH_BYTES = 1024 * 1024
 RETRY_MS = 500
 CREATION_RETRY_MS = 10_000
 CONFIGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(6 * 3_600_000)}
-"""A record that is not valid is written again by the leader long before compaction could keep it alone (`remote_log`)."""
+"""The leader writes an invalid record again long before compaction could delete the valid records with the same key (`remote_log`)."""
 Apply = Callable[[int, MetadataChange], None]
 
 
 class RemoteMetadata:
-    """`apply` gets (metadata partition, change) for each record; `restart` is called when the records of a partition are read from the start again."""
+    """`apply` is called with (metadata partition, change) for each record. `restart` is called before a metadata partition is read from its start again."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class RemoteMetadata:
         self._apply, self._restart = apply, restart
         self._partition_count, self._replication_factor = partition_count, replication_factor
         self.positions: dict[int, int] = {}
-        """{metadata partition: next offset} of the partitions that are read."""
+        """{metadata partition: next offset to read}."""
         self.ends: dict[int, int] = {}
         """{metadata partition: high watermark at the last read}."""
         self._in_flight: set[int] = set()
@@ -75,7 +75,7 @@ class RemoteMetadata:
         return topic if topic is not None and topic.ready else None
 
     def partition_of(self, tp: TopicPartition) -> int | None:
-        """The metadata partition of `tp`. None: the topic does not exist yet."""
+        """The metadata partition of `tp`. None if the topic does not exist yet."""
         topic = self.topic
         return None if topic is None else metadata_partition(tp, topic.partition_count)
 
@@ -97,8 +97,8 @@ class RemoteMetadata:
         return index in self.led() and self.is_current(index)
 
     def create_topic(self) -> None:
-        """Request the topic from the controller, if it does not exist and as many brokers as it has replicas are registered. Records stay local until then:
-        with fewer replicas a power failure could lose which objects belong to the partitions."""
+        """Request the creation of the topic if it does not exist and enough brokers for its replication factor are registered. Until then no segment is copied:
+        with fewer replicas, a power failure could destroy the information which objects belong to which partition."""
         now = self._clock().mono_ms
         if (
             self._partitions.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None
@@ -151,7 +151,7 @@ class RemoteMetadata:
 
     # -- reads ---------------------------------------------------------------------------------------------------------------
     def need(self, indexes: Iterable[int]) -> None:
-        """Read these partitions and no others."""
+        """Set the partitions to read."""
         expected = set(indexes)
         for index in [i for i in self.positions if i not in expected]:
             del self.positions[index]
@@ -189,12 +189,12 @@ class RemoteMetadata:
                 with blocking_reads() if self._warming.blind else nonblocking_reads():
                     data = replica.log.read(position, FETCH_BYTES, limit).bytes()
                 if not data:
-                    self.positions[index] = limit  # a gap of compaction
+                    self.positions[index] = limit  # compaction removed the records in between
                     break
                 self._consume(index, data)
             self.ends[index] = replica.core.high_watermark
         except NotInPageCache as cold:
-            self._warming.look_up(cold, lambda: None)  # the next poll reads it
+            self._warming.look_up(cold, lambda: None)  # the next poll reads the record
         except DiskFailed as e:
             self._partitions.fail(replica, e)
 
@@ -229,7 +229,7 @@ class RemoteMetadata:
             for part in topic.partitions:
                 index = part.partition_index
                 if self.positions.get(index) != requested.get(index):
-                    continue  # not needed any more, or started again
+                    continue  # the partition is no longer read, or it was started again
                 if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._start_again(index, max(0, part.log_start_offset))
                 elif part.error_code:

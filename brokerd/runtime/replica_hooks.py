@@ -35,7 +35,7 @@ class ReplicaComponents(Protocol):
 
 
 class BrokerReplicaHooks:
-    """`ReplicaHooks` of a broker. Each call looks its component up."""
+    """`ReplicaHooks` of a broker. Each call looks up the component, because components are built after the replicas."""
 
     def __init__(self, broker: ReplicaComponents) -> None:
         self._broker = broker

@@ -47,7 +47,8 @@ COMMIT_VERSION = FETCH_VERSION = 8
 """Versions of OffsetCommit and OffsetFetch between brokers."""
 TIMEOUT_MS = 5_000
 BUFFERED_BYTES_TOTAL_MAX = 128 * 1024 * 1024
-"""Bytes of records that wait for their targets, of all routes of this broker. At this limit a route reads only if it has nothing that waits."""
+"""Limit of the bytes of records that wait for their target partitions, over all routes of this broker. At this limit a route reads only if none of its records
+wait."""
 
 
 class ReplicaRoutePort:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 SLOW_MS = 5_000
-"""Milliseconds without progress after which the turn is reported with its stack."""
+"""Milliseconds without progress after which the watchdog logs the stack of the event loop."""
 BUSY_MS_MAX = 300_000
 """Milliseconds of CPU use without progress allowed for one callback. After that it counts as an endless loop."""
 CPU_SHARE_MIN = 0.02
-"""CPU time per silent time. Below it the loop waits for something. A machine with 50 busy processes per core still gives more."""
+"""Ratio of CPU time to time without progress. Below this ratio the loop waits for something. Even on a machine with 50 busy processes per core the ratio of a
+busy loop is higher."""
 CHECK_GAP_MS_MAX = 3_000
 """Milliseconds between two checks. A longer gap means that the process was suspended."""
 

@@ -1,6 +1,7 @@
 """The thread that ends a broker process whose event loop hangs.
 
-Without it a hanging leader would stay leader, because kazoo's thread keeps the ZooKeeper session alive. Does not contain: the rule (`watchdog`).
+Without this thread a leader with a hanging event loop would stay the leader, because kazoo's own thread keeps the ZooKeeper session alive. Does not contain:
+the rule (`watchdog`).
 """
 
 from __future__ import annotations

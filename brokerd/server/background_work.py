@@ -16,7 +16,7 @@ from brokerd.wire.steps import Ended, Job, Steps, next_step
 
 T = TypeVar("T")
 ACTIVE_MAX = 4
-"""Works in progress of all owners. Each may have one unpacked batch, at most 256 MiB."""
+"""Maximum number of tasks in progress, over all owners. Each may have one decompressed batch of at most 256 MiB in memory."""
 Done = Callable[[Any], None]
 
 
@@ -30,7 +30,7 @@ class WorkOwner(Protocol):
     def abandoned(self) -> bool: ...
 
     def attempt(self, work: Callable[[], T]) -> T | None:
-        """Run `work`. None: it failed, and the request's connection is closed."""
+        """Run `work`. Returns None if it failed; the connection of the request is closed then."""
 
 
 Queued = tuple[WorkOwner, Steps[Any], Done]

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Dispatch:
-    """`handlers` by API key. `authenticator`: only needed by listeners with SASL. Counters are plain numbers, read by the metrics."""
+    """`handlers` by API key. Only listeners with SASL need `authenticator`. The metrics read the counters, which are plain numbers."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Dispatch:
 
     def frame_handler(self, listener: ListenerConfig) -> Callable[[Connection, memoryview], None]:
         """The frame handler of a listener's connections."""
-        anonymous = Session(listener.name)  # without authentication all its clients share a session
+        anonymous = Session(listener.name)  # without authentication all clients of an address share one session
 
         def on_frame(connection: Connection, frame: memoryview) -> None:
             self.on_frame(connection, frame, anonymous)
@@ -99,7 +99,7 @@ class Dispatch:
             header, body = framing.decode_request(frame)
         except framing.UnsupportedVersion as e:
             if e.header.api_key == apis.ApiKey.API_VERSIONS:
-                # KIP-511: the client retries with an older version after this v0 response
+                # KIP-511: after this response of version 0 the client retries with a version that the broker supports
                 slot = connection.open_slot()
                 body = apis.api_versions_response(0, error=ErrorCode.UNSUPPORTED_VERSION)
                 connection.answer(slot, framing.encode_response(18, 0, e.header.correlation_id, body))
