@@ -291,7 +291,9 @@ class FetchApi:
                     self._partitions.run(replica, core.FetchSessionDropped(follower), self._loop.now)
         for key in forgotten:
             session.drop(key)
-            named.pop(key, None)  # a partition that is both fetched and forgotten in one request is forgotten, as in Kafka
+            named.pop(
+                key, None
+            )  # a partition that is both fetched and forgotten in one request is forgotten, as in Kafka
         for key, partition_request in named.items():
             session.put(key, partition_request)
         if session.session_liveness is not None:
@@ -338,7 +340,9 @@ class FetchApi:
         if body.max_wait_ms <= 0 or body.min_bytes <= 0:
             respond(True)
             return
-        if respond(False):  # most fetches of a consumer with lag end here: they are classified once and never count as waiting
+        if respond(
+            False
+        ):  # most fetches of a consumer with lag end here: they are classified once and never count as waiting
             return
         keys = purgatory_keys()
         if not keys:

@@ -337,7 +337,9 @@ class FetchReader:
             self._remote_seed(replica, data)
             return
         if follower is None or state is None or follower.broker_id not in state.observers:
-            data.error_code = ErrorCode.INVALID_REQUEST  # the follower has not yet read in the metadata log that it is no longer an observer
+            data.error_code = (
+                ErrorCode.INVALID_REQUEST
+            )  # the follower has not yet read in the metadata log that it is no longer an observer
             return
         try:
             data.seed = self._partitions.bootstrap.snapshot_for_observer(replica, self._loop.now) or b""

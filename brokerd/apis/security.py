@@ -236,7 +236,9 @@ class SecurityApi:
                 made = scram.credential(mechanism, bytes(change.salted_password), bytes(change.salt), change.iterations)
                 value = made.to_json()
             updates.append((change.name, AccessUpdate(f"{mechanism}:{change.name}", AccessKind.SCRAM, value)))
-        updates = [(user, u) for user, u in updates if user not in problems]  # all changes of a user are applied, or none
+        updates = [
+            (user, u) for user, u in updates if user not in problems
+        ]  # all changes of a user are applied, or none
 
         def on_results(results: Results) -> None:
             for (user, _), r in zip(updates, results, strict=True):

@@ -255,7 +255,9 @@ class SharePartitions:
         """`done` gets the error code when the acknowledgements are durable."""
         core = shared.core
         if core is None:
-            done(ErrorCode.INVALID_RECORD_STATE)  # the acquisition locks of the member ended when the previous leader was replaced
+            done(
+                ErrorCode.INVALID_RECORD_STATE
+            )  # the acquisition locks of the member ended when the previous leader was replaced
             return
         error = core.acknowledge(member, acknowledgements, self._clock().mono_ms, renew=renew)
         number = core.pending_write

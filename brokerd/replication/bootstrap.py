@@ -4,8 +4,7 @@ Invariants:
   - The leader proposes S when S is at or below the high watermark. S is valid when it is in the metadata log.
   - A replica starts at S with the leader's state at S: epochs, and every producer with its open transaction. Without this snapshot it
     does not start.
-  - A leader without the snapshot (a new or restarted leader) rolls its log and proposes another S. This concerns only
-    observers that have not started yet.
+  - A leader without the snapshot (a new or restarted leader) rolls its log and proposes another S. This concerns only observers whose log has not started yet.
 Does not contain: sockets, the selection of observers (the metadata log names them).
 """
 
@@ -74,7 +73,7 @@ class Bootstrap:
         )
 
     def proposals(self) -> list[SeedProposal]:
-        """Proposals for the controller. Accepted and invalid offers are removed."""
+        """Proposals for the controller, without the proposals that were accepted or have become invalid."""
         self._offers = {tp: offer for tp, offer in self._offers.items() if self._is_valid(offer)}
         return [
             SeedProposal(tp.topic_id, tp.partition, offer.leader_epoch, offer.offset)

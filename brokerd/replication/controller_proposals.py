@@ -22,7 +22,8 @@ class ControllerProposals:
         self._outbox = outbox
         self.isrs: dict[TopicPartition, IsrProposal] = {}
         self._resets: dict[TopicPartition, tuple[Replica, tuple[ReplicaIncarnation, ...]]] = {}
-        """Partitions led here with followers whose log start is too high, and these followers as last proposed."""
+        """Partitions that this broker leads and that have followers with a too high log start offset, with the followers that were last proposed for a
+        reset."""
 
     def propose(self, tp: TopicPartition, proposal: ProposeIsr) -> None:
         self.isrs[tp] = IsrProposal(*tp, proposal.leader_epoch, proposal.partition_epoch, proposal.isr)

@@ -1,7 +1,7 @@
 """Damaged or incomplete replicas of this broker, as published to the control plane.
 
-Invariants: a report is added once. It stays until the replica is deleted. A report of damage that replication repairs is removed when the replica
-is in sync again. A report has no other effect: a damaged replica continues to serve. A repair first checks that another replica is in sync.
+Invariants: a report is added once and stays until the replica is deleted. A report of damage that replication repairs is removed when the replica is in sync
+again. A report has no other effect: a damaged replica continues to serve. A repair first checks that another replica is in sync.
 Does not contain: files, the repair.
 """
 

@@ -3,9 +3,9 @@
 Invariants (safety.md section 3; KIP-101, KIP-279, KIP-595's diverging epochs):
   - A response for another leader epoch than the follower's current one is dropped.
   - A log is truncated by epoch only, never to the high watermark.
-  - One fetch is in flight per leader. A partition with an error waits, the others continue.
-  - A fetch names partitions whose position has changed (a fetch session, KIP-227). For every other partition the position is
-    unchanged. So code that truncates or resets a log outside a response must call `mark_dirty`.
+  - One fetch is in flight per leader. A partition with an error waits; the other partitions continue.
+  - A fetch contains only the partitions whose position has changed (a fetch session, KIP-227). The leader assumes that all other positions are unchanged. So
+  code that truncates or resets a log outside of a response must call `mark_dirty`.
 Does not contain: sockets, files, clocks, the wire format.
 """
 
@@ -19,9 +19,9 @@ from brokerd.cluster.model import Now, TopicPartition
 from brokerd.wire.errors import ErrorCode
 
 APPEND_REFUSED_MS = 1_000
-"""Pause after a response that the log refused. More frequent retries do not help against a damaged leader or a full disk."""
+"""Pause after a response whose records could not be appended. More frequent retries do not help if the leader's log is damaged or the disk is full."""
 FETCH_PARTITIONS_MAX = 2_000
-"""Partitions named in one fetch. The others are named in the next one. Limits the request size."""
+"""Maximum number of partitions in one fetch. Further partitions are in the next fetch. Limits the request size."""
 SESSION_LOST = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -90,8 +90,8 @@ class Ready:
 # -- effects -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SendFetch:
-    """`session_epoch` 0 names all partitions, starts a session and ends session `session_id`. `wait`: whether the leader may wait for
-    data. False while more partitions must be named."""
+    """With `session_epoch` 0 the request contains all partitions, starts a session and ends session `session_id`. `wait` tells whether the leader may wait for
+    data; it is False while more partitions must be sent."""
 
     partitions: tuple[PartitionFetch, ...]
     forgotten: tuple[TopicPartition, ...] = ()
@@ -156,7 +156,7 @@ class FollowedPartition:
     not_before_ms: int = 0
     errors: int = 0
     throttled_until_ms: int = 0
-    """Wait of a throttle, which may be lifted. The wait after an error is `not_before_ms`."""
+    """The end of the wait because of a throttle. A changed throttle can end this wait earlier, but not the wait after an error (`not_before_ms`)."""
 
 
 @dataclass(slots=True)
@@ -174,9 +174,9 @@ class FetchClient:
     session_epoch: int = 0
     """The epoch of the next fetch; 0 starts a new session."""
     sent_positions: dict[TopicPartition, tuple[int, Position] | None] = field(default_factory=dict)
-    """(leader epoch, position) as last sent to the leader. None: must be sent again."""
+    """(leader epoch, position) as last sent to the leader. None if it must be sent again."""
     _dirty: dict[TopicPartition, None] = field(default_factory=dict)
-    """Partitions whose last sent position may be outdated, the longest waiting first."""
+    """Partitions whose last sent position may be outdated. The partition that waits longest is first."""
 
     def follow(self, tp: TopicPartition, leader_epoch: int) -> None:
         self.followed[tp] = FollowedPartition(leader_epoch)
@@ -256,7 +256,7 @@ class FetchClient:
                     self.sent_positions[tp] = sent
                 del self._dirty[tp]
                 continue
-            # A fetch implies that earlier fetched records are appended, so the partition must leave the session.
+            # A fetch of the session confirms that earlier fetched records were appended. This is not the case for this partition, so it must leave the session.
             if tp in self.sent_positions:
                 del self.sent_positions[tp]
                 forgotten.append(tp)
@@ -313,7 +313,7 @@ class FetchClient:
                 effects.append(AppendFetched(answer.tp, answer.records, answer.high_watermark, answer.log_start))
         self.session_id = event.session_id
         if event.session_id == NO_SESSION:
-            self.sent_positions.clear()  # the leader keeps no session: full fetches name the partitions in rotation
+            self.sent_positions.clear()  # the leader has created no session: each full fetch contains the next part of the partitions
             self._dirty.update(dict.fromkeys(self.followed))
         else:
             self.session_epoch = 1 if self.session_epoch == EPOCH_MAX else self.session_epoch + 1

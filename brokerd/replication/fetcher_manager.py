@@ -101,7 +101,7 @@ class FetcherManager:
             fetcher.client.lift_throttles()
 
     def _bucket(self, tp: TopicPartition) -> Bucket | None:
-        """The throttle bucket of this partition's fetches. None while this broker is in its ISR, where acknowledgements wait for it."""
+        """The throttle bucket of this partition's fetches. None while this broker is in the ISR, because then acknowledgements wait for this replica."""
         bucket = self._throttles.following(tp) if self._throttles.active else None
         state = self.partitions.image.partition(tp) if bucket is not None else None
         return None if state is None or self.partitions.broker_id in state.isr_ids else bucket
@@ -149,8 +149,8 @@ class FetcherManager:
 
     def _send(self, leader: int, fetcher: LeaderFetcher, fetch: SendFetch) -> None:
         address = self._address_of(leader)
-        # Wait until the metadata log contains this incarnation of the broker. Then the losses of its previous run are recorded too. Before that, it must
-        # not join an ISR.
+        # Wait until the metadata log contains this broker's registration. The registration also records the losses of the previous run. Before that, this
+        # broker must not join an ISR.
         broker_epoch = self.partitions.isr_member
         if address is None or broker_epoch is None:
             self._run_effects(leader, fetcher, fetcher.client.handle(Failed(), self.loop.now))

@@ -20,19 +20,18 @@ class Follower:
     log_end: int = UNKNOWN_OFFSET
     log_start: int = UNKNOWN_OFFSET
     remote_start: int = UNKNOWN_OFFSET
-    """The first offset that consumers can read from it over both tiers, if it serves remote records."""
+    """The first offset, local or remote, that consumers can read from the follower, if it serves remote records."""
     caught_up_ms: int = 0
     fetched_ms: int = 0
     leader_end_at_fetch: int = 0
     session_liveness: SessionLiveness | None = None
     log_start_late_since_ms: int | None = None
-    """The time since which only the log start offset keeps this follower out of the ISR. None: it does not."""
+    """The time since which the log start offset is the only reason why this follower is not in the ISR. None if it is not the reason."""
 
     def apply_session_liveness(self, leader_end: int) -> None:
-        """Apply the fetches of the follower's session that did not name this partition. They mean that its position is unchanged.
-
-        A follower at the leader's log end was caught up at each of these fetches. For any other follower nothing changes: its
-        last fetch that named the partition is older, which is safe.
+        """Apply the fetches of the follower's session that did not contain this partition. They mean that the follower's position is unchanged. A follower at
+        the leader's log end was caught up at each of these fetches. For any other follower nothing changes: its last fetch with this partition is older, which
+        is safe.
         """
         if self.session_liveness is not None and self.log_end >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, self.session_liveness.ms)
@@ -40,7 +39,7 @@ class Follower:
 
     @property
     def served_start(self) -> int:
-        """The first offset that consumers can read from it."""
+        """The first offset that consumers can read from this follower."""
         return self.log_start if self.remote_start == UNKNOWN_OFFSET else min(self.log_start, self.remote_start)
 
     @property

@@ -1,4 +1,4 @@
-"""Schedule of the checks of followers: a part of the leaders checks its followers at each tick, and all leaders check once per round.
+"""Schedule of the checks of followers: at each tick the followers of some partitions are checked, and in each round those of all partitions.
 
 A broker may lead thousands of partitions, so one tick does not check them all. Does not contain: the check (`partition`).
 """
@@ -22,7 +22,7 @@ class FollowerChecks:
         self._unchecked: list[Replica] = []
 
     def due(self, hosted: Iterable[Replica], mono_ms: int) -> list[Replica]:
-        """The replicas to check now. Some of them may be closed, or may not lead any more."""
+        """The replicas whose followers must be checked now. Some of these replicas may be closed, or may not be leaders any more."""
         if not self._unchecked:
             if mono_ms < self._round_not_before_ms:
                 return []

@@ -31,7 +31,7 @@ class FollowerLogs:
         self._partitions = partitions
 
     def position(self, tp: TopicPartition) -> Position | None:
-        """The position of the local log. None: the partition must not be fetched now."""
+        """The position of the local log. None if the partition must not be fetched now."""
         replica = self._partitions.hosted.get(tp)
         if (
             replica is None
@@ -52,7 +52,7 @@ class FollowerLogs:
         )
 
     def begin(self, tp: TopicPartition, seed: bytes, hw: int, now: Now) -> bool:
-        """Bootstrap the log of an observer with the leader's snapshot `seed`. False: the snapshot must be fetched again later, because it is invalid or a
+        """Bootstrap the log of an observer with the leader's snapshot `seed`. Returns False if the snapshot must be fetched again, because it is invalid or a
         flush must end first."""
         with self._changing_replica(tp) as replica:
             if not (replica.observes or replica.needs_bootstrap):
@@ -75,7 +75,8 @@ class FollowerLogs:
 
     @contextmanager
     def _changing_replica(self, tp: TopicPartition) -> Iterator[Replica]:
-        """The replica. A disk error during a change takes it offline, because only reopening the log makes it consistent."""
+        """Yield the replica for a change of its log. A disk error in the block takes the replica offline, because the log is consistent only after it is opened
+        again."""
         replica = self._partitions.hosted[tp]
         try:
             yield replica
@@ -85,7 +86,7 @@ class FollowerLogs:
     def append_fetched(
         self, tp: TopicPartition, records: bytes | memoryview, hw: int, log_start: int, now: Now
     ) -> bool:
-        """Append fetched records, and apply the leader's high watermark `hw` and its log start offset. False: the records must be fetched again later,
+        """Append fetched records, and apply the leader's high watermark `hw` and its log start offset. Returns False if the records must be fetched again,
         because the disk is full, a batch is damaged or a flush must end first."""
         with self._changing_replica(tp) as replica:
             if len(records):
@@ -103,7 +104,7 @@ class FollowerLogs:
             before = replica.core.high_watermark
             replica.core.update_follower_high_watermark(hw, replica.log.end_offset)
             if replica.core.high_watermark > before:
-                self._partitions.purgatory.check(replica.hw_key())  # consumers may wait for it
+                self._partitions.purgatory.check(replica.hw_key())  # consumers may wait for the high watermark
             if replica.log.producers.closing:
                 replica.log.producers.replicated(replica.core.high_watermark)
             if log_start > replica.log.start_offset:
@@ -112,8 +113,8 @@ class FollowerLogs:
         return True
 
     def _may_truncate(self, replica: Replica, offset: int) -> bool:
-        """Return whether the log may be truncated to `offset` (-1: emptied) now. Otherwise a flush of its directory is started. Until it ends, nothing
-        is fetched; the leader repeats its response afterwards."""
+        """Return whether the log may be truncated to `offset` (-1: emptied) now. Otherwise a flush of its directory is started. Until the flush ends nothing is
+        fetched. Afterwards the leader sends the same response again."""
         log_ = replica.log
         if not log_.forget_flushed(offset):
             return True
@@ -196,8 +197,8 @@ class FollowerLogs:
                 replica.core.truncated(replica.log.end_offset)
 
     def moved_to_tier(self, tp: TopicPartition, leader_log_start: int) -> None:
-        """The leader has the next records only in the remote store: start at its local log start, with its state there. A log that reaches the leader's
-        local log is never replaced."""
+        """The leader has the next records only in the remote store, so start the log at the leader's local log start offset with the leader's state there. A
+        log that reaches the leader's local log is never replaced."""
         with self._changing_replica(tp) as replica:
             if replica.log.end_offset < leader_log_start and not replica.needs_bootstrap:
                 log.info(

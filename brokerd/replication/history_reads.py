@@ -3,7 +3,7 @@
 Invariants:
   - A request covers offsets below the leader's own log only, so no batch is read from two places.
   - A history replica serves only records that were committed before the hand-over, so its result is valid under any leader.
-  - When no history replica answers, the error is retriable. It is never OFFSET_OUT_OF_RANGE.
+  - When no history replica answers, the client gets a retriable error, never OFFSET_OUT_OF_RANGE.
 Requests in flight and cached results are limited in bytes. A broker that does not respond is the last choice for a limited time.
 The leader proposes a higher log start offset of the history to the controller.
 Does not contain: sockets, the wire format (`apis/history_read_messages`).
@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 READ_BYTES_MAX = 1024 * 1024
 """Bytes of one result. A single batch may be larger."""
 IN_FLIGHT_BYTES_MAX = 32 * 1024 * 1024
-"""Bytes requested and not received yet. Above it no request is sent; the caller retries."""
+"""Maximum number of bytes that are requested and not yet received. Above the limit no request is sent, and the caller retries."""
 CACHE_BYTES_MAX = 32 * 1024 * 1024
 CACHED_MS = 5_000
 """Time for which a result is cached for the client that waits for it."""
 CACHED_ERROR_MS = 250
 """Time for which a failed result is cached, so that the request is not repeated at once."""
 DEPRIORITIZED_MS = 5_000
-"""Time for which a broker that did not answer is tried after the others."""
+"""Time for which a broker that did not answer is tried last."""
 
 
 class HistoryOperation(IntEnum):
@@ -45,7 +45,7 @@ class HistoryOperation(IntEnum):
     READ = 0
     """Records from an offset on."""
     TIME = 1
-    """The first offset of a timestamp, or of one of Kafka's negative values."""
+    """The first offset for a timestamp, or for one of Kafka's special negative timestamps."""
     EPOCH = 2
     """The end offset of a leader epoch."""
     RETAINED = 3
@@ -142,7 +142,7 @@ class HistoryReads:
     alive: Callable[[int], bool]
     outbox: Outbox
     remote: RemoteSource | None = None
-    """Reads from the remote store. None: this broker has no tiered storage."""
+    """Reads from the remote store. None if this broker has no tiered storage."""
     _cache: dict[HistoryReadRequest, CachedResult] = field(default_factory=dict)
     """Cached results, oldest first."""
     _cached_bytes: int = 0
@@ -257,7 +257,7 @@ class HistoryReads:
 
     # -- retention ---------------------------------------------------------------------------------------------------------
     def retain(self, replica: Replica) -> None:
-        """Apply retention to the history. The leader decides it; a history replica reports ages and sizes."""
+        """Apply retention to the records on the history replicas. The leader decides; a history replica only reports ages and sizes."""
         state = replica.core.state
         if state is None or state.handover_offset < 0 or not replica.leads:
             return
@@ -280,7 +280,7 @@ class HistoryReads:
                 self.outbox.mark_changed(OutboxEntry.HISTORY_STARTS)
 
     def proposals(self) -> list[StartProposal]:
-        """Proposals for the controller. Accepted and invalid ones are removed."""
+        """Proposals for the controller, without the proposals that were accepted or have become invalid."""
         self._proposed_starts = {tp: w for tp, w in self._proposed_starts.items() if _is_valid_log_start(*w)}
         return [
             StartProposal(tp.topic_id, tp.partition, epoch, offset)

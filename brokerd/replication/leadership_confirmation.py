@@ -1,8 +1,8 @@
 """Confirms that this broker's image of the metadata log is current, before a leader returns an error that is fatal for a producer.
 
-A deposed leader that has not noticed its replacement lacks the records that the new leader has acknowledged. Invariants: the log is read after a
-sync that starts after the request. One read at a time serves all waiting requests of the broker. Each request completes once, within twice
-CONFIRM_MS_MAX. Does not contain ZooKeeper access.
+A deposed leader that has not noticed its replacement lacks the records that the new leader has acknowledged. Invariants: the metadata log is read after a
+ZooKeeper sync that starts after the request. There is one read at a time, and it serves all waiting requests of the broker. Each request completes exactly
+once, within twice CONFIRM_MS_MAX. Does not contain ZooKeeper access.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from brokerd.cluster.model import Now
 from brokerd.net.loop import Loop
 
 CONFIRM_MS_MAX = 1_000
-"""Maximum time of one read of the metadata log. A producer waits less long for it than for its request time-out."""
+"""Maximum time of one read of the metadata log. It is shorter than the request time-out of producers."""
 INTERVAL_MS = 20
-"""Minimum time between the starts of two reads. Limits the load that refused batches cause on ZooKeeper."""
+"""Minimum time between the starts of two reads. Limits the load on ZooKeeper that rejected batches cause."""
 
 Confirmed = Callable[[bool], None]
 
@@ -30,7 +30,7 @@ class LeadershipConfirmation:
         self._not_before_ms = 0
 
     def request(self, done: Confirmed) -> None:
-        """Call `done(True)` when the image contains everything that was in the metadata log at the time of this call. `done(False)`: unknown."""
+        """Call `done(True)` when the image contains everything that was in the metadata log at the time of this call, or `done(False)` if this is unknown."""
         self._waiting.append(done)
         if not self._scheduled:
             self._schedule()

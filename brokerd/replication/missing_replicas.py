@@ -45,7 +45,7 @@ class MissingReplicas:
         self._outbox.mark_changed(OutboxEntry.OFFLINE_REPLICAS)
 
     def discard(self, tp: TopicPartition) -> None:
-        """The replica is not assigned any more, or is created in another log directory."""
+        """The replica is no longer assigned to this broker, or is created in another log directory."""
         if tp in self._missing:
             self._missing.discard(tp)
             self._outbox.mark_changed(OutboxEntry.OFFLINE_REPLICAS)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class OutboxEntry(Enum):
-    """A kind of content that is sent to the controller. An entry is sent completely, so new contents replace earlier ones."""
+    """A kind of report that is sent to the controller. Each kind is sent as a whole, so a new report replaces the previous one."""
 
     ISR_PROPOSALS = auto()
     REPLICA_RESETS = auto()
@@ -19,4 +19,4 @@ class OutboxEntry(Enum):
 
 class Outbox(Protocol):
     def mark_changed(self, entry: OutboxEntry) -> None:
-        """The contents of the entry may have changed. They are read and sent at the end of the event loop's turn."""
+        """Mark a report as changed. It is built and sent at the end of the event loop's turn."""

@@ -1,8 +1,8 @@
 """The state machine of one partition on one broker: role, ISR, high watermark. A sans-IO core.
 
 Invariants (safety.md section 3):
-  - The high watermark is the smallest log end offset of the *maximal* ISR. A proposed new member counts from the
-    proposal on. A removed member counts until the controller has accepted the removal. The high watermark never falls.
+  - The high watermark is the smallest log end offset of the *maximal* ISR. A new member counts as soon as it is proposed. A removed member counts until the
+  controller has accepted the removal. The high watermark never falls.
     It does not rise while the accepted ISR is smaller than the effective min.insync.replicas, or while a replica outside
     the ISR may be elected (ELR).
   - Every event and effect belongs to an epoch. An event of an older epoch is dropped.
@@ -52,17 +52,17 @@ class Partition:
     broker_id: int
     tp: TopicPartition
     lag_ms_max: int
-    """replica.lag.time.max.ms: a follower that has not caught up for longer leaves the ISR."""
+    """replica.lag.time.max.ms: a follower that has not been caught up for this time leaves the ISR."""
     proposal_retry_ms: int = 500
-    """Milliseconds between a refused proposal and the next one. Limits the rate of proposals in a disagreement."""
+    """Milliseconds between a rejected proposal and the next one. Limits the rate of proposals when leader and controller disagree."""
     late_ms_max: int = 310_000
-    """A follower whose log start offset is too high is reset after this time. Until then retention may solve it. If retention can delete nothing, the
-    reset comes after lag_ms_max."""
+    """Time after which a follower with a too high log start offset is reset. Until then retention may raise the leader's log start offset. If retention can
+    delete nothing, the follower is reset after lag_ms_max."""
 
     role: Role = Role.OFFLINE
     state: PartitionState | None = None
     min_insync: int = 1
-    """The effective minimum: at most the number of replicas."""
+    """The effective min.insync.replicas: at most the number of replicas."""
     retention_deletes: bool = True
     high_watermark: int = 0
     leader_high_watermark: int = 0
@@ -104,7 +104,7 @@ class Partition:
 
     @property
     def late_starts(self) -> list[int]:
-        """Log start offsets of the followers that only their log start keeps out of the ISR. Sorted."""
+        """Sorted log start offsets of the followers whose log start offset is the only reason why they are not in the ISR."""
         return sorted({f.log_start for f in self.followers.values() if f.log_start_late_since_ms is not None})
 
     @property
@@ -114,14 +114,14 @@ class Partition:
 
     @property
     def serves_latest(self) -> bool:
-        """True if the latest offset may be returned. After an election it must not be lower than before (KIP-207). So it is returned only after the
-        high watermark has reached the start offset of the leader epoch."""
+        """True if the latest offset may be returned to clients. It must not be lower than before the election (KIP-207). So it is returned only after the high
+        watermark has reached the start offset of the leader epoch."""
         return self.high_watermark >= self.epoch_start
 
     @property
     def all_followers_caught_up_to_epoch(self) -> bool:
         """True when every other member of the maximal ISR has fetched from the start offset of this epoch or a later offset. Before that, a member may
-        still have records of an earlier epoch that this log lacks. Its election would commit records that were never replicated."""
+        still have records of an earlier epoch that this log lacks. The election of this member would commit records that were never replicated."""
         return all(
             (f := self.followers.get(isr_member.broker_id)) is not None
             and f.broker_epoch == isr_member.broker_epoch
@@ -155,7 +155,7 @@ class Partition:
             case LeaderAppended():
                 if self.role is not Role.LEADER:
                     return []
-                self._apply_session_liveness()  # before the log end moves: sessions refer to the present end
+                self._apply_session_liveness()  # before the log end changes, because fetch sessions refer to the current end
                 self.log_end = event.log_end
                 self.acknowledgeable_end = (
                     event.log_end if event.acknowledgeable_end is None else event.acknowledgeable_end
@@ -325,8 +325,8 @@ class Partition:
         )
 
     def _is_caught_up(self, follower: Follower, now: Now) -> bool:
-        """Log end at or above the high watermark and this epoch's start, and caught up recently. The last condition keeps out a follower
-        that no longer fetches while the high watermark waits for it."""
+        """Return whether the follower's log end is at or above the high watermark and the start of this epoch, and the follower was caught up recently. The
+        last condition excludes a follower that no longer fetches while the high watermark waits for it."""
         return (
             follower.caught_up_ms > 0
             and now.mono_ms - follower.caught_up_ms <= self.lag_ms_max
@@ -335,8 +335,8 @@ class Partition:
         )
 
     def _followers_to_reset(self, now: Now) -> Iterator[ReplicaIncarnation]:
-        """Followers that only their log start has kept out of the ISR for long enough. Only a reset brings them into the ISR. The controller resets one
-        of them, and the next leader epoch begins the wait of the others again."""
+        """Followers whose log start offset has been the only reason to be out of the ISR for long enough. Only a reset can bring them into the ISR. The
+        controller resets one of them at a time; in the next leader epoch the others wait again."""
         assert self.state is not None
         in_sync = self.state.isr_ids
         wait_ms = self.late_ms_max if self.retention_deletes else self.lag_ms_max

@@ -1,6 +1,6 @@
 """Events and effects of a partition's state machine (`partition`).
 
-Values only. Each belongs to the epoch that it names, or else to the machine's current epoch.
+Values only. Each value belongs to the epoch in it, or else to the current epoch of the state machine.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from brokerd.cluster.model import PartitionState, ReplicaIncarnation
 # -- events ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class PartitionStateChanged:
-    """The metadata log has a new state of the partition. `leads`: leader and leader_broker_epoch are this broker's own.
-
-    `min_insync`: the topic's min.insync.replicas as configured. `leader_alive`: a follower has a leader to fetch from. `log_end`: this
-    replica's log end offset. `acknowledgeable_end`: the part of it that counts (see Appended).
-    `retention_deletes`: retention may raise the log start offset later.
+    """The metadata log has a new state of the partition. `leads` tells whether leader and leader_broker_epoch are those of this broker. `min_insync` is the
+    topic's min.insync.replicas as configured. `leader_alive` tells whether a follower has a leader to fetch from. `log_end` is this replica's log end offset,
+    and `acknowledgeable_end` the end of the part that counts (see Appended). `retention_deletes` tells whether retention may raise the log start offset later.
     """
 
     state: PartitionState
@@ -32,8 +30,8 @@ class PartitionStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAppended:
-    """The log has grown, or more of it was flushed. Below `acknowledgeable_end` the leader's own replica counts for the high watermark.
-    None: all of it. A topic with flush settings gives the flushed end."""
+    """The log has grown, or more of it was flushed. Up to `acknowledgeable_end` the leader's own replica counts for the high watermark; None means the whole
+    log. For a topic with flush settings it is the flushed end."""
 
     log_end: int
     acknowledgeable_end: int | None = None
@@ -48,10 +46,8 @@ class SessionLiveness:
 
 @dataclass(frozen=True, slots=True)
 class FollowerFetched:
-    """Follower `isr_member` fetches from `fetch_offset`, so it has everything below. The shell has checked that its incarnation is current.
-
-    `session_liveness`: the fetch session that repeats this fetch, until it names the partition again, forgets it
-    (`FetchSessionDropped`) or ends.
+    """Follower `isr_member` fetches from `fetch_offset`, so it has all records below. The shell has checked that its incarnation is current. `session_liveness`
+    is the fetch session that repeats this fetch, until the session contains the partition again, forgets the partition (`FetchSessionDropped`) or ends.
     """
 
     isr_member: ReplicaIncarnation
@@ -59,7 +55,7 @@ class FollowerFetched:
     log_start: int
     session_liveness: SessionLiveness | None = None
     remote_start: int = -1
-    """The first offset that consumers can read from the follower over both tiers. -1: it serves local records only."""
+    """The first offset, local or remote, that consumers can read from the follower. -1 if it serves local records only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from brokerd.cluster.model import TopicPartition
 
 OPENINGS_PER_TURN = 32
-"""Logs opened per turn of the event loop after the start. One takes 0.5 ms or more; between the turns clients are served."""
+"""Number of logs that are opened per turn of the event loop after the start. One log takes 0.5 ms or more. Clients are served between the turns."""
 
 
 class PendingOpenings:
@@ -21,7 +21,8 @@ class PendingOpenings:
         self._waiting_for_space: set[TopicPartition] = set()
 
     def may_open(self, tp: TopicPartition, *, limited: bool) -> bool:
-        """Return whether this turn may open the replica. If not, `next` returns the replica in a later turn. Without `limited` the result is always True."""
+        """Return whether this turn may open the replica. If not, `next` returns the replica in a later turn. Without `limited` the result is always True, as at
+        the start of the broker."""
         if limited and self._left <= 0:
             self._unopened[tp] = None
             return False
@@ -29,7 +30,7 @@ class PendingOpenings:
         return True
 
     def next(self) -> TopicPartition | None:
-        """A replica that was postponed in an earlier turn and that this turn may open. None: there is none, or this turn may open no more."""
+        """A replica that was postponed in an earlier turn. None if there is none, or if this turn may open no more logs."""
         if not self._unopened or self._left <= 0:
             return None
         tp = next(iter(self._unopened))

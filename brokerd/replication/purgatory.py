@@ -16,12 +16,12 @@ from brokerd.net.turns import Turns
 from brokerd.security.principals import ANONYMOUS
 
 WAITERS_MAX = 100_000
-"""Delayed operations of clients per broker. Above it a new one expires at once, which slows the client down. Those of followers and
-of this broker's coordinators do not count, because clients must not be able to stop replication."""
+"""Maximum number of delayed operations of clients per broker. Above the limit a new operation expires at once, which slows the client down. Operations of
+followers and of this broker's coordinators do not count, because clients must not be able to stop replication."""
 
 
 FORGET_FROM = 1_000
-"""Deadlines of completed operations stay in the queue. Above this number, and when they are the majority, they are removed."""
+"""Deadlines of completed operations stay in the queue. They are removed when they are more than this number and the majority of the queue."""
 
 NOTHING, EVERYTHING = -1, 1 << 62
 """Bounds of needed values: below and above all of them."""
@@ -80,7 +80,7 @@ class DelayedOperation:
 
 
 class WaitingFetches:
-    """Numbers of waiting fetches by principal and by address. They limit the memory, and the work per append, that one client causes."""
+    """Numbers of waiting fetches by principal and by address. They limit the memory and the work per append that one client can cause."""
 
     def __init__(self, per_principal: Callable[[], int], per_address: Callable[[], int]) -> None:
         self._max_of_principal, self._max_of_address = per_principal, per_address
@@ -88,7 +88,7 @@ class WaitingFetches:
         self.by_address: Counter[str] = Counter()
 
     def acquire(self, principal: str, address: str) -> bool:
-        """False when there are too many. Without authentication the principal is not counted."""
+        """Count a waiting fetch. Returns False if there are too many. Without authentication the principal is not counted."""
         if principal != ANONYMOUS and self.by_principal[principal] >= self._max_of_principal():
             return False
         if self.by_address[address] >= self._max_of_address():
@@ -124,8 +124,8 @@ class Purgatory:
         return self._live
 
     def add(self, waiter: DelayedOperation, deadline_mono_ms: int, *, evaluated: bool = False) -> None:
-        """Keep `waiter` until a `check` of one of its keys completes it, or until its deadline. `evaluated`: the caller has just found that it cannot
-        complete."""
+        """Keep `waiter` until a `check` of one of its keys completes it, or until its deadline. `evaluated` tells that the caller has just evaluated it: it
+        cannot complete yet."""
         if not evaluated and waiter.try_complete():
             self._finish(waiter, False)
             return
@@ -176,7 +176,7 @@ class Purgatory:
         least = EVERYTHING
         for waiter in waiting.values():
             if waiter.queued or waiter.done:
-                continue  # an evaluation that does not complete the operation notes its needs again
+                continue  # an evaluation that does not complete the operation records its needs again
             if grown is not None and waiter.needs is not None and grown < (need := waiter.needs[key]):
                 least = min(least, need)
             else:

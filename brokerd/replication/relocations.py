@@ -63,7 +63,7 @@ class Relocation:
     busy: bool = False
     cancelled: bool = False
     lookups: int = 0
-    """Reads since the last piece that were refused because they would have waited for the disk."""
+    """Number of reads since the last copied piece that raised NotInPageCache."""
 
 
 class Relocations:
@@ -78,7 +78,7 @@ class Relocations:
 
     # -- requests --------------------------------------------------------------------------------------------------------
     def request(self, topic: str, index: int, path: str, now: Now) -> ErrorCode:
-        """Start a move. NONE: started, or nothing to do. The other codes are those of Kafka's AlterReplicaLogDirs."""
+        """Start a move. Returns NONE if it was started or nothing is to do, otherwise an error code of Kafka's AlterReplicaLogDirs."""
         target = self._dirs.at(Path(path))
         if target is None:
             return ErrorCode.LOG_DIR_NOT_FOUND
@@ -209,7 +209,7 @@ class Relocations:
         return False
 
     def _align(self, move: Relocation, now: Now) -> bool:
-        """Truncate the future log as the live log was, or reset it to the live log's start. False: not done yet."""
+        """Truncate the future log as the live log was truncated, or reset it to the start of the live log. Returns False if this is not done yet."""
         live, future = move.replica.log, move.future
         future.snapshots.unsynced = False  # the job that flushed the directory has ended
         if move.cuts != live.flushing.cuts:
@@ -288,7 +288,7 @@ class Relocations:
         replica.flush_suspended = replica.moving = False
         future.config, future.producers, future.epochs = replica.config, live.producers, live.epochs
         future.producer_expiration_ms = live.producer_expiration_ms
-        future.written_bytes = live.written_bytes  # the copied bytes are no traffic of the partition
+        future.written_bytes = live.written_bytes  # the copied bytes do not count as traffic of the partition
         replica.log = future
         self._dirs.of(old).replica_count -= 1
         move.target.replica_count += 1

@@ -1,5 +1,5 @@
-"""Reads of records in the remote store, for the partitions that this broker leads, or follows and serves to consumers (KIP-392): requests to the helper,
-and a cache of their results.
+"""Reads of records in the remote store: requests to the helper, and a cache of the results. For partitions that this broker leads, and for partitions that it
+follows and serves to consumers (KIP-392).
 
 Invariants: a read returns records below the local log only, from the chain of finished segments. Without an answer of the helper the error is retriable,
 never OFFSET_OUT_OF_RANGE. Requests in flight and cached results are limited. Does not contain: the copy of segments (`runtime/remote_logs`).
@@ -32,13 +32,13 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import FileRegion
 
 READ_TIMEOUT_MS = 30_000
-"""Time-out of one read. Meanwhile the fetches of the consumer return without records, and it sends the next one."""
+"""Time-out of one read. Meanwhile fetches of the consumer return without records, and the consumer fetches again."""
 IN_FLIGHT_MAX = 64
-"""Reads without an answer. Above it no request is sent; the consumer repeats its fetch."""
+"""Maximum number of reads in flight. Above the limit no request is sent, and the consumer repeats its fetch."""
 CACHED_MAX = 256
-"""Cached results. Each has open files of the chunk cache."""
+"""Maximum number of cached results. Each result has open files of the chunk cache."""
 FOLLOWING_MAX = 4
-"""Segments after the first one that a read names: for read-ahead, and for gaps at the end of a segment."""
+"""Number of further segments in a read request: for read-ahead, and for gaps at the end of a segment."""
 EARLIEST, MAX_TIMESTAMP = -2, -3
 Request = Callable[[str, Mapping[str, Any], int, Callable[[HelperError, Any], None]], None]
 
@@ -73,7 +73,7 @@ class RemoteReads:
         """Bytes of remote records that were sent to clients, by partition."""
 
     def named(self, segment: RemoteSegment) -> list[Any]:
-        """The segment as requests to the helper name it (`operations.StoredSegment`)."""
+        """The fields of a segment in requests to the helper (`operations.StoredSegment`)."""
         return [
             self._object_name(segment),
             segment.start_offset,
@@ -152,7 +152,7 @@ class RemoteReads:
             del self._cache[key]
 
     def forget(self, tp: TopicPartition) -> None:
-        """This broker does not serve remote records of the partition any more."""
+        """Stop serving remote records of the partition: remove its cached results."""
         self._seeds.pop(tp, None)
         self._seeds_requested.pop(tp, None)
         self.bytes_read.pop(tp, None)

@@ -72,7 +72,8 @@ class Replica:
 
     @property
     def bytes_in(self) -> int:
-        """Bytes that were appended on this broker as leader since the replica was opened. Derived, so that an append costs nothing for it."""
+        """Bytes that were appended on this broker as leader since the replica was opened. Computed from other counters, so that an append does not have to
+        count."""
         return self.log.written_bytes - self.replication_bytes_in
 
     @property
@@ -123,13 +124,13 @@ class Replica:
     def reads_remote(self) -> bool:
         """True if the records below the local log are, or may be, in the remote store."""
         if self.remote is None:
-            # A leader has a view from the first moment. A follower without a view must not refuse records that its leader can read.
+            # A leader has a view as soon as it is elected. A follower without a view must not answer OFFSET_OUT_OF_RANGE for records that its leader can read.
             return self.config.remote_storage and not self.leads and self.log.start_offset > 0
         return self.remote.reaches_below(self.log.start_offset)
 
     @property
     def remote_start_offset(self) -> int:
-        """The first offset that consumers can read from this replica, over both tiers. -1: its remote records are not known."""
+        """The first offset, local or remote, that consumers can read from this replica. -1 if its remote records are not known."""
         remote, local_start = self.remote, self.log.start_offset
         return remote.start_offset(local_start) if remote is not None and remote.joins(local_start) else -1
 
@@ -139,7 +140,7 @@ class Replica:
         if self.remote is not None:
             return self.remote.start_offset(self.log.start_offset)
         state = self.core.state
-        # The first two conditions decide for an ordinary partition. Each fetch reads this property several times.
+        # For an ordinary partition the first two conditions decide. They come first because each fetch reads this property several times.
         if state is None or state.handover_offset < 0 or self.reads_remote or not self.local_log_start_offset:
             return self.log.start_offset
         return max(0, state.log_start_floor, self.history_start_offset)

@@ -41,7 +41,7 @@ class ReplicaHooks(Protocol):
         ...
 
     def confirm_leadership(self, done: Callable[[bool], None]) -> None:
-        """Call `done` with whether the image contains everything that the metadata log contains now."""
+        """Call `done(True)` if the image contains everything that is in the metadata log now, otherwise `done(False)`."""
 
     # -- failures ----------------------------------------------------------------------------------------------------
     def replica_lost(self, description: str) -> None:

@@ -201,7 +201,7 @@ class ReplicaManager:
             self.run(replica, self._state_changed_event(replica, state), now)
 
     def open_pending(self, now: Now) -> bool:
-        """End of a loop turn: open the replicas that this turn may open. True when some are left."""
+        """At the end of a turn of the event loop, open the replicas that this turn may open. Returns whether some are left."""
         while (tp := self.pending_openings.next()) is not None:
             self.sync(tp, now)
         return self.pending_openings.end_turn()
@@ -243,7 +243,7 @@ class ReplicaManager:
         self.controller_proposals.withdraw(tp)
         self.hooks.unfollow(tp)
         replica.log.close()
-        replica.offline_reason = "closed"  # for fetch sessions that still have the replica
+        replica.offline_reason = "closed"  # fetch sessions may still refer to the replica
         self.purgatory.check(replica.hw_key())
         self.purgatory.check(replica.end_key())
 

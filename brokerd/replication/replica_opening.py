@@ -39,7 +39,7 @@ class ReplicaOpening:
         self.pending_deletion: list[Replica] = []
         """Replicas that were removed and not deleted yet."""
         self.registration_possible = False
-        """This broker may be in an ISR now, which assumes that no replica has lost records."""
+        """True if this broker may be in an ISR. Then no replica may have lost records."""
         log_dirs.read_high_watermarks()
 
     def open(self, tp: TopicPartition, topic: TopicState, config: TopicConfig, now: Now) -> Replica:

@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): the rate of replication traffic that no acknowledgement waits for.
+"""Replication throttles (KIP-73): limits of the rate of replication traffic for which no acknowledgement waits.
 
 Invariants: rates are in the dynamic broker configs and replicas in the topic configs, both from the metadata log. A replica in the ISR, or
 proposed for it, is never throttled. Without a rate nothing is throttled. Pure, clocks are parameters.
@@ -22,7 +22,7 @@ from brokerd.cluster.metadata import BrokerConfigChanged, MetadataRecord, TopicC
 from brokerd.cluster.model import TopicPartition, TopicState
 
 BURST_MS = 1_000
-"""The burst after an idle time. A fetch waits 0.5 s at most, and this wait must not reduce the rate."""
+"""Length of the burst after an idle time. A fetch waits 0.5 s at most, and this wait must not reduce the rate."""
 LEAST_BYTES = 4_096
 """The minimum size of a throttled fetch. A whole batch is sent in any case."""
 
@@ -60,7 +60,7 @@ class Bucket:
         return now_ms if missing <= 0 else now_ms + int(missing * 1_000 / self.rate) + 1
 
     def changed(self, rate: int, now_ms: int) -> None:
-        """Change the rate. A debt at the old rate is not kept."""
+        """Change the rate. A negative balance from the old rate is dropped."""
         self._fill(now_ms)
         self.rate, self._tokens = rate, max(0.0, min(self._tokens, rate * BURST_MS / 1_000))
 
@@ -90,7 +90,7 @@ class Throttles:
         self._rates(now_ms)
 
     def apply(self, image: Image, records: Sequence[MetadataRecord], now_ms: int) -> bool:
-        """Apply records. True when a throttle may have changed and throttled replicas must be evaluated again."""
+        """Apply records of the metadata log. Returns whether a throttle may have changed, so that throttled replicas must be evaluated again."""
         changed = False
         for record in records:
             match record:
@@ -123,11 +123,11 @@ class Throttles:
 
     # -- lookup ----------------------------------------------------------------------------------------------------------------
     def leading(self, tp: TopicPartition) -> Bucket | None:
-        """The bucket of this broker's responses to a follower of `tp` outside the ISR. None: not throttled."""
+        """The bucket for this broker's responses to a follower of `tp` that is not in the ISR. None if not throttled."""
         return self._leading if self._leading is not None and self._names(self._sources, tp) else None
 
     def following(self, tp: TopicPartition) -> Bucket | None:
-        """The bucket of this broker's fetches of `tp` while it is outside the ISR. None: not throttled."""
+        """The bucket for this broker's fetches of `tp` while this broker is not in the ISR. None if not throttled."""
         return self._following if self._following is not None and self._names(self._targets, tp) else None
 
     def _names(self, kept: dict[UUID, Replicas], tp: TopicPartition) -> bool:

@@ -1,7 +1,7 @@
 """Verification of a producer's first batch of a transaction in a partition with the transaction coordinator (KIP-890).
 
 Invariants:
-  - Without verification a late batch, after the marker of its transaction, would start a transaction that nothing ends (hanging).
+  - Without verification a batch that arrives after the marker of its transaction would start a hanging transaction, which nothing ends.
   - A coordinator's answer is valid only if no marker of that producer was written meanwhile. So it is valid only in the leader epoch in which
     the request was sent: another leader may have written the marker.
   - Batches of a producer keep their order. A batch that arrives during a verification waits behind it.
@@ -31,7 +31,7 @@ class SendVerification(Protocol):
         add: bool,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Checks whether `partition` is in this producer's current transaction. With `add` it is added. `done` is called later, exactly once."""
+        """Check whether `partition` is in this producer's current transaction. With `add` the partition is added. `done` is called later, exactly once."""
 
 
 class PendingVerification:

@@ -129,7 +129,9 @@ class RemoteLogs:
             if self.enabled:
                 self._begin(replica)
             else:
-                log.warning("remote.storage.enable without a remote store, local segments are kept: partition=%s", replica.name)
+                log.warning(
+                    "remote.storage.enable without a remote store, local segments are kept: partition=%s", replica.name
+                )
 
     def _begin(self, replica: Replica) -> None:
         index = self.metadata.partition_of(replica.tp)

@@ -47,7 +47,7 @@ def check_fetched(
 ) -> tuple[list[PlacedBatch], int]:
     """Follower: the complete batches of a fetched `data`, and the position where they end.
 
-    `name` is that of the partition, for messages. `empty`: the log contains no batch; then the first batch may start below `end_offset`.
+    `name` is the name of the partition, for error messages. If `empty`, the log contains no batch, and the first batch may start below `end_offset`.
     Raises FetchRefused if a batch is damaged, or below the log end offset or the latest epoch.
     """
     batches: list[PlacedBatch] = []

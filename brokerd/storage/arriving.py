@@ -1,9 +1,9 @@
 """Ranges of files whose pages the device may still be reading.
 
-The page cache counts such a page as cached (`cachestat`), but a read of it waits for the device. So bytes of these ranges are checked page by page,
-which costs ten times as much, and only until they were found in memory.
-Invariants: a range is known before its read starts, and for `ARRIVING_S` after it. Jobs (scrubbing, compaction) read a file through handles of
-their own, and their pages arrive for all handles, so ranges are known by path. Used by several threads.
+The page cache counts such a page as cached (`cachestat`), but a read of it waits for the device. So bytes of these ranges are checked page by page until they
+are found in memory. This check costs ten times as much.
+Invariants: a range is known before its read starts, and for `ARRIVING_S` after it. Ranges are stored by path, because jobs (scrubbing, compaction) read a file
+through their own handles, and the loaded pages are shared by all handles. Used by several threads.
 Does not contain system calls.
 """
 
@@ -16,9 +16,9 @@ ARRIVING_S = 60
 READ_AHEAD_BYTES = 16 * 1024 * 1024
 """Bytes that the kernel may read beyond an ordinary read: twice the largest read-ahead of usual devices (`read_ahead_kb`)."""
 RANGES_MAX = 64
-"""Ranges of one file. Above it, a new range is joined with all others, and found bytes do not split a range."""
+"""Maximum number of ranges of one file. Above the limit a new range is joined with all others, and bytes that are found in memory do not split a range."""
 FILES_MAX = 4_096
-"""Files with ranges before expired ones are forgotten."""
+"""Number of files with ranges above which expired ranges are removed."""
 
 Range = tuple[int, int, float]
 """First byte, byte after the last one, monotonic time of the read."""

@@ -19,7 +19,7 @@ from brokerd.wire.steps import RECORDS_PER_STEP, Steps
 
 
 class Rules(NamedTuple):
-    """Requirements of a topic. Timestamps between `timestamp_min` and `timestamp_max` are valid; with LogAppendTime all are."""
+    """Requirements of a topic. Timestamps between `timestamp_min` and `timestamp_max` are valid; with LogAppendTime all timestamps are valid."""
 
     keyed: bool = False
     timestamp_min: int = LONG_MIN

@@ -82,7 +82,7 @@ class Cleaning:
     aborted: list[Aborted]
     groups: list[SegmentGroup] = field(default_factory=list)
     upto: int = 0
-    """All records below this offset are clean after the pass."""
+    """The first dirty offset after the pass: all records below it are compacted."""
     records_kept: int = 0
     records_dropped: int = 0
     _newest: dict[bytes, int] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Cleaning:
         file.truncate(0)
         out = bytearray()
         result = group.result
-        # Each batch is written when the next one is read, so that the last batch is known.
+        # Each batch is written when the next one has been read, so that the last batch of the segment is recognized.
         waiting: tuple[bytes, int, BatchHeader] | None = None
         for item in chain.from_iterable(_batches(source) for source in group.sources):
             if waiting is not None:

@@ -32,7 +32,8 @@ def are_reads_nonblocking() -> bool:
 
 
 class _Block:
-    """A block in which reads of this thread block, or not. A class, because a generator costs several times as much, once per fetch."""
+    """Context manager that sets whether reads of this thread may block. It is a class because a generator costs several times as much, and each fetch uses
+    it."""
 
     __slots__ = ("_before", "_refuses")
 

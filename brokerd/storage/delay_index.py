@@ -1,4 +1,4 @@
-"""The delay index of a closed segment of a front topic: what its leader needs to know of the segment, without a read of its records.
+"""The delay index of a closed segment of a front topic: the data of the segment that the leader needs, so that the leader does not read its records.
 
 A file `<base>.delayindex` beside the segment contains the delayed records, 32 bytes each, in runs of at most RUN_RECORDS in the order of the log. Within
 a run they are grouped by bucket: the delivery time divided by the duration of a bucket. After the runs follow a directory of the groups, the last
@@ -40,9 +40,10 @@ TOMBSTONE = struct.Struct(">16sq")
 JOURNAL = struct.Struct(">qI")
 """Offset of a journal entry, bytes of its value, which follow."""
 RUN_RECORDS = 256 * 1024
-"""Records of a run: 8 MiB, which is the memory that a build needs. Fewer would make more groups, whose directory a leader has in memory."""
+"""Records per run: 8 MiB, which is the memory that a build needs. Smaller runs would mean more groups, and a leader keeps the directory of the groups in
+memory."""
 OFFSETS_MAX = 16 * 1024 * 1024
-"""Offsets of a segment with an index. Limits the bitmap to 2 MiB. A segment with more is read record by record."""
+"""Maximum number of offsets of a segment with an index. Limits the bitmap to 2 MiB. A segment with more offsets is read record by record."""
 
 
 class InvalidDelayIndex(Exception):
@@ -76,7 +77,7 @@ class DelayIndexBuilder:
         """Records without a valid delivery time."""
 
     def add_record(self, deliver_at_ms: int, offset: int, key_digest: bytes) -> None:
-        """`key_digest`: empty for a record without a key. Raises InvalidDelayIndex for an offset that an index cannot have."""
+        """Add a delayed record. `key_digest` is empty for a record without a key. Raises InvalidDelayIndex for an offset out of the range of an index."""
         byte, bit = divmod(offset - self._base_offset, 8)
         if not 0 <= byte < OFFSETS_MAX // 8:
             raise InvalidDelayIndex(f"offset {offset} is too far from the start of the segment")
@@ -194,7 +195,7 @@ class DelayIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexContents:
-    """The part of an index file that a new leader reads once. `bitmap`: the least significant bit of the first byte is the base offset."""
+    """The part of an index file that a new leader reads once. In `bitmap` the least significant bit of the first byte stands for the base offset."""
 
     index: DelayIndex
     tombstones: dict[bytes, int]

@@ -44,7 +44,7 @@ _STATX_BTIME_AT = 80
 DEVICE_ERRORS = frozenset(
     {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.ETIMEDOUT, errno.EREMOTEIO}
 )
-"""Error numbers that concern the whole device, not one file."""
+"""Error numbers that mean that the whole device failed, not one file."""
 
 
 class DiskFailed(Exception):
@@ -84,7 +84,7 @@ class File(ABC):
         """Up to `length` bytes; fewer only at the end of the file. Raises NotInPageCache in non-blocking mode."""
 
     def resident(self, position: int, length: int) -> int:
-        """Return the number of bytes from `position` on, up to `length`, can be read without waiting for the device."""
+        """Return the number of bytes from `position` on, at most `length`, that can be read without waiting for the device."""
         return length
 
     def cached(self, position: int, length: int) -> int:
@@ -115,7 +115,7 @@ class Disk(ABC):
     """The disk interface."""
 
     open_files: OpenFiles | None = None
-    """The limit of open segment files. None: unlimited (tools, tests)."""
+    """The limit of open segment files. None if unlimited (tools, tests)."""
 
     def limit_open_files(self, open_files: OpenFiles) -> None:
         self.open_files = open_files
@@ -251,7 +251,9 @@ class OsFile(File):
     def evict(self, position: int, length: int) -> None:
         self._found = NOTHING_FOUND
         with _translate_errors("evicting", self.path):
-            first = position - position % pagecache.PAGE  # its beginning belongs to an evicted range before
+            first = (
+                position - position % pagecache.PAGE
+            )  # the first byte of the page belongs to a range that was evicted before
             os.posix_fadvise(self._fd, first, length + position - first, os.POSIX_FADV_DONTNEED)
 
     def pread(self, length: int, position: int) -> bytes:
@@ -298,7 +300,7 @@ class OsDisk(Disk):
     def __init__(self, background: Callable[[Callable[[], None]], object] | None = None) -> None:
         self._background = background
 
-    # Calls that the start makes for every file of ten thousand partitions avoid context managers, which cost as much as the call.
+    # At the start these methods are called for every file of ten thousand partitions. They use no context manager, which would cost as much as the system call.
     def open(self, path: Path, *, create: bool = False) -> File:
         try:
             if not create and cold.are_reads_nonblocking():

@@ -57,7 +57,7 @@ class EpochCache:
         self.log_end = end
 
     def drop_above(self, end: int) -> None:
-        """Remove entries above the log end offset, from a checkpoint written before a truncation."""
+        """Remove entries above the log end offset. A checkpoint that was written before a truncation can have such entries."""
         while self.entries and self.entries[-1][1] > end:
             self.entries.pop()
 

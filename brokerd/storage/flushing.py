@@ -96,7 +96,7 @@ class Flushing:
         log_ = self._log
         end, flushed, unflushed_max = log_.end_offset, self.offset, log_.config.unflushed_max
         if end - flushed <= unflushed_max:
-            return end  # the case of each append with the default settings
+            return end  # the usual case: with the default settings each append ends here
         return min(end, max(flushed, log_.start_offset) + unflushed_max)
 
     def due(self, now: Now) -> bool:
@@ -118,7 +118,7 @@ class Flushing:
         return log_.segments[-1].base_offset > known
 
     def plan(self, now: Now | None = None, *, snapshot: bool = False) -> Flush | None:
-        """A flush of the unflushed records, None if there are none. `snapshot`: write a snapshot in any case."""
+        """Plan a flush of the unflushed records. Returns None if there are none. With `snapshot` a snapshot is written in any case."""
         log_ = self._log
         if now is not None:
             self._mono_ms = now.mono_ms

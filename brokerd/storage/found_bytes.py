@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 VALID_SECONDS = 0.02
-"""The kernel may evict the bytes afterwards. A send or read within this time can then wait for the device."""
+"""Time for which bytes count as found. The kernel may evict them within this time; then a send or read waits for the device."""
 
 
 class FoundBytes(NamedTuple):

@@ -22,7 +22,8 @@ CLOSE_S_MAX = 2.0
 URGENT_THREADS = 4
 """Number of concurrent flushes. Flushes of several logs share one commit of the file system journal."""
 REPLACED_MAX = 64
-"""Replaced threads that have not ended yet. Each has a stack; more of them would mean that jobs wait for something other than a disk."""
+"""Maximum number of replaced threads that have not ended yet. Each thread has a stack. More threads would mean that jobs wait for something other than a
+disk."""
 Done = Callable[[BaseException | None], None]
 
 
@@ -98,8 +99,8 @@ class Jobs:
             thread.start()
 
     def replace_stuck(self, running_s: float) -> int:
-        """Replace threads whose job has run for longer, because a hung disk never ends it, and return their number. A replaced thread still delivers the
-        result of its job and then ends."""
+        """Replace threads whose job has run for longer than the limit, because a job on a hung disk never ends. Returns the number of replaced threads. A
+        replaced thread still delivers the result of its job and then ends."""
         self._replaced = [thread for thread in self._replaced if thread.is_alive()]
         count, now_s = 0, time.monotonic()
         for lane in self._lanes:

@@ -21,7 +21,7 @@ from brokerd.wire.steps import run_now
 VARINT_ONE_BYTE = 0x80
 """A byte below this value is a complete varint."""
 ENTRIES_MAX = 16 * 1024
-"""Entries that one call of `PlainBatches.collect` returns at most. A batch with more records is read by `HashedKeys`."""
+"""Maximum number of entries that one call of `PlainBatches.collect` returns. A batch with more records is read by `HashedKeys`."""
 _compiled = compiled(key_walk)
 COMPILED = _compiled is not None
 
@@ -110,7 +110,7 @@ class PlainBatches:
         self._walk: Any = _compiled and _compiled.KeyWalk(self._space, table, hashed.seed, hashed.header_name)
 
     def collect(self, data: bytes, at: int, position: int) -> int:
-        """The position of the first batch from `at` on that is not collected. `position`: that of `data` in its file."""
+        """Collect batches from `at` on, and return the position of the first batch that was not collected. `position` is the position of `data` in its file."""
         if self._walk is None:
             return at
         self._walk.count = 0
@@ -118,7 +118,7 @@ class PlainBatches:
 
     @property
     def entries(self) -> memoryview:
-        """Those of the last call."""
+        """The entries of the last call of `collect`."""
         return memoryview(self._space)[: self._walk.count]
 
     @property

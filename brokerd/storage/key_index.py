@@ -41,13 +41,13 @@ HASH_AT = ENTRY_BYTES - HASH_BYTES if sys.byteorder == "little" else 0
 """Position of the hash in an entry in memory."""
 BATCH_HEADER_BYTES = 61
 RUN_ENTRIES = 128 * 1024
-"""Entries of a run: 1 MiB, which is the memory that a build needs. More would save reads of a search in segments of small records."""
+"""Entries per run: 1 MiB, which is the memory that a build needs. With larger runs a search in a segment of small records would read less."""
 BUCKET_ENTRIES = 512
-"""Aimed entries of a bucket: 4 KiB, one page."""
+"""Target number of entries per bucket: 4 KiB, one page."""
 NO_HEADER = 0
 """Header seed of an index without values of a record header."""
 _MIX, _MASK = 0x9E3779B1, 0xFFFFFFFF
-"""Fibonacci hashing: CRC-32C alone leaves keys that differ in a few bits in few buckets. The product is a bijection."""
+"""Factor of Fibonacci hashing. With CRC-32C alone, keys that differ in a few bits would be in few buckets. The multiplication is a bijection."""
 Read = Callable[[int, int], bytes]
 """(length, position) -> bytes of the index file; fewer at its end."""
 
@@ -184,7 +184,7 @@ class KeyIndex:
 
     @classmethod
     def of_file(cls, read: Read, size: int, log: LogFile, seed: int) -> KeyIndex:
-        """`size`: bytes of the file. Raises InvalidKeyIndex."""
+        """`size` is the size of the file in bytes. Raises InvalidKeyIndex."""
         return cls(read, _runs(read, size, log, seed))
 
     @property
@@ -234,8 +234,8 @@ def _in_buckets(entries: array[int], bits: int) -> tuple[bytes, array[int]]:
 
 
 def _of_tail(entries: bytes, hash_: int) -> list[int]:
-    """The positions of the batches in unsorted entries that may contain the key, ascending. The search of bytes is some hundred times as fast as a look at
-    each entry."""
+    """The positions of the batches in unsorted entries that may contain the key, ascending. A search with `bytes.find` is some hundred times as fast as a loop
+    over the entries."""
     searched = hash_.to_bytes(HASH_BYTES, sys.byteorder)
     found = []
     at = entries.find(searched)

@@ -58,7 +58,7 @@ class KeyIndexBuild:
     ) -> None:
         self._disk, self.path, self.base_offset, self.size, self._hashed = disk, path, base_offset, size, hashed
         self.closed, self.end_offset = closed, base_offset
-        """`end_offset`: after the last batch that was read."""
+        """`end_offset` is the offset after the last batch that was read."""
         self._builder = KeyIndexBuilder()
         self._last = (0, b"")
         """Position and header of the last batch."""
@@ -83,7 +83,7 @@ class KeyIndexBuild:
         return self._builder.unwritten
 
     def extend(self, size: int, *, closed: bool) -> None:
-        """The segment has grown to `size` bytes, or was closed. Not during a job."""
+        """The segment has grown to `size` bytes, or was closed. Must not be called during a job."""
         self.size, self.closed = size, closed
 
     def check_existing(self) -> None:
@@ -97,7 +97,7 @@ class KeyIndexBuild:
         self.finished = self.reused = True
 
     def run(self, slice_bytes: int, entries_max: int = RUN_ENTRIES) -> None:
-        """More than `entries_max` entries are not left in memory. Raises DiskFailed, also for a damaged segment; DiskFull."""
+        """Run one slice. At most `entries_max` entries stay in memory. Raises DiskFailed, also for a damaged segment; DiskFull."""
         if self.position < self.size:
             self._read_slice(slice_bytes)
         if self.closed and self.position == self.size:

@@ -24,7 +24,7 @@ from brokerd.wire.records import HEADER_BYTES, BatchHeader, CorruptBatch, Record
 CHUNK_BYTES = 1024 * 1024
 """Bytes per read of a scan."""
 PAGE_BYTES = 4_096
-"""Bytes that the read of a batch header counts, so that the limit of bytes also bounds the candidates outside the time range."""
+"""Number of bytes that count for a read of a batch header, so that the limit of bytes also limits the number of candidates outside the time range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class SegmentSearch:
 
     # -- without an index ------------------------------------------------------------------------------------------------
     def _scan(self, segment: Segment, low: int) -> bool:
-        """Scan the batches from the position `low` on. True: the search continues below them."""
+        """Scan the batches from the position `low` on. Returns whether the search continues below them."""
         for start, end in self._chunks(segment, low):
             self.scanned = True
             data = segment.file.pread(end - start, start)

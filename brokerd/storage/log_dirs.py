@@ -45,8 +45,8 @@ def future_of(name: str) -> TopicPartition | None:
 
 
 class LogDir:
-    """One log directory. `failed`: the reason why the directory is offline; None: it is online. `deep`: only flushed data is trusted, because the last
-    run may have ended with a power failure."""
+    """One log directory. `failed` is the reason why the directory is offline, None if it is online. `deep` means that only flushed data is trusted, because the
+    last run may have ended with a power failure."""
 
     __slots__ = (
         "checkpoint_number",
@@ -71,7 +71,7 @@ class LogDir:
         """Time of the last probe in ms, or of the present one if it is longer. None: unknown."""
         self.deep = False
         self.lane: Runner | None = None
-        """The thread of this directory, for work that may wait for its disk. None: such work runs in the caller's thread (start, tools)."""
+        """The thread of this directory, for work that may wait for its disk. If None, such work runs on the caller's thread (at the start, in tools)."""
         self.checkpointed = True
         self.checkpointing = False
         """True while the lane writes a checkpoint."""
@@ -110,7 +110,7 @@ class LogDirs:
         """Log directory of a partition that is not here yet, if AlterReplicaLogDirs requested one: {partition name: directory}."""
 
     def add_listener(self, listener: LogDirListener) -> None:
-        """Failures found earlier are not reported to it: `any_failed` contains them."""
+        """Set the listener. Failures that were found earlier are not reported to it; `any_failed` tells whether there are any."""
         self._listeners.append(listener)
 
     def io_error(self) -> None:
@@ -141,7 +141,7 @@ class LogDirs:
         return found
 
     def folders(self, name: str) -> list[Path]:
-        """The directories of a partition: one, or two after a failed log directory is back and the replica was recreated in another one."""
+        """The directories of a partition. There are two if a failed log directory is online again and the replica was recreated in another one meanwhile."""
         return [d.path / name for d in self.online if self.disk.exists(d.path / name)]
 
     def place(self, name: str) -> LogDir:

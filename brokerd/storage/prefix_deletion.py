@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def raise_start(log_: LogState, offset: int) -> None:
-    """Increase the log start offset (DeleteRecords, or a follower that follows its leader)."""
+    """Increase the log start offset, because of DeleteRecords or because the leader has a higher log start offset."""
     if offset <= log_.start_offset:
         return
     log_.start_offset = min(offset, log_.end_offset)
@@ -70,7 +70,7 @@ def retain(log_: LogState, now: Now, high_watermark: int, copied_end: int | None
 
 
 def retain_as(log_: LogState, offset: int, now: Now, high_watermark: int) -> bool:
-    """Follow the log start offset of a follower after retention there, if retention allows it here too. Segments of replicas may end at
+    """Adopt the log start offset of a follower after retention ran there, if retention allows the deletion here too. Segments of replicas may end at
     different offsets. Returns whether the log start offset has changed."""
     if not log_.config.deletes or not log_.start_offset < offset <= high_watermark:
         return False

@@ -89,7 +89,7 @@ class Producers:
     def check(self, header: BatchHeader) -> Accepted | Duplicate | ProducerRefused:
         producer = self.known.get(header.producer_id)
         if producer is None:
-            return ACCEPTED  # new or expired: no state to compare with (KIP-360)
+            return ACCEPTED  # a new or expired producer: there is no state to compare with (KIP-360)
         if producer.first_offset >= 0 and not header.is_transactional:
             return ProducerRefused(
                 ErrorCode.INVALID_TXN_STATE,
@@ -150,7 +150,8 @@ class Producers:
     def appended(
         self, header: BatchHeader, base_offset: int, wall_ms: int, said: Marker | None = None
     ) -> EndedTransaction | None:
-        """Update the state after a batch was appended. `said` is the marker of a control batch. Returns the transaction that it ends, or None."""
+        """Update the state after a batch was appended. `said` is the transaction marker, if the batch is a control batch. Returns the transaction that it ends,
+        or None."""
         producer_id = header.producer_id
         if producer_id < 0:
             return None

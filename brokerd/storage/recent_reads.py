@@ -1,14 +1,14 @@
 """Positions at which recent reads of a segment ended. Pure.
 
-A consumer that continues a sequential read needs no look at the index. Consumers that read the same records need no look at the batch headers
-either: they share the result of the first. Batches below the end of a read never change; the owner clears this when it truncates or replaces the
-segment. Does not contain: files, indexes.
+A consumer that continues a sequential read needs no index search. Consumers that read the same records do not read the batch headers either: they share the
+result of the first consumer. Batches below the end of a read never change; the owner clears this when it truncates or replaces the segment. Does not contain:
+files, indexes.
 """
 
 from __future__ import annotations
 
 ENTRIES_MAX = 64
-"""Number of remembered reads of one segment: readers at different positions."""
+"""Number of reads of one segment that are remembered, for consumers at different positions."""
 
 
 class RecentReads:

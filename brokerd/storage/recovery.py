@@ -63,7 +63,7 @@ def recover(
     deep: bool,
     damaged: Callable[[str], None] = lambda reason: None,
 ) -> Recovered:
-    """Repair the directory and read the log. Without segments the log starts at `start_offset`.
+    """Repair the files of the partition directory and read the log. Without segments the log starts at `start_offset`.
 
     `damaged` is called before each truncation that may delete acknowledged records.
     """

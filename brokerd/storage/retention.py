@@ -76,7 +76,7 @@ def may_delete(segments: Sequence[Segment], config: TopicConfig, wall_ms: int, o
 def _expired_below(segment: Segment, offset: int, horizon: int) -> bool:
     """Return whether all batches below `offset` are expired. False if there are more than BATCHES_MAX."""
     if segment.sure_newest() < 0:
-        return False  # its records have no timestamps
+        return False  # the records of the segment have no timestamps
     for _, header in islice(segment.headers(0), BATCHES_MAX):
         if header.base_offset >= offset:
             return True

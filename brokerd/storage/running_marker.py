@@ -36,7 +36,8 @@ def find_doubt(disk: Disk, folder: Path, meta: Meta, boot: str) -> DirectoryDoub
 
 
 def _closed_cleanly(disk: Disk, folder: Path, meta: Meta) -> bool:
-    """Return whether the clean shutdown marker is of the last life. A marker of another life is from an older copy. Older programs wrote no life."""
+    """Return whether the clean shutdown marker belongs to the last run of the broker. A marker of another run comes from an older copy of the directory. Older
+    versions wrote no run id."""
     data = disk.read(folder / CLEAN)
     if data is None or "life.id" not in meta:
         return data is not None

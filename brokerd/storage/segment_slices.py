@@ -13,7 +13,8 @@ from brokerd.wire.records import BatchHeader
 
 
 def read_slice(disk: Disk, path: Path, position: int, size: int, slice_bytes: int) -> bytes:
-    """About `slice_bytes` from `position` on, of a segment with `size` bytes: at least the whole first batch. The last batch may be cut. Raises DiskFailed."""
+    """Read about `slice_bytes` from `position` on of a segment with `size` bytes: at least the whole first batch. The last batch may be incomplete. Raises
+    DiskFailed."""
     file = disk.open(path)
     length = min(max(slice_bytes, records.HEADER_BYTES), size - position)
     data = file.pread(length, position)

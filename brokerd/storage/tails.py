@@ -51,6 +51,6 @@ def begin(log: Log, seed: bytes, now: Now) -> int:
 
 
 def has_bootstrap_state(log: Log) -> bool:
-    """Return whether the leader epochs and the producer state start with the bootstrap snapshot, so that they are complete. If a power failure has destroyed
-    the snapshots, they contain only the state of the log's own records."""
+    """Return whether the leader epochs and the producer state were loaded from the bootstrap snapshot and are complete. If a power failure has destroyed the
+    snapshots, they contain only the state of the records in this log."""
     return any(offset <= log.end_offset for offset in log.snapshots.offsets)

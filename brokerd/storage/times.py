@@ -20,7 +20,7 @@ def first_at(
 ) -> Steps[tuple[int, int, int] | None]:
     """(offset, timestamp, leader epoch) of the first record at or after `timestamp` within the bounds. `segments` are those of the log, or a copy.
 
-    If the matching batch cannot be decompressed or exceeds the budget `budget`, the result is its first offset. A consumer that starts there misses no
+    If the matching batch cannot be decompressed or exceeds `budget`, the result is the first offset of the batch. A consumer that starts there misses no
     record.
     """
     from_offset = start_offset

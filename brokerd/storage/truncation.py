@@ -1,4 +1,4 @@
-"""The end of a log is deleted, or the whole log: what remains is a prefix of the log, and everything derived from the records agrees with it.
+"""Truncation of the end of a log, or deletion of the whole log. The rest is a prefix of the log, and all state that is derived from records matches the rest.
 
 Invariants: files are deleted from the end backwards, so that a crash leaves a prefix. Snapshots and flushed offsets above the new end are
 forgotten before the records are deleted. Does not contain: the decision where to truncate (`replication/follower_log`).

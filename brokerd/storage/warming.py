@@ -5,8 +5,8 @@ per file at a time, so that readers share the disk fairly. Read-ahead is bounded
 callback runs. If the data was evicted meanwhile, the caller requests the data again.
 
 Data that was loaded for a reader is evicted from the page cache after it was sent, so that readers of old data do not evict what live readers
-need. A chunk of which most was in memory already is not evicted: a kernel that evicts single pages would otherwise make all readers of a file load
-it again and again. Does not contain sockets.
+need. A chunk is not evicted if most of it was in memory before. Otherwise, with a kernel that evicts single pages, all readers of a file would load it again
+and again. Does not contain sockets.
 """
 
 from __future__ import annotations
@@ -243,8 +243,8 @@ class WarmingReader:
         self.warming.load(file, stream.loaded, beyond, partial(self._on_loaded, file, stream, for_stream))
 
     def _skip_cached(self, file: File, stream: Stream) -> None:
-        """Skip data that is in the page cache. After a few evicted pages, a reader has a stream although its other data is in memory. Loading such data
-        would use CPU time and delay other readers."""
+        """Skip data that is in the page cache. After the kernel evicts a few pages, a reader has a stream although its other data is in memory. Loading such
+        data would use CPU time and delay other readers."""
         while stream.loaded < stream.until and file.resident(stream.loaded, CHUNK_BYTES) >= CHUNK_BYTES:
             if stream.loaded < stream.requested:
                 heapq.heappush(stream.evictable, (stream.loaded, stream.loaded + CHUNK_BYTES))

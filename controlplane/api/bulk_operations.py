@@ -265,7 +265,9 @@ def _planned_outcome(problem: str, *, changes_something: bool = True) -> BulkIte
 
 def _limit_item(row: BulkLimitRow) -> BulkItem:
     changes = [BulkItemChange(name, _text(now), _text(new)) for name, now, new in row.changes]
-    return BulkItem(row.key, row.name, _planned_outcome(row.problem, changes_something=bool(changes)), row.problem, changes)
+    return BulkItem(
+        row.key, row.name, _planned_outcome(row.problem, changes_something=bool(changes)), row.problem, changes
+    )
 
 
 def _text(value: float | None) -> str | None:

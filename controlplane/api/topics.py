@@ -172,7 +172,9 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
         _partition(name, partition)
         return self._record_response(request, name, (partition,), self.query(serializers.MessageQuery))
 
-    def _record_response(self, request: Request, topic: str, partitions: tuple[int, ...], requested: dict[str, Any]) -> Response:
+    def _record_response(
+        self, request: Request, topic: str, partitions: tuple[int, ...], requested: dict[str, Any]
+    ) -> Response:
         resume, formats = (
             requested.pop("resume"),
             (Format(requested.pop("key_format")), Format(requested.pop("value_format"))),

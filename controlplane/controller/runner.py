@@ -245,7 +245,9 @@ class Controller:
             IsrProposed(broker_id, broker_epoch, proposals.isrs, proposals.seeds, proposals.starts, proposals.resets)
         )
 
-    def on_offline_partitions(self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now) -> None:
+    def on_offline_partitions(
+        self, broker_id: int, broker_epoch: int, partitions: frozenset[TopicPartition], now: Now
+    ) -> None:
         self._handle(ReplicasOffline(broker_id, broker_epoch, partitions))
 
     def on_request(self, request: ForwardedRequest, now: Now) -> None:

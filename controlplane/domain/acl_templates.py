@@ -108,7 +108,9 @@ def bindings(
 def _bindings(
     template: AclTemplate, values: Mapping[TemplateField, str], pattern_type: AclPattern
 ) -> Iterator[AclBinding]:
-    def bindings_for(kind: AclResource, name: str, pattern: AclPattern, *operations: AclOperation) -> Iterator[AclBinding]:
+    def bindings_for(
+        kind: AclResource, name: str, pattern: AclPattern, *operations: AclOperation
+    ) -> Iterator[AclBinding]:
         return (AclBinding(kind, name, pattern, operation) for operation in operations)
 
     match template:
@@ -132,13 +134,17 @@ def _bindings(
             name, prefixed = values[TemplateField.APPLICATION_ID], AclPattern.PREFIXED
             yield from bindings_for(AclResource.TOPIC, name, prefixed, AclOperation.ALL)
             yield from bindings_for(AclResource.GROUP, name, prefixed, AclOperation.ALL)
-            yield from bindings_for(AclResource.TRANSACTIONAL_ID, name, prefixed, AclOperation.WRITE, AclOperation.DESCRIBE)
+            yield from bindings_for(
+                AclResource.TRANSACTIONAL_ID, name, prefixed, AclOperation.WRITE, AclOperation.DESCRIBE
+            )
         case AclTemplate.MONITORING:
             literal = AclPattern.LITERAL
             yield from bindings_for(
                 AclResource.CLUSTER, CLUSTER_NAME, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
             )
-            yield from bindings_for(AclResource.TOPIC, ALL, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+            yield from bindings_for(
+                AclResource.TOPIC, ALL, literal, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+            )
             yield from bindings_for(AclResource.GROUP, ALL, literal, AclOperation.DESCRIBE)
         case AclTemplate.TOPIC_OWNER:
             yield from bindings_for(

@@ -179,7 +179,9 @@ class _Work:
         free = self.brokers[new].free_bytes
         if free is not None and new not in self.views[i].replicas and self.came[new] + size > free * TIGHT:
             return False
-        return _racks_in_common([self.rack(b) for b in (*rest, new)]) <= _racks_in_common([self.rack(b) for b in replicas])
+        return _racks_in_common([self.rack(b) for b in (*rest, new)]) <= _racks_in_common(
+            [self.rack(b) for b in replicas]
+        )
 
     def replace(self, i: int, old: int, new: int) -> None:
         place = self.placed[i].index(old)

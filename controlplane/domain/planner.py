@@ -126,7 +126,9 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
     return replace(made, problems=(*made.problems, *too_much), warnings=(*made.warnings, *tight))
 
 
-def _disk_space_findings(incoming: Mapping[int, int], brokers: Mapping[int, PlannerBroker]) -> tuple[list[str], list[str]]:
+def _disk_space_findings(
+    incoming: Mapping[int, int], brokers: Mapping[int, PlannerBroker]
+) -> tuple[list[str], list[str]]:
     """(problems, warnings): brokers without enough disk space for the new replicas, and brokers with little space left. Logs also
     grow during the move."""
     problems, warnings = [], []

@@ -129,7 +129,9 @@ class RecordTail:
         self._matched.extend((partition, record) for record in passed)
         self._matched_count += len(passed)
 
-    def _matching_records(self, partition: int, records: Sequence[Record], expression: ExpressionFilter) -> list[Record]:
+    def _matching_records(
+        self, partition: int, records: Sequence[Record], expression: ExpressionFilter
+    ) -> list[Record]:
         """Those of the records for which the expression is true."""
         found: list[Record] = []
         rest = list(records)

@@ -182,7 +182,9 @@ def _under_way(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) -
         return _restarting(view, at, b, now)
     whole = b.alive and not b.out_of_sync
     if not whole:
-        return RestartChange(at.id, StepState.CATCHING_UP, _reason_to_wait(b), back=False if at.back_at is not None else None)
+        return RestartChange(
+            at.id, StepState.CATCHING_UP, _reason_to_wait(b), back=False if at.back_at is not None else None
+        )
     if at.back_at is None:
         return RestartChange(at.id, StepState.CATCHING_UP, "In sync.", back=True)
     if now - at.back_at < SETTLED_SECONDS or view.age_s is None or view.age_s > AGE_SECONDS_MAX:

@@ -38,7 +38,9 @@ class Visibility:
     def prefixes(self, resource: RoleResource) -> frozenset[str]:
         """The prefixes, without those that begin with a shorter one."""
         found: list[str] = []
-        for prefix in sorted(g.resource_name for g in self._grants_of(resource) if g.pattern_type is AclPattern.PREFIXED):
+        for prefix in sorted(
+            g.resource_name for g in self._grants_of(resource) if g.pattern_type is AclPattern.PREFIXED
+        ):
             if not found or not prefix.startswith(found[-1]):
                 found.append(prefix)
         return frozenset(found)

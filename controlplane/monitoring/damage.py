@@ -53,7 +53,9 @@ class DamageReader:
         """The connection was lost: a running read gets no results."""
         self._pending = 0
 
-    def _on_children(self, result: Result, parent: str, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]) -> None:
+    def _on_children(
+        self, result: Result, parent: str, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]
+    ) -> None:
         if result.ok:
             for name in result.children:
                 if name.isdigit():
@@ -63,7 +65,9 @@ class DamageReader:
             self._failed = True
         self._finish_one()
 
-    def _on_data(self, result: Result, broker_id: int, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]) -> None:
+    def _on_data(
+        self, result: Result, broker_id: int, decode: Callable[[int, bytes], Iterable[tuple[Spot, str]]]
+    ) -> None:
         if result.ok:
             try:
                 self._reading.update(decode(broker_id, result.data))

@@ -45,7 +45,9 @@ class HistoryFigures:
                 found[subject, figure] = value
         return found
 
-    def _all_values(self, image: Image, metrics: MetricsCache, now_ms: int) -> Iterator[tuple[str, str, int | float | None]]:
+    def _all_values(
+        self, image: Image, metrics: MetricsCache, now_ms: int
+    ) -> Iterator[tuple[str, str, int | float | None]]:
         silent = {b for b, answered in metrics.answered.items() if not answered}
         stale = {t.name for t, _, s in image.each_partition() if s.leader in silent} if silent else set()
         yield from self._cluster(image, metrics, stale, now_ms)

@@ -216,7 +216,9 @@ def _replay(found: Moment, until_ms: int) -> None:
         pass
 
 
-def _apply_entries(found: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None) -> Iterator[None]:
+def _apply_entries(
+    found: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None
+) -> Iterator[None]:
     """Apply the entries after `found.seq` up to a time. With `changes`, collect what each of them changes."""
     segments = MetadataSegment.objects.filter(last_seq__gt=found.seq, begins_ms__lte=until_ms).order_by("first_seq")
     for epoch, data in segments.values_list("controller_epoch", "data").iterator(chunk_size=20):

@@ -277,7 +277,9 @@ def anomaly_text(a: AnomalyRow) -> str:
     return f"{a.label} of {a.subject}: {what} than usual, about {coarse_count(a.value)} instead of {coarse_count(a.usual)} {times}"
 
 
-def _first_names(count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bool) -> tuple[int, tuple[str, ...]]:
+def _first_names(
+    count: int | None, topics: QuerySet[ObservedTopic], *, leaderless: bool
+) -> tuple[int, tuple[str, ...]]:
     """The count, and the names of the first partitions. The search covers the first topics that have any."""
     if not count:
         return 0, ()

@@ -53,7 +53,8 @@ def judge_series(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: flo
     hours = [_averages(series, now - timedelta(hours=h)) for h in range(1, HOURS_MAX + 1)]
     days = [hours[HOURS_MAX - 1], *(_averages(series, now - timedelta(days=d)) for d in range(2, DAYS_MAX + 1))]
     return {
-        key: judge(watched, present[key], _known_values(days, key), _known_values(hours, key), limit) for key, watched in keys.items()
+        key: judge(watched, present[key], _known_values(days, key), _known_values(hours, key), limit)
+        for key, watched in keys.items()
     }
 
 

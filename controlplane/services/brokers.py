@@ -34,12 +34,16 @@ def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
 
 
 def uncordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
-    return _set_field(_row(broker_id, "broker.uncordon", actor, comment), CORDONED, None, "broker.uncordon", actor, comment)
+    return _set_field(
+        _row(broker_id, "broker.uncordon", actor, comment), CORDONED, None, "broker.uncordon", actor, comment
+    )
 
 
 def demote(broker_id: int, *, actor: str, comment: str = "") -> Broker:
     """The broker leads only partitions that no other in-sync replica can lead, until `restore_leadership`."""
-    return _set_field(_row(broker_id, "broker.demote", actor, comment), LEADERSHIP, "false", "broker.demote", actor, comment)
+    return _set_field(
+        _row(broker_id, "broker.demote", actor, comment), LEADERSHIP, "false", "broker.demote", actor, comment
+    )
 
 
 def restore_leadership(broker_id: int, *, actor: str, comment: str = "") -> Broker:

@@ -192,7 +192,9 @@ def observed_parts(
         .prefetch_related("replica_rows")
     )
     return {
-        (row.topic_id, row.index): _observed_part(row, deadline) for row in rows if (row.topic_id, row.index) in requested
+        (row.topic_id, row.index): _observed_part(row, deadline)
+        for row in rows
+        if (row.topic_id, row.index) in requested
     }
 
 

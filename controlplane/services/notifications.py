@@ -211,7 +211,10 @@ def due() -> list[int]:
         channel=OuterRef("channel"), incident=OuterRef("incident"), pk__lt=OuterRef("pk"), state__in=OPEN_STATES
     )
     return list(
-        _deliveries_to_attempt(now).filter(~Exists(earlier)).order_by("due_at", "pk").values_list("pk", flat=True)[:DUE_MAX]
+        _deliveries_to_attempt(now)
+        .filter(~Exists(earlier))
+        .order_by("due_at", "pk")
+        .values_list("pk", flat=True)[:DUE_MAX]
     )
 
 

@@ -193,7 +193,9 @@ def _elect(act: Act) -> tuple[Outcome, str]:
 
 KINDS: dict[str, ProposalHandler] = {
     ProposalKind.MOVE_APPROVE: ProposalHandler("A move that overrides a safety check", _show_move, _approve_move),
-    ProposalKind.MOVE_DELETE_RECORDS: ProposalHandler("A deletion of old records before retention", _show_cut, _delete_records),
+    ProposalKind.MOVE_DELETE_RECORDS: ProposalHandler(
+        "A deletion of old records before retention", _show_cut, _delete_records
+    ),
     ProposalKind.UNCLEAN_ELECTION: ProposalHandler("An unclean leader election", _show_election, _elect),
     ProposalKind.TRANSACTION_ABORT: ProposalHandler(
         "An abort of a hanging transaction", transactions.show_abort, transactions.abort

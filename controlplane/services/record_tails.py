@@ -97,7 +97,9 @@ class LiveTail:
             raise
         try:
             self._reader = TailReader(query, shown["plain"])
-            record(actor, "records.tail", "records", name_of(query), after=self._audited_query(), outcome=Outcome.CONFIRMED)
+            record(
+                actor, "records.tail", "records", name_of(query), after=self._audited_query(), outcome=Outcome.CONFIRMED
+            )
         except BaseException:
             limits.release(actor)
             raise

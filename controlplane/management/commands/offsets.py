@@ -82,7 +82,9 @@ class Command(BaseCommand):
         try:
             match options["act"]:
                 case "reset":
-                    self._apply_and_print(services.preview(options["group"], _spec(options), actor=actor), actor, options)
+                    self._apply_and_print(
+                        services.preview(options["group"], _spec(options), actor=actor), actor, options
+                    )
                 case "undo":
                     self._apply_and_print(services.undo(options["id"], actor=actor), actor, options)
                 case "cancel":

@@ -197,7 +197,9 @@ def test_compacted_replicas_are_compared_by_log_end_offset(world: World, brokers
     assert found.equal and found.text.startswith("Compacted topic: the log end offsets of 2 replicas")
     brokers.held[2] = ["a", "b", "c"]
     assert (
-        replica_comparison._compare_step(ObservedPartition.objects.select_related("topic").get(), None, whole=False).equal
+        replica_comparison._compare_step(
+            ObservedPartition.objects.select_related("topic").get(), None, whole=False
+        ).equal
         is None
     )
 
