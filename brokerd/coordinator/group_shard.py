@@ -24,7 +24,7 @@ class GroupShard(CoordinatorShard):
     replaced: list[MixedGroup | ShareGroup] = field(default_factory=list)
     """Replaced groups with replies that wait for a write."""
     was_unavailable: bool = False
-    """Requests were refused at the last tick."""
+    """True if the shard rejected requests at the last tick."""
     deleting: set[str] = field(default_factory=set)
     """Groups whose tombstones are being written. An entry is removed when its write completes or times out (`InternalLog.APPEND_TIMEOUT_MS`)."""
     deleted_topics: dict[str, int] = field(default_factory=dict)

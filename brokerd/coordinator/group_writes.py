@@ -72,7 +72,7 @@ class GroupWrites(ShardManager[GroupShard]):
         def on_written(error: int, partly: bool) -> None:
             shard.deleting.discard(group_id)
             if self.shards.get(partition) is not shard:
-                pass  # the next load reads the outcome from the log
+                pass  # the next load of the shard reads from the log whether the records were written
             elif error == ErrorCode.NONE:
                 for key in keys:
                     group.commits.forget(key, below)
@@ -92,8 +92,8 @@ class GroupWrites(ShardManager[GroupShard]):
         pairs: Sequence[tuple[bytes, bytes | None]],
         done: Callable[[int, bool], None],
     ) -> None:
-        """Write the records in one or more batches, then call `done(error, partly)` one time. `partly`: despite the error some batches may be
-        in the log."""
+        """Write the records in one or more batches, then call `done(error, partly)` one time. `partly` tells that some batches may be in the log despite the
+        error."""
         portions = list(formats.batches_of(pairs))
         left, appended = len(portions), 0
         failed: int = ErrorCode.NONE

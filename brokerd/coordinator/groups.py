@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 Event = events.Event | mixed_group.Event | share_group.Event
 Effect = events.Effect | PersistChanges | share_group.Effect
 InitializeShareState = Callable[[str, InitializeState, Callable[[StateInitialized], None]], None]
-"""(group id, the request, called with the answer of the share coordinators)."""
+"""Sends a request to the share coordinators: (group id, request, callback for the answer)."""
 
 
 class GroupCoordinator(GroupWrites):
@@ -94,7 +94,7 @@ class GroupCoordinator(GroupWrites):
                 self._load(partition, shard, now)
                 continue
             if not self._log.leadership_confirmed(partition):
-                shard.was_unavailable = True  # heartbeats are refused now, so no session may expire
+                shard.was_unavailable = True  # heartbeats are rejected now, so no session may expire
                 continue
             if shard.was_unavailable:
                 shard.was_unavailable = False
@@ -144,7 +144,7 @@ class GroupCoordinator(GroupWrites):
                 shard.touched.setdefault(producer_id, set()).add(touched)
 
     def group_config_changed(self, group_id: str) -> None:
-        """Members receive the new values with their next heartbeat. Running sessions keep their deadlines."""
+        """Apply changed settings. Members receive the new values with their next heartbeat. Sessions keep their current deadlines."""
         group, _ = self.existing(group_id)
         if isinstance(group, MixedGroup):
             group.group_config = self._group_config(group_id)
@@ -153,7 +153,7 @@ class GroupCoordinator(GroupWrites):
 
     # -- finding -----------------------------------------------------------------------------------------------------------
     def existing(self, group_id: str) -> tuple[AnyGroup | None, int]:
-        """(group or None when there is none, error)."""
+        """(group, or None if there is no group; error code)."""
         _, shard, error = self.find(group_id)
         if error or shard is None:
             return None, error
@@ -180,7 +180,7 @@ class GroupCoordinator(GroupWrites):
         return ErrorCode.NONE
 
     def _deliver(self, partition: int, shard: GroupShard, group: AnyGroup, event: Event, now: Now) -> None:
-        # `_group_for` returns a group that accepts the event.
+        # the group accepts the event, because `_group_for` has checked it
         self._run_effects(partition, shard, group, group.handle(event, now))  # type: ignore[arg-type]
         if isinstance(group, MixedGroup) and group.all_members_classic:
             self._downgrade(partition, shard, group)
@@ -367,7 +367,7 @@ class GroupCoordinator(GroupWrites):
         producer: tuple[int, int] | None = None,
         alone: bool = True,
     ) -> None:
-        """`alone`: these are all records of the change, so after a rejection before the append no part of the change is in the log."""
+        """With `alone` these are all records of the change. So after a failure before the append no part of the change is in the log."""
         log_offset = self._log.end_offset(partition)
         at_once = True
 

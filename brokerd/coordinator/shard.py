@@ -19,7 +19,7 @@ from brokerd.wire.records import BatchHeader, CorruptBatch, batches
 log = logging.getLogger(__name__)
 
 LOAD_BYTES_PER_TICK = 4 * 1024 * 1024
-"""Bytes of one partition replayed per tick. The limit keeps the load of a long log from blocking the event loop."""
+"""Maximum number of bytes of one partition that are replayed per tick, so that the load of a long log does not block the event loop."""
 REFUSED_BEFORE_APPEND = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -1,8 +1,8 @@
 """A look-up of pending delayed records, by key or by delivery time, in the order of their delivery.
 
-The steps run on copies of the schedule's memory, the long ones on another thread. So the event loop never waits for a look-up, whatever the number of
-pending records. Invariant: an answer has no gap: each pending record between two of its records that matches is in it. Does not contain: the schedule
-(`delay_schedule`), the question on the wire (`brokerd/apis`).
+The steps run on copies of the schedule's memory, the long ones on another thread. So the event loop never waits for a look-up, however many records are
+pending. Invariant: an answer contains every matching record between its first and its last record. Does not contain: the schedule (`delay_schedule`), the
+request and its response (`brokerd/apis`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from brokerd.storage.delay_index import NO_KEY, STORED, InvalidDelayIndex
 from brokerd.wire.steps import Steps
 
 JOB_RECORDS = 65_536
-"""Stored records of one job: some 20 ms of another thread."""
+"""Number of stored records per job: about 20 ms on another thread."""
 MAX_MS = 2**63 - 1
 Place = tuple[int, int]
 """(delivery time, offset)"""
@@ -25,7 +25,8 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PendingQuery:
-    """Records with delivery times from `from_ms` to below `to_ms`, after the place `after`. `key_digest` None: of each key."""
+    """Selects records with delivery times from `from_ms` (inclusive) to `to_ms` (exclusive), after the position `after`. If `key_digest` is None, records with
+    any key match."""
 
     limit: int
     key_digest: bytes | None = None
@@ -40,7 +41,7 @@ class PendingQuery:
 
 @dataclass(frozen=True, slots=True)
 class PendingPage:
-    """`following`: `after` of the query that continues. None: there are no more records."""
+    """`following` is the value of `after` for the query of the next page. None if there are no more records."""
 
     records: tuple[PendingRecord, ...]
     following: Place | None
@@ -48,8 +49,8 @@ class PendingPage:
 
 @dataclass(frozen=True, slots=True)
 class LaterBucket:
-    """A copy of the unstored records of a bucket, and its stored ones, which grow only at their end. `stored_bytes`: those of the look-up.
-    `parts`: read more stored ones from files. They block, and raise InvalidDelayIndex."""
+    """A copy of the records of a bucket that are not stored, and its stored records, to which records are only appended. The look-up uses the first
+    `stored_bytes`. `parts` are functions that read more stored records from files; they block, and raise InvalidDelayIndex."""
 
     bucket: int
     records: tuple[PendingRecord, ...]
@@ -71,8 +72,8 @@ def unpack_records(data: bytes | bytearray) -> tuple[PendingRecord, ...]:
 def look_up(
     query: PendingQuery, near: tuple[PendingRecord, ...], later: Iterable[LaterBucket], out_of_time: Callable[[], bool]
 ) -> Steps[PendingPage]:
-    """The first matches. When the time is over, the answer ends before the bucket that was not searched; at least one is. It also ends before a bucket
-    with an invalid index."""
+    """Return the first matches. When the time limit is reached, the answer ends before the first bucket that was not searched; at least one bucket is searched.
+    The answer also ends before a bucket with an invalid index."""
     found: list[PendingRecord] = yield partial(first_matches, near, query)
     searched = False
     for part in later:
@@ -125,7 +126,7 @@ def first_matches(records: Iterable[PendingRecord], query: PendingQuery) -> list
 
 
 def stored_matches(data: bytes, query: PendingQuery) -> list[PendingRecord]:
-    """The first matches in the stored records `data`."""
+    """Return the first matches in the stored records `data`."""
     if query.key_digest is not None:
         return first_matches(_with_digest(data, query.key_digest), query)
     places = (p for p in STORED.iter_unpack(data) if query.matches(p[0], p[1]))
@@ -133,7 +134,7 @@ def stored_matches(data: bytes, query: PendingQuery) -> list[PendingRecord]:
 
 
 def _with_digest(data: bytes, digest: bytes) -> Iterable[PendingRecord]:
-    """The search of bytes is some fifty times as fast as the unpacking of each record."""
+    """A search with `bytes.find` is about fifty times as fast as unpacking each record."""
     at = data.find(digest)
     while at >= 0:
         base, inside = divmod(at, STORED.size)

@@ -1,10 +1,10 @@
 """Schedule of the delayed records of one front partition: a state machine without I/O.
 
-Records that are due soon are in memory. The others are in buckets of BUCKET_MS by delivery time, which the caller stores in files and returns
-when their time comes near. So memory is bounded by the rate of deliveries, not by the number of pending records.
+Records that are due soon are in memory. The other records are in buckets of BUCKET_MS by delivery time. The caller stores the buckets in files and loads a
+bucket shortly before its delivery times. So memory is bounded by the rate of deliveries, not by the number of pending records.
 
 Invariants:
-  - No record is due before its delivery time, and none before it is replicated.
+  - A record is due only after its delivery time and after it is replicated.
   - Records with equal delivery times are due in the order of their offsets.
   - A tombstone cancels the pending records with its key and lower offsets, in memory and in buckets.
   - A pending record is in memory or in a bucket, never in both.
@@ -20,19 +20,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 BUCKET_MS = 600_000
-"""Ten minutes. A year has 52,560 buckets."""
+"""Duration of a bucket: ten minutes. A year has 52,560 buckets."""
 LOAD_AHEAD_MS = 60_000
-"""Time before its first delivery at which a bucket is loaded."""
+"""A bucket is loaded this time before its first delivery time."""
 DELAY_MS_MAX = 366 * 24 * 3_600_000
 SPILL_RECORDS = 4_096
-"""Records of later buckets that wait in memory until they are stored together."""
+"""Number of records of later buckets that are collected in memory before they are stored together."""
 DUE_MAX = 1_000
-"""Records of one `Due`."""
+"""Maximum number of records of one `Due` effect."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PendingRecord:
-    """`key_digest`: 16 bytes, empty for a record without a key, which nothing can cancel."""
+    """A pending record. `key_digest` has 16 bytes. It is empty for a record without a key, which cannot be cancelled."""
 
     deliver_at_ms: int
     offset: int
@@ -75,7 +75,7 @@ class BucketsFound:
 
 @dataclass(frozen=True, slots=True)
 class LaterRequested:
-    """The records of later buckets that are in memory are to be stored now."""
+    """Store the records of later buckets that are in memory now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class DelayedReplicated:
 
 @dataclass(frozen=True, slots=True)
 class BucketLoaded:
-    """The records that were stored in a bucket. The caller has deleted it."""
+    """The records that were stored in a bucket. The caller has deleted the stored bucket."""
 
     bucket: int
     records: tuple[PendingRecord, ...]
@@ -95,7 +95,7 @@ class BucketLoaded:
 
 @dataclass(frozen=True, slots=True)
 class DelayTick:
-    """Time has passed. `room`: the number of records that can be transferred now."""
+    """Time has passed. `room` is the number of records that can be transferred now."""
 
     room: int
 
@@ -122,7 +122,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """A tombstone has cancelled these records, whose time has come. They may be deleted."""
+    """A tombstone has cancelled these records, and their delivery time has passed. They may be deleted."""
 
     offsets: tuple[int, ...]
 
@@ -137,7 +137,7 @@ class StoreInBucket:
 
 @dataclass(frozen=True, slots=True)
 class LoadBucket:
-    """Read what is stored of this bucket, and return its records once. Until then nothing of this or a later bucket is due."""
+    """Read the stored records of this bucket and return them once, with `BucketLoaded`. Until then no record of this or a later bucket is due."""
 
     bucket: int
 
@@ -203,7 +203,7 @@ class DelaySchedule:
 
     @property
     def pending(self) -> int:
-        """The number of records that are not due yet, or have no room. Cancelled ones count until their time."""
+        """The number of records that are not due yet, or that cannot be transferred yet. Cancelled records count until their delivery time."""
         return len(self._near) + sum(f.records for f in (*self._figures.values(), *self._loading.values()))
 
     @property
@@ -215,8 +215,9 @@ class DelaySchedule:
         return min(times, default=None)
 
     def counts(self, bounds_ms: Sequence[int]) -> list[int]:
-        """Pending records by delivery time: before the first bound, between each two, from the last on. `bounds_ms` are ascending. A record counts by
-        its whole second, in later buckets by the start of its bucket. So the work does not depend on the number of records."""
+        """Numbers of pending records by delivery time: before the first bound, between each two bounds, after the last bound. `bounds_ms` are ascending.
+        Delivery times are rounded down to a second, and in later buckets to the start of the bucket, so that the work does not depend on the number of
+        records."""
         found = [0] * (len(bounds_ms) + 1)
         for second, records in self._near_seconds.items():
             found[bisect_right(bounds_ms, second * 1_000)] += records
@@ -233,11 +234,11 @@ class DelaySchedule:
         return self._cancelled.get(record.key_digest, -1) > record.offset
 
     def near_records(self) -> tuple[PendingRecord, ...]:
-        """A copy of the records that are due soon, in no order."""
+        """A copy of the records that are due soon, unordered."""
         return tuple(self._near)
 
     def later_buckets(self) -> set[int]:
-        """The buckets that have records which are not due soon."""
+        """The buckets with records that are not due soon."""
         return {*self._stored, *self._later}
 
     def later_records(self) -> dict[int, tuple[PendingRecord, ...]]:
@@ -245,7 +246,7 @@ class DelaySchedule:
         return {bucket: tuple(records) for bucket, records in self._later.items()}
 
     def forget_tombstones(self, log_start: int) -> None:
-        """The log starts at this offset: a tombstone below it has no pending records."""
+        """Remove tombstones below the log start offset: they have no pending records."""
         self._cancelled = {key: offset for key, offset in self._cancelled.items() if offset >= log_start}
 
     def wake_at_ms(self, now_ms: int) -> int | None:
@@ -301,7 +302,7 @@ class DelaySchedule:
         cancelled: list[int] = []
         while self._near and self._near[0].deliver_at_ms <= now_ms and len(due) < min(room, DUE_MAX):
             first = self._near[0]
-            # A bucket that is still read can have records that are due before this one.
+            # A bucket that is still being read can contain records that are due before this record.
             if first.offset >= self._high_watermark or any(bucket <= first.bucket for bucket in self._loading):
                 break
             self._pop()

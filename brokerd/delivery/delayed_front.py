@@ -1,9 +1,9 @@
-"""One led partition of a front topic of delayed messages: delivers each record at its time.
+"""A partition of a front topic of delayed messages that this broker leads: delivers each record at its delivery time.
 
 A new leader reads closed segments from their delay indexes. While it leads, it replaces the records in memory by the indexes of the segments that were
 closed meanwhile. So its memory depends on the size of a segment, not on the number of pending records.
 
-Invariants: a record is due only after every tombstone was read that was stable at its delivery time. An index that cannot be read is discarded, and
+Invariants: a record is due only after all tombstones were read that were stable at its delivery time. An index that cannot be read is discarded, and
 the partition is read again without it. Does not contain: the times (`delay_schedule`), the reading of the log (`front_partition`), the records of later
 buckets (`stored_delays`).
 """
@@ -29,16 +29,16 @@ from brokerd.wire.records import Record
 from brokerd.wire.steps import Steps
 
 INDEX_INTERVAL_MS = 1_000
-"""Time between two looks for indexes of segments that were closed meanwhile."""
+"""Time between two searches for indexes of newly closed segments."""
 
 
 class DelayedFront(FrontPartition):
     _generation = 0
     """Incremented whenever the partition is read again: results of earlier jobs are ignored."""
     cancelled = 0
-    """Records since this broker leads."""
+    """Number of cancelled records since this broker became the leader."""
     last_sent: tuple[int, int] | None = None
-    """(delivery time of the first record of the batch that was sent last, time of the sending), in Unix ms."""
+    """(delivery time of the first record in the last sent batch, time at which the batch was sent), in Unix ms."""
 
     def _reset(self) -> None:
         self._schedule = DelaySchedule()
@@ -46,14 +46,14 @@ class DelayedFront(FrontPartition):
         self._generation += 1
         self._opening = False
         self._contents: dict[int, IndexContents] = {}
-        """Contents of the indexes that were read with the journals and are not used yet, by base offset."""
+        """Contents of indexes that were read together with the journals and are not used yet, by base offset."""
         self._examined: set[int] = set()
-        """Base offsets of the segments whose index is in use, or was not usable."""
+        """Base offsets of the segments whose index is in use, or cannot be used."""
         self._taken: deque[TakenBucket] = deque()
         """Buckets that are being read from index files, one at a time."""
         self._index_at_ms = 0
         self._due_known = False
-        """True if the buckets that were not in the future were read. Their indexes also have records that were transferred."""
+        """True if the buckets that were due at the start have been read. The indexes of these buckets also contain records that were already transferred."""
 
     def next_due_ms(self, now: Now) -> int | None:
         return self._schedule.wake_at_ms(now.wall_ms) if self.waiting else None
@@ -65,12 +65,13 @@ class DelayedFront(FrontPartition):
     # -- for people --------------------------------------------------------------------------------------------------------
     @property
     def pending(self) -> int:
-        """Records that are not due yet. Cancelled ones count until their time, and overdue ones while their bucket, or an earlier one, is read."""
+        """The number of records that are not due yet. Cancelled records count until their delivery time. Overdue records count while their bucket, or an
+        earlier bucket, is being read."""
         return min(self._schedule.pending, self.waiting)
 
     @property
     def due(self) -> int:
-        """Records whose time has come and whose delivery is not acknowledged."""
+        """The number of records whose delivery time has passed and whose delivery is not acknowledged."""
         return max(0, self.waiting - self.pending)
 
     @property
@@ -80,7 +81,7 @@ class DelayedFront(FrontPartition):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the records of later buckets that are in memory, because no index has them."""
+        """Bytes of the records of later buckets that are in memory because no index contains them."""
         return self._stored.memory_bytes
 
     def counts(self, bounds_ms: Sequence[int]) -> list[int]:
@@ -176,7 +177,7 @@ class DelayedFront(FrontPartition):
             if contents is None:
                 self._log.discard_index(segment.base_offset)
                 if self.state is FrontState.ACTIVE:
-                    self._examined.discard(segment.base_offset)  # it is built again
+                    self._examined.discard(segment.base_offset)  # the index is built again
             else:
                 then(contents)
 
@@ -193,7 +194,7 @@ class DelayedFront(FrontPartition):
             return False
         del self._contents[found.index.base_offset]
         if found.index.end_offset > upto or offset > max(found.index.base_offset, self._log.start_offset):
-            return False  # read record by record
+            return False  # the segment is read record by record
         self._use(found, now)
         return True
 
@@ -261,7 +262,7 @@ class DelayedFront(FrontPartition):
         lane = self._lanes[FrontTarget.TOPIC]
         while lane.capacity:
             if not lane.due:
-                # Twice: the first tick may load a bucket.
+                # Two ticks: the first one may load a bucket.
                 for _ in range(2):
                     tick = delay_schedule.DelayTick(DUE_RECORDS)
                     due = self._schedule.handle(tick, min(now.wall_ms, self._horizon_ms))

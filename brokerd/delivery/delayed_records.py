@@ -17,7 +17,7 @@ DELIVER_AT, DELAY = "x-deliver-at-ms", "x-delay-ms"
 DIGITS_MAX = 18
 KEY_DIGEST_BYTES = 16
 ERRORS_MAX = 10
-"""Record errors of one batch that are reported."""
+"""Maximum number of record errors that are reported for one batch."""
 
 
 class DelayProblem(Enum):
@@ -64,6 +64,7 @@ def key_digest(key: bytes | None) -> bytes:
 
 
 def build_delivered_record(record: Record, position: int) -> Record:
-    """The record as it is written to the topic: with its delivery time as timestamp, since retention counts from it. `position`: in its batch."""
+    """The record as it is written to the topic. Its timestamp is the delivery time, because retention starts at the timestamp. `position` is the position in
+    the batch."""
     at = delivery_time(record, record.timestamp)
     return record._replace(offset=position, timestamp=at if isinstance(at, int) else record.timestamp)

@@ -1,4 +1,4 @@
-"""Interface between a front partition and its broker: its log, and a connection to the partitions to which it sends. The keys of its journal.
+"""Interface between a front partition and its broker: the log, the connections to the target partitions, and the keys of the journals.
 
 Does not contain: files, sockets, clocks, decisions.
 """
@@ -26,13 +26,13 @@ class FrontTarget(Enum):
 
     TOPIC = "topic"
     EXPIRED = "expired"
-    """Half messages that nobody decided."""
+    """Expired half messages: no producer decided about them."""
     CHECK = "check"
-    """Questions to the producers of half messages."""
+    """Checks: questions to the producers of undecided half messages."""
 
 
 _JOURNAL_TYPES = {FrontTarget.TOPIC: 100, FrontTarget.EXPIRED: 101}
-"""The types of our control records: one journal per target. Kafka's types are small numbers, and clients skip control records of other types."""
+"""The control record types of the journals, one journal per target. Kafka's own types are small numbers, and clients skip control records of unknown types."""
 
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class FrontLog(Protocol):
 
     @property
     def settled(self) -> bool:
-        """True if every replica that can be elected has the log of this leader epoch's start."""
+        """True if every eligible replica has the log up to the start of this leader epoch."""
         ...
 
     @property
@@ -85,7 +85,7 @@ class FrontLog(Protocol):
         ...
 
     def discard_index(self, base_offset: int) -> None:
-        """The delay index of this segment is missing or invalid. It is built again."""
+        """Discard the delay index of this segment, because it is missing or invalid. It is built again."""
         ...
 
     def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
@@ -93,7 +93,7 @@ class FrontLog(Protocol):
         ...
 
     def append_journal(self, target: FrontTarget, values: list[bytes]) -> int | None:
-        """Append one control batch. Returns the log end offset after it. None: refused, nothing was appended."""
+        """Append one control batch. Returns the log end offset after it, or None if nothing was appended."""
         ...
 
     def delete_below(self, offset: int) -> None: ...
@@ -116,7 +116,7 @@ _TARGETS = {journal_key(target): target for target in _JOURNAL_TYPES}
 
 
 def journal_entries(data: bytes, at: int, header: BatchHeader) -> list[tuple[FrontTarget, JournalEntry]]:
-    """The entries of a control batch. A marker of a transaction has none."""
+    """The journal entries of a control batch. A transaction marker has none."""
     return [
         (_TARGETS[r.key], decode(r.value or b""))
         for r in records.records_of(data, at, header)

@@ -1,7 +1,8 @@
-"""One led partition of a front topic: reads its journals and its records, and deletes what was delivered. The base of `DelayedFront` and `HalfFront`.
+"""A partition of a front topic that this broker leads: reads the journals and the records, and deletes delivered records. Base class of `DelayedFront` and
+`HalfFront`.
 
 Invariants:
-  - Nothing is sent before every journal was read, it is replicated, and every follower in the ISR has the same log.
+  - Nothing is sent before every journal was read, the journals are replicated, and every follower in the ISR has the same log.
   - A record is read when it is stable. Records of aborted transactions are not delivered; those of ongoing transactions wait.
   - The log start offset is at most the offset of the first record that its target partition has not acknowledged.
 Does not contain: which records are due (the subclasses), the sending (`transfer_lane`), files, sockets, clocks, the choice of partitions.
@@ -25,30 +26,30 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader, Record
 
 READ_BYTES = 1024 * 1024
-"""Bytes of the log that are read in one tick."""
+"""Maximum number of bytes of the log that are read per tick."""
 OFFSETS_PER_CHUNK = 256
-"""Waiting records are counted per chunk of offsets. The log start offset is raised by whole chunks."""
+"""Number of offsets per chunk. Waiting records are counted per chunk, and the log start offset is raised by whole chunks."""
 LOG_START_MS = 5_000
-"""Shortest time between two raises of the log start offset: each is flushed."""
+"""Minimum time between two raises of the log start offset, because each raise is flushed."""
 
 
 class FrontState(Enum):
     JOURNAL = "journal"
-    """The journals are read."""
+    """The journals are being read."""
     RECORDS = "records"
-    """The records are read for the first time."""
+    """The records are being read for the first time."""
     ACTIVE = "active"
 
 
 class FrontPartition:
     TARGETS: ClassVar[tuple[FrontTarget, ...]] = (FrontTarget.TOPIC,)
-    """The targets with a journal."""
+    """The targets that have a journal."""
 
     def __init__(self, log: FrontLog, draw_producer_id: Callable[[], int]) -> None:
         self._log, self._draw_producer_id = log, draw_producer_id
         self.closed = False
         self.discarded = 0
-        """Records without valid headers since this broker leads."""
+        """Number of records without valid headers that were read since this broker became the leader."""
         self._delivered: Counter[FrontTarget] = Counter()
         self._lanes: dict[FrontTarget, TransferLane] = {}
         self._log_start_at_ms = 0
@@ -63,12 +64,12 @@ class FrontPartition:
         self._end_offset = self._log.end_offset
         """Offset at which the first read of the journals, or of the records, ends."""
         self._stable_offset = self._log.last_stable_offset
-        """Value at the start of the read of the journals."""
+        """The last stable offset at the start of the read of the journals."""
         self._transferred: dict[FrontTarget, OffsetSet] = {}
-        """Offsets that are in a journal. Empty when all records were read: later entries are ours."""
+        """Offsets in the journals that this leader found. Empty after all records were read, because later entries are written by this leader."""
         self._chunks: Counter[int] = Counter()
         self._target = (self._next_offset, -1)
-        """(last stable offset at a time, that time). When this offset is read, `_horizon_ms` is that time."""
+        """(last stable offset, the time at which it was read). When all records below this offset have been read, `_horizon_ms` is set to this time."""
         self._horizon_ms = -1
         self._reset()
 
@@ -81,13 +82,13 @@ class FrontPartition:
             self._delivered[target] += lane.delivered
 
     def close(self) -> None:
-        """This broker leads the partition no longer."""
+        """This broker is no longer the leader of the partition."""
         self.closed = True
         self._close_lanes()
         self._lanes = {}
 
     def delivered_to(self, target: FrontTarget) -> int:
-        """Records that the target has acknowledged since this broker leads."""
+        """Number of records that the target partitions have acknowledged since this broker became the leader."""
         lane = self._lanes.get(target)
         return self._delivered[target] + (lane.delivered if lane is not None else 0)
 
@@ -116,15 +117,15 @@ class FrontPartition:
 
     # -- what the features decide ------------------------------------------------------------------------------------------
     def _reset(self) -> None:
-        """Forget everything that was read."""
+        """Remove everything that was read from memory."""
         raise NotImplementedError
 
     def _add(self, record: Record, now: Now) -> None:
-        """A stable record that is in no aborted transaction, in the order of the log."""
+        """Handle a stable record that is not in an aborted transaction. Called in the order of the log."""
         raise NotImplementedError
 
     def _select(self, now: Now) -> None:
-        """Put due records into the lanes and let them journal their batches."""
+        """Add due records to the transfer lanes, which write the journal entries of their batches."""
         raise NotImplementedError
 
     def _build_delivered(self, record: Record, position: int, now: Now) -> Record:
@@ -141,34 +142,34 @@ class FrontPartition:
         return False
 
     def _add_unstable(self, record: Record, header: BatchHeader) -> None:
-        """A record that is not stable yet, found by a new leader."""
+        """Handle a record that is not stable yet and that a new leader has found."""
 
     def _add_entry(self, target: FrontTarget, entry: JournalEntry, now: Now) -> None:
-        """A journal entry, in the order of the log."""
+        """Handle a journal entry. Called in the order of the log."""
 
     def _on_all_records_known(self, now: Now) -> None:
         """Every record of the partition was read for the first time."""
 
     def _drop(self, record: Record) -> None:
-        """A record of an aborted transaction."""
+        """Handle a record of an aborted transaction."""
 
     def _skip_to(self, offset: int) -> None:
-        """A client has deleted records below this offset that were not read."""
+        """A client has deleted records below this offset before they were read."""
 
     def _read_until(self, offset: int, now: Now) -> None:
         """Every record below this offset was read."""
 
     def _deletable_below(self, now: Now) -> int:
-        """Bound of the log start offset besides the waiting records."""
+        """Upper limit of the log start offset, in addition to the waiting records."""
         return self._next_offset
 
     # -- time --------------------------------------------------------------------------------------------------------------
     def tick(self, now: Now) -> None:
-        """Do what can be done now. Called regularly, and whenever a reason to wait may have ended."""
+        """Continue reading, sending and deleting. Called periodically, and whenever a reason to wait may have ended."""
         if self.closed:
             return
         if any(lane.failed for lane in self._lanes.values()):
-            self._begin()  # the log shows what is open
+            self._begin()  # after the next start the log shows which entries are not acknowledged
         if self.state is FrontState.JOURNAL:
             self._read_journal(now)
         if self.state is FrontState.JOURNAL:
@@ -182,7 +183,7 @@ class FrontPartition:
 
     # -- reading -----------------------------------------------------------------------------------------------------------
     def _read_unindexed(self, upto: int, now: Now) -> bytes | None:
-        """The next batches that no index contains. None: not yet."""
+        """Read the next batches that no index contains. None if they are not available yet."""
         if self._next_offset < self._log.start_offset:
             self._next_offset = self._log.start_offset
             self._skip_to(self._next_offset)
@@ -272,7 +273,7 @@ class FrontPartition:
                 del self._chunks[chunk]
 
     def _count_bits(self, first: int, bits: int) -> None:
-        """Waiting records: bit 0 is the offset `first`."""
+        """Add waiting records: bit 0 stands for the offset `first`."""
         number, shift = divmod(first, OFFSETS_PER_CHUNK)
         bits <<= shift
         data = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
@@ -282,7 +283,7 @@ class FrontPartition:
                 self._chunks[number + i] += waiting
 
     def _release(self, offsets: Sequence[int]) -> None:
-        """These records were delivered, or never will be."""
+        """These records were delivered, or will never be delivered."""
         self._count(offsets, -1)
 
     def _raise_log_start(self, now: Now) -> None:

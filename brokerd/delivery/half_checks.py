@@ -1,7 +1,7 @@
-"""Sends the questions about undecided half messages to the producers: one batch at a time, at least once.
+"""Sends the checks (questions about undecided half messages) to the producers: one batch at a time, at least once.
 
-Invariants: a message waits here one time at most, with the number of its latest check. A batch that was not accepted is sent again after a pause,
-without the messages that were decided meanwhile. Does not contain: when a message is checked (`half_messages`).
+Invariants: a message is in this queue at most once, with the number of its latest check. A batch that was not accepted is sent again after a pause, without the
+messages that were decided meanwhile. Does not contain: when a message is checked (`half_messages`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from brokerd.wire import records
 from brokerd.wire.errors import ErrorCode
 
 WAITING_MAX = 1_000
-"""Messages whose question waits to be sent. More stay in the schedule."""
+"""Maximum number of messages whose check waits to be sent. Further messages stay in the schedule."""
 
 
 class HalfChecks:
     def __init__(self, log: FrontLog, is_undecided: Callable[[int], bool], answered: Callable[[Now], None]) -> None:
-        """`is_undecided`: of the message at an offset."""
+        """`is_undecided` tells whether the message at an offset is undecided."""
         self._log, self._is_undecided, self._answered = log, is_undecided, answered
         self._waiting: dict[int, int] = {}
         """{offset: number of the check}"""
@@ -33,7 +33,7 @@ class HalfChecks:
         self._retry_at_ms = 0
         self.closed = False
         self.sent = 0
-        """Questions that the topic has accepted."""
+        """Number of checks that the check topic has accepted."""
 
     @property
     def room(self) -> int:

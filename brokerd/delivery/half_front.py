@@ -1,4 +1,5 @@
-"""One led partition of a front topic of half messages: admits records, delivers what is committed, asks producers, expires.
+"""A partition of a front topic of half messages that this broker leads: admits records, delivers committed messages, sends checks to producers, and expires
+messages.
 
 Invariants: a record is admitted only when every record of the partition is known. Each decided message is in at most one journal. Records stay for
 DECIDED_KEEP_MS, so that a new leader knows the latest decisions too. Does not contain: the decisions (`half_messages`), the reading of the log
@@ -24,9 +25,9 @@ from brokerd.delivery.transfer_lane import DUE_RECORDS
 from brokerd.wire.records import BatchHeader, Record
 
 DECIDED_KEEP_MS = 600_000
-"""Time for which decided records stay in the log: longer than from a message to its expiry."""
+"""Time for which decided records stay in the log. It is longer than the time from a message to its expiry."""
 MARK_MS = 1_000
-"""Resolution of the append times that bound the log start offset."""
+"""Resolution of the append times that limit the log start offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class HalfFront(FrontPartition):
         self._messages = HalfMessages()
         self._offsets_undecided: set[int] = set()
         self._marks: deque[tuple[int, int]] = deque()
-        """(append time, offset of a record then), ascending, at most one per MARK_MS."""
+        """(append time, offset of a record that was appended then), ascending, at most one per MARK_MS."""
         self._kept_from = 0
         """Records from this offset on are younger than DECIDED_KEEP_MS."""
         if self._checks is not None:
@@ -143,7 +144,7 @@ class HalfFront(FrontPartition):
             message = half_messages.HalfAppended(found.half_id, record.offset, record.timestamp, expiring)
             self._run_effects(self._messages.handle(message, now.wall_ms))
             if len(self._messages) == before:
-                self.discarded += 1  # its id was in use
+                self.discarded += 1  # the id was already in use
                 return
             self._offsets_undecided.add(record.offset)
             if not self._was_transferred(record.offset):
@@ -175,7 +176,7 @@ class HalfFront(FrontPartition):
     def _select(self, now: Now) -> None:
         assert self._checks is not None
         topic, expired = self._lanes[FrontTarget.TOPIC], self._lanes[FrontTarget.EXPIRED]
-        # An expiry is journaled in this turn or not at all, so that a decision can still be the first one.
+        # The journal entry of an expiry is written in this turn or not at all, so that a decision of a producer can still win.
         room = DUE_RECORDS if expired.capacity and not expired.due else 0
         tick = half_messages.HalfMessagesTick(self._checks.room, room)
         self._run_effects(self._messages.handle(tick, min(now.wall_ms, self._horizon_ms)))

@@ -1,7 +1,7 @@
 """The half messages of one front partition and their decisions: a sans-IO core.
 
-A half message is stored and invisible until a later record with the same id commits it or rolls it back (RocketMQ's transactional messages). The
-producers are asked about an undecided one; some time after the last check it expires and is kept for operators.
+A half message is stored and invisible until a later record with the same id commits it or rolls it back (RocketMQ's transactional messages). The broker asks
+the producers about an undecided message (checks). Some time after the last check the message expires and is kept for operators.
 
 Invariants:
   - The first decision of an id wins. Expiry is a decision; it takes effect with its journal entry.
@@ -23,14 +23,14 @@ FIRST_CHECK_MS = 6_000
 CHECK_INTERVAL_MS = 30_000
 CHECKS_MAX = 15
 DECIDED_MAX = 100_000
-"""Decided ids that are remembered, to answer a second decision with the first one. A decision for an older id is one for an unknown id."""
+"""Number of decided ids that are remembered, so that a second decision gets the first one as its answer. An older id counts as unknown."""
 UNDECIDED_MAX = 250_000
 """Undecided messages of one partition. Each needs about 300 bytes and its id in memory."""
 NOT_TRANSACTIONAL = -1
 TICK_MESSAGES_MAX = 1_000
-"""Messages whose time has come that one tick looks at."""
+"""Maximum number of due messages that one tick handles."""
 POSTPONE_MS = 1_000
-"""A check or an expiry that is not possible now is tried again after this time, so that it does not delay those of other messages."""
+"""Time after which a check or an expiry that was not possible is tried again. So it does not delay the checks of other messages."""
 
 
 class HalfDecision(Enum):
@@ -98,7 +98,7 @@ class ExpiryAppended:
 
 @dataclass(frozen=True, slots=True)
 class HalfAborted:
-    """A record of an aborted transaction. It was never written."""
+    """A record of an aborted transaction. It counts as never written."""
 
     half_id: bytes
     offset: int
@@ -159,7 +159,7 @@ HalfEffect = Deliver | Discard | CheckProducers | Expire
 
 
 def check_at_ms(appended_at_ms: int, number: int) -> int:
-    """The time of check `number`; of the expiry for CHECKS_MAX + 1."""
+    """The time of check `number`. CHECKS_MAX + 1 stands for the expiry."""
     return appended_at_ms + FIRST_CHECK_MS + (number - 1) * CHECK_INTERVAL_MS
 
 
@@ -175,11 +175,11 @@ class Undecided:
 
     @property
     def checks(self) -> int:
-        """Checks that are due by now, of this leader and the ones before."""
+        """Number of checks that are due by now, of this leader and of earlier leaders."""
         return self.next_check - 1
 
     def skip_overdue(self, now_ms: int) -> None:
-        """Skip all checks that are due but the last: only the last due check is sent."""
+        """Skip all due checks except the last one, so that only the last due check is sent."""
         while self.next_check < CHECKS_MAX and check_at_ms(self.at_ms, self.next_check + 1) <= now_ms:
             self.next_check += 1
 
@@ -269,7 +269,7 @@ class HalfMessages:
         if event.half_id in self._undecided or event.half_id in self._decided:
             return
         message = Undecided(event.half_id, event.offset, event.at_ms, expiring=event.expiring)
-        # An earlier leader has sent the checks that were due. The last one is sent again, and all messages get at least one.
+        # An earlier leader has sent the checks that were due. The last due check is sent again, so that each message gets at least one.
         message.skip_overdue(now_ms)
         self._undecided[event.half_id] = message
         self._ids[event.offset] = event.half_id
@@ -278,7 +278,7 @@ class HalfMessages:
     def _decide(self, event: DecisionAppended) -> list[HalfEffect]:
         message = self._undecided.get(event.half_id)
         if message is None:
-            # Its message was deleted after an earlier decision, of which this log start has kept nothing but this record.
+            # The message was deleted after an earlier decision. Of both, only this record is still in the log.
             if event.half_id not in self._decided:
                 self._remember(event.half_id, event.decision)
             return []
@@ -315,7 +315,7 @@ class HalfMessages:
                 effects.append(CheckProducers(message.half_id, message.offset, message.next_check))
                 message.next_check += 1
                 next_ms = check_at_ms(message.at_ms, message.next_check)
-                if message.next_check > CHECKS_MAX:  # time for an answer also after a late check
+                if message.next_check > CHECKS_MAX:  # a producer needs time for its answer after a late check, too
                     next_ms = max(next_ms, now_ms + CHECK_INTERVAL_MS)
             heapq.heapreplace(self._timers, (next_ms, message.offset, message.half_id))
         return effects

@@ -14,7 +14,7 @@ from brokerd.wire.records import Record
 
 HALF_ID, DECISION, CHECK = "x-half-id", "x-half", "x-half-check"
 ID_BYTES_MAX = 200
-"""Ids are in memory while their messages are undecided."""
+"""Maximum length of an id. Ids are in memory while their messages are undecided."""
 ERRORS_MAX = 10
 """Record errors of one batch that are reported."""
 
@@ -66,11 +66,11 @@ def half_record(record: Record, *, keyed: bool = False) -> HalfRecord | HalfProb
 
 
 def build_delivered_record(record: Record, position: int, now_ms: int) -> Record:
-    """The record as it is written to a target. Its timestamp is the time of the delivery, since retention of the target counts from it."""
+    """The record as it is written to a target. Its timestamp is the time of the delivery, because retention of the target starts at the timestamp."""
     return record._replace(offset=position, timestamp=now_ms)
 
 
 def build_check_record(record: Record, position: int, number: int, now_ms: int) -> Record:
-    """The question to the producers about a half message: a copy of it with the number of the check."""
+    """The check that is sent to the producers of a half message: a copy of the message with the number of the check."""
     headers = tuple((name, value) for name, value in record.headers if name != CHECK)
     return record._replace(offset=position, timestamp=now_ms, headers=(*headers, (CHECK, b"%d" % number)))

@@ -27,7 +27,7 @@ class InvalidEntry(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """The idempotent producer that a front partition is for its target partition."""
+    """The producer id, epoch and sequence number with which a front partition writes to its target partition."""
 
     producer_id: int
     epoch: int
@@ -116,8 +116,8 @@ class JournalReplay:
             self._open.append(entry)
 
     def state(self, log_start: int) -> JournalState:
-        """`log_start`: of the front partition, which advances only over acknowledged records. An entry with a deleted record was therefore
-        acknowledged, and so were those before it."""
+        """`log_start` is the log start offset of the front partition, which advances only over acknowledged records. So an entry with a deleted record was
+        acknowledged, and all entries before it too."""
         entries = tuple(self._open)
         acknowledged = max((i for i, e in enumerate(entries) if min(e.offsets) < log_start), default=-1)
         return JournalState(self._producer, self._next_sequence, entries[acknowledged + 1 :], self._transferred)

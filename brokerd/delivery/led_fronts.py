@@ -1,4 +1,4 @@
-"""The front partitions of one kind that this broker leads, for those who append to them or describe them.
+"""The front partitions of one kind that this broker leads, for code that appends to them or describes them.
 
 Invariant: a partition is found only while this broker leads it and knows all of its records. Does not contain: the partitions' work.
 """
@@ -19,7 +19,7 @@ class LedFronts(Generic[Front]):
         self._led: dict[TopicPartition, tuple[Front, Callable[[], bool]]] = {}
 
     def add(self, tp: TopicPartition, front: Front, leads: Callable[[], bool]) -> None:
-        """`leads`: whether this broker still leads the partition in the epoch of `front`."""
+        """`leads` tells whether this broker still leads the partition in the epoch of `front`."""
         self._led[tp] = front, leads
 
     def remove(self, tp: TopicPartition) -> None:

@@ -1,4 +1,4 @@
-"""A set of offsets as bitmaps: one bit per offset of a range that has one. Pure.
+"""A set of offsets as bitmaps, with one bitmap per range of offsets that has members. Pure.
 
 Invariant: a reader on another thread may use a set that is not changed any more. Does not contain: what the offsets mean.
 """

@@ -15,7 +15,7 @@ class RecordCache:
         self._records: dict[int, Record] = {}
 
     def load(self, offsets: Iterable[int]) -> bool:
-        """Read the records at these offsets. False: some are not in the page cache yet. Deleted ones are absent afterwards."""
+        """Read the records at these offsets. Returns False if some are not in the page cache yet. Deleted records are absent afterwards."""
         missing = {o for o in offsets if o not in self._records and o >= self._log.start_offset}
         for offset in sorted(missing):
             if offset in self._records:

@@ -71,7 +71,7 @@ class _Patterns:
 
 
 def _close_over_empty_words(nodes: Iterable[_Node]) -> list[_Node]:
-    """`nodes` with those that are reached without a further word."""
+    """`nodes` and the nodes that can be reached from them without a further word."""
     found: dict[_Node, None] = {}
     for node in nodes:
         at: _Node | None = node
@@ -82,7 +82,7 @@ def _close_over_empty_words(nodes: Iterable[_Node]) -> list[_Node]:
 
 
 class _Headers:
-    """Header conditions by the name and value of one of them. Of a binding that needs all, its first condition is in the index."""
+    """Index of header conditions by name and value. If a binding needs all its conditions, only the first condition is in the index."""
 
     def __init__(self) -> None:
         self._by_value: defaultdict[tuple[str, bytes | None], list[tuple[int, tuple[HeaderRule, ...]]]]
@@ -190,7 +190,7 @@ def transform_record(change: Transformation, record: Record) -> Record:
     if change.drop_key:
         key = None
     elif change.key_from_header:
-        # As for other consumers of headers, the last one of a name counts.
+        # If a header name occurs several times, the last header counts, as in Kafka's lastHeader.
         key = next((v for n, v in reversed(record.headers) if n == change.key_from_header), key)
     gone = {*change.remove_headers, *(name for name, _ in change.set_headers)}
     headers = (*(h for h in record.headers if h[0] not in gone), *change.set_headers)

@@ -1,15 +1,15 @@
 """One route on one source partition: reads the log, matches, and appends each record to the target partitions exactly once.
 
-The target partition is the memory: its producer state has the source offset of the last record that it got (`route_producer`). A batch names the
-offset that the sender expects there, and is appended only if that is true. So a new leader,
-a deposed one and a leader that retries append no record twice. The position of the route, below which every record is in its targets, is committed as the offset
+The producer state of the target partition contains the source offset of the last record that it received (`route_producer`). A batch contains the offset that
+the sender expects there, and is appended only if the expectation is true. So a new leader, a deposed one and a leader that retries append no record twice. The
+position of the route, below which every record is in its targets, is committed as the offset
 of a consumer group. It only limits what a new leader reads again. Invariants:
   - Records of a target partition are in the order of their offsets in the source partition. One batch per target partition is sent at a time.
   - The committed position is at most the offset of the first record that a target partition has not acknowledged.
   - Only records below the last stable offset are routed. Those of aborted transactions are not.
   - A number of partitions of a target is used after it was committed with the position (`route_placement`).
-  - Nothing is sent before a first position is committed: otherwise the next leader would start somewhere else.
-  - A target that is missing, unavailable or refuses a batch delays the route. No record is left out for it.
+  - Nothing is sent before a first position is committed. Otherwise the next leader would start at another offset.
+  - A target that is missing or unavailable, or that rejects a batch, delays the route. The route skips no record because of it.
 Does not contain: files, sockets, clocks, the choice of partitions.
 """
 
@@ -40,24 +40,24 @@ READ_BYTES = 256 * 1024
 """Bytes of the log that are read in one turn of the event loop."""
 BUFFERED_RECORDS_MAX = 10_000
 BUFFERED_BYTES_MAX = 8 * 1024 * 1024
-"""Records that wait for their targets, and their bytes, of one route on one source partition. At this limit the route reads no further."""
+"""Limits of the records, and of their bytes, that wait for their targets, for one route on one source partition. At a limit the route stops reading."""
 BATCH_RECORDS = 500
 BATCH_BYTES = 512 * 1024
 RETRY_MS = 200
 """Pause after a batch, or a request to the group coordinator, that was not accepted."""
 COMMIT_MS = 1_000
-"""Shortest time between two commits of the position."""
+"""Minimum time between two commits of the position."""
 RENEW_MS = 3_600_000
 """A position that does not change is committed again after this time, so that it does not expire."""
 DRAIN_MS = 5_000
 """Time for which records that were matched before a change of the route wait for their targets. Then they are matched again."""
 PROBLEMS_MAX = 5
-"""Targets with a problem that are reported."""
+"""Maximum number of targets with a problem that are reported."""
 
 
 class RouteState(StrEnum):
     STARTING = "starting"
-    """The committed position is read, or the first one is committed."""
+    """The committed position is being read, or the first position is being committed."""
     RUNNING = "running"
     BLOCKED = "blocked"
     """State of a route of which at least one target does not accept records."""
@@ -87,14 +87,15 @@ REFUSALS = frozenset(
 
 @dataclass(slots=True)
 class _Queue:
-    """Records for one target partition. `last`: the source offset of the last record that is there. `sent`: records of the batch on its way."""
+    """Records for one target partition. `last` is the source offset of the last record that is in the target partition. `sent` is the number of records in the
+    batch in flight."""
 
     target: str
     topic_id: UUID | None
     partition: int
     last: int = UNKNOWN
     waiting: deque[Record] = field(default_factory=deque)
-    """Their offsets are those of the source partition."""
+    """The records have the offsets of the source partition."""
     sent: int = 0
     retry_at_ms: int = 0
     problem: TargetProblem | None = None
@@ -107,30 +108,30 @@ class RoutePartition:
         self._producer_id = route_producer_id(route.route_id, source_id, partition)
         self.closed = False
         self.routed = 0
-        """Records that targets have acknowledged since this broker leads."""
+        """Number of records that targets have acknowledged since this broker became the leader."""
         self.lost = 0
-        """Records that retention deleted before they were routed."""
+        """Number of records that retention deleted before they were routed."""
         self._queues: dict[tuple[str, int], _Queue] = {}
         self._active: dict[tuple[str, int], _Queue] = {}
-        """Those with records that wait."""
+        """The queues with waiting records."""
         self._buffered = self.buffered_bytes = 0
         """Records that wait for their targets, and an upper bound of their bytes."""
         self._next_offset = -1
         self._unread = 0
-        """No leader has read this source offset, or a later one, except below `_next_offset`."""
+        """The first source offset that no leader has read, apart from the records that this leader has read (`_next_offset`)."""
         self._placement, self._placement_committed = PartitionCounts(), -1
         """The numbers of partitions of the targets, and the version of them that this leader has committed. Its first commit, before it reads,
         fences earlier leaders."""
         self._compression = NONE
-        """Codec number of the batch that was read last: routed batches have it, too."""
+        """Compression codec of the batch that was read last. Routed batches use the same codec."""
         self._requesting = False
-        """A request to the group coordinator is not answered."""
+        """True while a request to the group coordinator is in flight."""
         self._retry_at_ms = self._committed_at_ms = 0
         self._committed: RoutePosition | None = None
         self._next: Route | None = None
         self._change_at_ms: int | None = None
         self._matched_below: dict[str, int] = {}
-        """{target topic: offset}. Records below were matched by an earlier definition and are in this topic."""
+        """{target topic: offset}. Records below the offset were matched by an earlier definition of the route and are in this topic."""
         self._adopt(route)
 
     def _adopt(self, route: Route) -> None:
@@ -156,7 +157,7 @@ class RoutePartition:
         self._targets_changed = True
 
     def tick(self, now: Now) -> None:
-        """Do what can be done now. Called regularly, and whenever a reason to wait may have ended."""
+        """Continue reading, sending and committing. Called periodically, and whenever a reason to wait may have ended."""
         if self.closed:
             return
         if self._next_offset < 0:
@@ -253,7 +254,7 @@ class RoutePartition:
                 continue
             queue = self._queue(topic, routed)
             if record.offset <= queue.last:
-                continue  # an earlier leader has sent it
+                continue  # an earlier leader has sent the record
             queue.waiting.append(routed)
             self._active[topic, queue.partition] = queue
             self._buffered += 1
@@ -332,7 +333,7 @@ class RoutePartition:
         return self._targets_changed or self._next is not None
 
     def _change(self, now: Now) -> None:
-        """Wait until what was matched is in its targets, or for at most DRAIN_MS. Then commit the position and use the new definition."""
+        """Wait until all matched records are in their targets, for at most DRAIN_MS. Then commit the position and use the new definition."""
         if self._change_at_ms is None:
             self._change_at_ms = now.mono_ms + DRAIN_MS
         waiting = [q for q in self._active.values() if q.sent or q.problem in (None, TargetProblem.UNAVAILABLE)]
@@ -370,7 +371,7 @@ class RoutePartition:
     # -- position --------------------------------------------------------------------------------------------------------
     @property
     def position(self) -> int:
-        """Every record below is in its targets."""
+        """The position of the route: every record below it is in its targets."""
         return min((q.waiting[0].offset for q in self._active.values()), default=self._next_offset)
 
     @property

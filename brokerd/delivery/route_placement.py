@@ -1,4 +1,4 @@
-"""Number of partitions of each target of a route, by source offset. Pure.
+"""The partition count of each target of a route, by source offset. Pure.
 
 The partition of a routed record depends on its key and on the number of partitions of the target. If two leaders of the source partition used
 different numbers for one record, it would be in the target twice. So a number applies from a source offset on that no leader has read, and is
@@ -29,7 +29,7 @@ class PartitionCounts:
         self._counts: dict[str, list[tuple[int, int]]] = {}
         """{target: [(first source offset, number of partitions)]}, ascending. The first number also applies below."""
         self.version = 0
-        """Increases with each change that must be committed."""
+        """Version of the partition counts. It increases with each change that must be committed."""
 
     def count(self, topic: str, offset: int) -> int:
         """The number of partitions for the record at this source offset."""
@@ -51,7 +51,7 @@ class PartitionCounts:
         self.version += 1
 
     def retain(self, topics: Collection[str], position: int) -> None:
-        """Forget other targets, and numbers that apply below `position` only."""
+        """Remove other targets, and partition counts that apply only below `position`."""
         self._counts = {t: _counts_from(c, position) for t, c in self._counts.items() if t in topics}
 
     # -- stored form ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The numbers of a route's batches in the log of a target partition. Pure.
+"""Producer id, epoch and sequence numbers of a route's batches in a target partition. Pure.
 
 A route is one producer for each of its source partitions. The sequence number of its last record in a target partition is the offset of that
 record in the source partition, modulo 2^31, and its producer epoch has the higher bits. The log of the target partition therefore contains the
@@ -26,7 +26,7 @@ ROUTE_PRODUCERS = 1 << 62
 
 
 def route_producer_id(route_id: str, source_id: UUID, partition: int) -> int:
-    """The same for each leader of the source partition."""
+    """The producer id of a route. It is the same for each leader of the source partition."""
     digest = hashlib.blake2b(f"{route_id}/{source_id}/{partition}".encode(), digest_size=8).digest()
     return ROUTE_PRODUCERS | (int.from_bytes(digest, "big") & (ROUTE_PRODUCERS - 1))
 

@@ -1,4 +1,4 @@
-"""The pending delayed records of later buckets: those of indexed segments are in the index files, the others in memory.
+"""The pending delayed records of later buckets. Records of indexed segments are in the index files; the other records are in memory.
 
 Invariants: a record is in memory or in one index, never in both. A bucket is taken once. The result of a look-up does not change.
 Does not contain: when a bucket is taken (`delay_schedule`), files.
@@ -40,14 +40,14 @@ class PendingSegment:
 
 @dataclass(frozen=True, slots=True)
 class TakenBucket:
-    """The records of a bucket: in memory, and those to read from index files."""
+    """The records of a bucket: records in memory, and functions that read records from index files."""
 
     bucket: int
     memory: bytearray
     parts: tuple[tuple[PendingSegment, BucketGroup], ...]
 
     def read(self) -> bytes | int:
-        """All pending records, each as STORED. Blocks. An invalid index: the base offset of its segment."""
+        """Read all pending records, each as STORED. Blocks. If an index is invalid, the result is the base offset of its segment."""
         found = bytearray(self.memory)
         for segment, group in self.parts:
             try:
@@ -82,18 +82,18 @@ class StoredDelays:
         return sum(map(len, self._memory.values()))
 
     def add(self, bucket: int, records: Iterable[PendingRecord]) -> None:
-        """Records in memory. Their offsets are above those of earlier calls."""
+        """Add records that are in memory. Their offsets are higher than those of earlier calls."""
         stored = self._memory.setdefault(bucket, bytearray())
         for record in records:
             stored += pack_record(record)
 
     def add_segment(self, segment: PendingSegment) -> None:
-        """Records that are not in memory."""
+        """Add the pending records of an index, which are not in memory."""
         self._segments.append(segment)
 
     def replace(self, index: DelayIndex, near_until: int) -> bool:
-        """Drop the records in memory that are in this index. False: the index does not have the same ones, and nothing is dropped. Records of
-        buckets below `near_until` are no longer here."""
+        """Remove the records from memory that are in this index. Returns False, and removes nothing, if the index does not have the same records. Records of
+        buckets below `near_until` were taken before."""
         counts: Counter[int] = Counter()
         for group in index.groups():
             if group.bucket >= near_until:
@@ -117,7 +117,7 @@ class StoredDelays:
         for bucket, (start, end) in ranges.items():
             if end > start:
                 data = self._memory[bucket]
-                # A new object: a look-up may read the old one.
+                # Create a new object, because a look-up may be reading the old one.
                 left = data[: start * STORED.size] + data[end * STORED.size :]
                 if left:
                     self._memory[bucket] = left
@@ -127,7 +127,7 @@ class StoredDelays:
         return True
 
     def take(self, bucket: int) -> TakenBucket:
-        """The caller reads the records of this bucket once."""
+        """Remove the bucket and return it. The caller reads its records once."""
         return TakenBucket(bucket, self._memory.pop(bucket, bytearray()), _parts(self._segments, bucket))
 
     def later_buckets(
@@ -154,5 +154,5 @@ class StoredDelays:
         return map(later, sorted({*buckets, *being_read}))
 
     def forget_below(self, offset: int) -> None:
-        """The log starts at this offset: segments below it have no pending records."""
+        """Remove the indexes of segments below the log start offset: they have no pending records."""
         self._segments = [s for s in self._segments if s.index.end_offset > offset]

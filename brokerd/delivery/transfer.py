@@ -5,11 +5,11 @@ the target partition discards duplicates by sequence number, as for every idempo
 entries again, unchanged.
 
 Invariants:
-  - Only a replicated journal entry is sent. A deposed leader can therefore send only what its successor also knows.
-  - No offset is in two entries, except in those that repeat lost ones with a new producer epoch.
+  - Only a replicated journal entry is sent. So a deposed leader can send only entries that its successor also knows.
+  - No offset is in two entries, except in entries that repeat lost entries with a new producer epoch.
   - At most OPEN_MAX entries are not acknowledged: a target partition remembers the sequence numbers of as many batches.
   - One entry is sent at a time. A target partition without a state of the producer accepts any sequence number (as in Kafka), so a second batch
-    could overtake a lost first one. Journal entries are written ahead instead.
+    could overtake a lost first one. Therefore only journal entries, not batches, are written ahead.
 Does not contain: the selection of due records, the log, connections, clocks.
 """
 
@@ -46,7 +46,7 @@ class BeginTransfer:
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """This broker leads the front partition no longer."""
+    """This broker is no longer the leader of the front partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Transfer:
         self._open: deque[_Open] = deque()
         self._appended = self._replicated = 0
         self._number = self._sent = 0
-        """The number of the last `Send`, and of the one that is not answered (0: none)."""
+        """The number of the last `Send`, and the number of the `Send` without an answer (0: none)."""
         self._retry_at_ms: int | None = None
         self._confirm_at_ms: int | None = None
 

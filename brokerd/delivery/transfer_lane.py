@@ -1,7 +1,8 @@
 """The transfer from one front partition to one target partition: appends its journal, builds its batches and sends them.
 
-Connects `transfer` with the log and the connection behind `FrontLog`. Invariants: a batch has the records of its journal entry, in that order. After
-the log has refused a journal entry, the lane is `failed` and does nothing more: the log shows what is open. Does not contain: which records are due.
+Connects `transfer` with the log and the connection behind `FrontLog`. Invariants: a batch has the records of its journal entry, in that order. After a journal
+entry could not be appended, the lane is `failed` and does nothing more. The log then shows which entries are not acknowledged. Does not contain: which records
+are due.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import Record
 
 DUE_RECORDS = 250
-"""Records of one batch. Limits the work of one turn of the event loop."""
+"""Maximum number of records of one batch. Limits the work of one turn of the event loop."""
 BATCH_BYTES = 512 * 1024
 
 Written = Callable[[Record, int, Now], Record]
@@ -35,7 +36,7 @@ def size_of(record: Record) -> int:
 
 
 def next_batch(loaded: Iterable[int], cache: RecordCache, bytes_max: int) -> tuple[list[int], list[int]]:
-    """The first of these records, whose batch has at most `bytes_max` bytes: (offsets of the batch, offsets that a client has deleted)."""
+    """Select records from the first one on for a batch of at most `bytes_max` bytes: (offsets of the batch, offsets that a client has deleted)."""
     most = min(BATCH_BYTES, bytes_max) - records.HEADER_BYTES
     chosen: list[int] = []
     deleted: list[int] = []
@@ -66,7 +67,7 @@ class TransferLane:
         self._released, self._answered = released, answered
         self._transfer = Transfer()
         self._cache = RecordCache(log)
-        """Due records and those of entries that are not acknowledged."""
+        """Number of due records and of records in entries that are not acknowledged."""
         self.due: deque[int] = deque()
         self.closed = self.failed = False
         self.delivered = 0
@@ -76,14 +77,14 @@ class TransferLane:
         """(log end offset after an append to the journal, number of entries until then)"""
         self._journaled = 0
         self._sending: transfer.Send | None = None
-        """A batch whose records are not in the page cache yet."""
+        """A batch waits because its records are not in the page cache yet."""
 
     def begin(self, journal: JournalState, producer: ProducerIdentity, now: Now) -> None:
         self._run_effects(self._transfer.handle(transfer.BeginTransfer(journal, producer), now.mono_ms), now)
 
     @property
     def capacity(self) -> int:
-        """Batches that can be journaled now."""
+        """Number of batches whose journal entries can be written now."""
         return 0 if self.failed else self._transfer.capacity
 
     def tick(self, now: Now) -> None:
@@ -94,7 +95,7 @@ class TransferLane:
             self._run_effects(self._transfer.handle(transfer.TransferTick(), now.mono_ms), now)
 
     def select(self, now: Now) -> bool:
-        """Journal the next batch of due records. False: nothing is due, or the records are not in the page cache yet."""
+        """Write the journal entry of the next batch of due records. Returns False if nothing is due, or the records are not in the page cache yet."""
         if not self.due or not self.capacity:
             return False
         first = list(islice(self.due, DUE_RECORDS))

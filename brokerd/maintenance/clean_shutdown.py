@@ -15,7 +15,8 @@ from brokerd.storage.disk import DiskFailed
 log = logging.getLogger(__name__)
 
 FLUSH_EACH_MAX = 64
-"""Up to this many logs are flushed one by one. For more, the whole file system is flushed: three fsyncs per log took minutes for 10,000 logs."""
+"""Maximum number of logs that are flushed one by one. For more logs the whole file system is flushed, because three fsyncs per log took minutes for 10,000
+logs."""
 
 
 def close_all(partitions: ReplicaManager) -> None:
@@ -45,7 +46,7 @@ def _flush_all(partitions: ReplicaManager, replicas: Sequence[Replica]) -> None:
         for replica, plan in plans:
             replica.log.flushing.finished(plan)
     except DiskFailed as e:
-        partitions.log_dirs.io_error()  # the kernel reports a write error to one flush only, so a later flush may return no error
+        partitions.log_dirs.io_error()  # the kernel reports a write error to only one flush, so a later flush may succeed although data is lost
         log.warning("file system flush failed, flushing each log: error=%s", e)
 
 

@@ -1,7 +1,7 @@
 """The job that builds the delay index of a closed segment, a slice of the log at a time.
 
 It uses its own file handles and writes to a temporary file, which the caller renames when the segment is still the same. Every batch is checked
-before its records count. Invariant: the index has what a leader reads from the log: the same records, tombstones and journal entries. Does not contain:
+before its records count. Invariant: the index has the same records, tombstones and journal entries that a leader would read from the log. Does not contain:
 the choice of segments and the rate (`delay_indexing`), the format (`storage/delay_index`).
 """
 

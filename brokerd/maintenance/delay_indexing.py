@@ -22,7 +22,7 @@ class DelayIndexing(SegmentIndexing[DelayIndexBuild]):
         return replica.config.delay_topic or None
 
     def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[DelayIndexBuild] | None:
-        """The oldest one without a current index."""
+        """Choose the oldest closed segment without a current index."""
         setting = self._setting(replica)
         if setting is None:
             return None

@@ -1,4 +1,4 @@
-"""State of a disk (healthy, slow, hung), by the times of periodic small writes (probes).
+"""State of a disk (healthy, slow, hung), derived from the durations of periodic small writes (probes).
 
 Invariants: one probe at a time. A disk becomes slow after several slow probes and healthy again after more fast ones, so that a single value changes
 nothing. HUNG is final: the directory is offline until the next start. Time counts only between two ticks that are close to each other, so the time of a
@@ -16,12 +16,12 @@ SLOW_PROBES = 3
 FAST_PROBES = 6
 """Probes in a row below half of the limit after which the disk is healthy again."""
 TICK_GAP_MS_MAX = 3_000
-"""Milliseconds that count at most between two ticks. A longer gap means that the process or its loop was suspended."""
+"""Maximum number of milliseconds that count between two ticks. A longer gap means that the process or its event loop was suspended."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeLimits:
-    """Milliseconds. `interval_ms`: between the end of a probe and the next one; 0: no probes."""
+    """Limits in milliseconds. `interval_ms` is the time between the end of a probe and the next probe; 0 disables probes."""
 
     interval_ms: int
     slow_ms: int
@@ -30,7 +30,8 @@ class ProbeLimits:
 
 @dataclass(slots=True)
 class DiskProbe:
-    """`last_ms`: the time of the last finished probe, None before the first. `waiting_ms`: how long the present probe has been waiting, None: there is none."""
+    """`last_ms` is the duration of the last finished probe, None before the first. `waiting_ms` is the time since the current probe started, None if no probe
+    is running."""
 
     health: DiskHealth = DiskHealth.OK
     last_ms: int | None = None
@@ -42,12 +43,12 @@ class DiskProbe:
 
     @property
     def latency_ms(self) -> int | None:
-        """The time of the last probe, or that of the present one if it is longer. None: unknown."""
+        """The duration of the last probe, or of the running probe if that is longer. None if unknown."""
         known = [ms for ms in (self.last_ms, self.waiting_ms or None) if ms is not None]
         return max(known, default=None)
 
     def tick(self, now_ms: int, limits: ProbeLimits) -> bool:
-        """Count the time. True: the caller starts a probe now and calls `finished` or `failed` at its end."""
+        """Count the time. If the result is True, the caller starts a probe and calls `finished` or `failed` when it ends."""
         passed_ms = 0 if self._ticked_ms is None else min(max(0, now_ms - self._ticked_ms), TICK_GAP_MS_MAX)
         self._ticked_ms = now_ms
         if self.waiting_ms is not None:
@@ -76,7 +77,7 @@ class DiskProbe:
             self._became(DiskHealth.OK)
 
     def failed(self) -> None:
-        """The probe ended without a time, for example on a full disk."""
+        """The probe ended without a duration, for example because the disk is full."""
         self.waiting_ms = None
 
     def _became(self, health: DiskHealth) -> None:

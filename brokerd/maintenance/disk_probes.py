@@ -22,7 +22,7 @@ from brokerd.storage.log_dirs import LogDir, LogDirs
 log = logging.getLogger(__name__)
 
 TICK_MS = 1_000
-"""Interval at which the time of the probes is counted: the precision of the limits."""
+"""Interval at which the duration of running probes is checked; this is the precision of the limits."""
 STUCK_S = 5.0
 """While a disk hangs, a thread whose job has run for this time is replaced. If its job is only long, it completes nevertheless."""
 
@@ -51,7 +51,7 @@ class _Watched:
 
 
 class DiskProbes:
-    """`setting`: the value of a setting by its name."""
+    """`setting` returns the value of a broker setting."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class DiskProbes:
         self._publish(watched)
 
     def _publish(self, watched: _Watched) -> None:
-        """Copy the health to the log directory. A hung one goes offline."""
+        """Copy the health to the log directory. If the disk hangs, the log directory goes offline."""
         directory, probe = watched.directory, watched.probe
         before, directory.health, directory.probe_ms = directory.health, probe.health, probe.latency_ms
         if probe.health is before:

@@ -1,4 +1,4 @@
-"""All kinds of index files that a broker builds for its closed segments. Does not contain: what each has."""
+"""All kinds of index files that a broker builds for its segments. Does not contain: the contents of an index."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ from brokerd.storage.segment import IndexFileState, Segment
 log = logging.getLogger(__name__)
 
 PART_BYTES = SLICE_BYTES_MAX
-"""Bytes that an active segment must have grown by before they are indexed. Their scan takes about 1 ms."""
+"""Number of bytes by which an active segment must have grown before they are indexed. A scan of as many bytes takes about 1 ms."""
 GROWING_MAX = 2_000
-"""Active segments that are indexed at a time. Look-ups scan the others."""
+"""Maximum number of active segments that are indexed at the same time. Look-ups scan the other active segments."""
 ENTRIES_MAX = 2 * 1024 * 1024
-"""Entries in memory of all builds: 16 MiB. Above it a build writes what it has, so that its index has more and smaller runs."""
+"""Limit of the entries in memory of all builds: 16 MiB. Above the limit a build writes its entries early, so its index has more and smaller runs."""
 
 
 class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
@@ -43,11 +43,11 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
     ) -> None:
         super().__init__(partitions, jobs, clock, bytes_per_s)
         self._built_with: dict[TopicPartition, str] = {}
-        """The record header of the indexes that this run has built or checked. Another one makes them unchecked."""
+        """The record header for which this run has built or checked the indexes. After a change of the header all indexes must be checked again."""
         self._growing: dict[Segment, Current[KeyIndexBuild]] = {}
-        """Builds that began while their segment was active, but the current one. They wait until the segment has grown, or is closed."""
+        """Builds that began while their segment was active, without the current build. They wait until the segment has grown or is closed."""
         self._grown: deque[Segment] = deque()
-        """Those that can continue in this tick."""
+        """The builds that can continue in this tick."""
         self.entries_waiting = 0
         """Entries in memory of `_growing`."""
 
@@ -74,7 +74,8 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
         return replica.config.index_header if replica.config.index_keys else None
 
     def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[KeyIndexBuild] | None:
-        """The newest one without a current index: look-ups read the newest records first. The active one, if it is large enough."""
+        """Choose the newest segment without a current index, because look-ups read the newest records first. The active segment is chosen if it is large
+        enough."""
         header_name = self._setting(replica)
         if header_name is None:
             self._built_with.pop(replica.tp, None)

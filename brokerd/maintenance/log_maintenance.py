@@ -28,11 +28,11 @@ from brokerd.wire.records import CorruptBatch
 log = logging.getLogger(__name__)
 
 COMPACTIONS_MAX = 1
-"""Compactions at the same time. Each may have a million keys in memory."""
+"""Maximum number of concurrent compactions. Each may have a million keys in memory."""
 RETENTION_LOOKUPS_MAX = 1_000
-"""Reads per retention check of a log, four or five for each segment that is deleted."""
+"""Maximum number of reads per retention check of a log. Each deleted segment needs four or five reads."""
 FLUSHES_MAX = 16
-"""Flushes at the same time. A slow disk must not collect a queue that keeps files open."""
+"""Maximum number of concurrent flushes. Otherwise a slow disk would collect a long queue of flushes, each with open files."""
 
 
 class LogMaintenance:
@@ -107,7 +107,7 @@ class LogMaintenance:
         """Flush closed segments, and logs whose topic settings require it."""
         self._forget_offline(self._flushing)
         for replica in list(self._partitions.hosted.values()):
-            if replica.log.stored_start.pending:  # the disk was full, or it was raised again
+            if replica.log.stored_start.pending:  # the disk was full, or the log start offset was raised again
                 self._partitions.unflushed_starts[replica.tp] = replica
             if len(self._flushing) >= FLUSHES_MAX:
                 return

@@ -39,7 +39,7 @@ class Scrub:
         self._partitions, self._jobs, self._clock, self._bytes_per_s = partitions, jobs, clock, bytes_per_s
         self._round: deque[TopicPartition] = deque()
         self._current: tuple[Replica, Segment, Rereading, bool] | None = None
-        """The segment that is read now. True: for the second time, because the first read found damage."""
+        """The segment that is being read, and whether it is read for the second time because the first read found damage."""
         self._busy = False
         self._next_base = 0
         self._budget_bytes = 0.0

@@ -77,7 +77,8 @@ Build = TypeVar("Build", bound=IndexBuild)
 
 
 class Current(Generic[Build]):
-    """The segment whose index is being built. `cuts`: number of truncations of the log when the build started. `setting`: what the build depends on."""
+    """The segment whose index is being built. `cuts` is the number of truncations of the log when the build started. `setting` is the value of the configs on
+    which the build depends."""
 
     __slots__ = ("build", "cuts", "replica", "segment", "setting")
 
@@ -132,7 +133,7 @@ class SegmentIndexing(Generic[Build]):
 
     # -- of the kind of index ----------------------------------------------------------------------------------------------
     def _setting(self, replica: Replica) -> object:
-        """The configs on which the indexes of a replica depend. None: it has no indexes of this kind."""
+        """The configs on which the indexes of a replica depend. None if the replica has no indexes of this kind."""
         raise NotImplementedError
 
     def _choose_segment(self, replica: Replica, closed: Sequence[Segment]) -> Current[Build] | None:

@@ -18,8 +18,8 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """`join`: the waiting JoinGroup. `sync`: the token of the waiting SyncGroup. `deadline_ms`: end of the session (mono).
-    `consumer_epoch`: the member epoch before a conversion from the consumer protocol, accepted as the generation until the next one, or -1."""
+    """`join` is the waiting JoinGroup, `sync` the token of the waiting SyncGroup, `deadline_ms` the end of the session (mono). `consumer_epoch` is the member
+    epoch before a conversion from the consumer protocol, which is accepted as the generation until the next generation, or -1."""
 
     member_id: str
     instance_id: str | None
@@ -40,7 +40,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A committed offset. `commit_wall_ms` is when, in Unix milliseconds."""
+    """A committed offset. `commit_wall_ms` is the time of the commit in Unix milliseconds."""
 
     offset: int
     leader_epoch: int
@@ -68,7 +68,7 @@ class Join:
     protocols: tuple[tuple[str, bytes], ...]
     require_known_member_id: bool
     may_describe: Callable[[str], bool] | None = None
-    """True if the member is authorized to describe a topic. Used by groups of the consumer protocol. None: all topics."""
+    """Returns whether the member may describe a topic. Used by groups of the consumer protocol. None means that it may describe all topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """One error per member of the request, in its order."""
+    """One error per member of the request, in the same order."""
 
     errors: tuple[int, ...]
 

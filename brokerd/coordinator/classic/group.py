@@ -111,7 +111,7 @@ class Group(GroupMembership):
             self.new_member_added |= now.mono_ms < self.rebalance_not_before_ms
             member = self._add(e.member_id or e.new_member_id, e)
             return self._rejoin(member, e, now)
-        if member.instance_id is not None:  # with its own instance id it would have joined above
+        if member.instance_id is not None:  # a member with its own instance id has joined above
             return no(ErrorCode.FENCED_INSTANCE_ID)
         return self._join_again(member, e, now)
 
@@ -313,7 +313,7 @@ class Group(GroupMembership):
 
     # -- offsets ---------------------------------------------------------------------------------------------------------
     def _non_member_error(self, e: Commit | TransactionalCommit) -> int | None:
-        """The error (0: none) of a commit without a generation to a group without members. None: the commit must come from a member."""
+        """The error (0: none) of a commit without a generation to a group without members. None if the commit must come from a member."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NONE if e.generation < 0 and not self.members else None
@@ -337,7 +337,7 @@ class Group(GroupMembership):
         return self.commits.commit(e, refused)
 
     def _commit_in_transaction(self, e: TransactionalCommit, now: Now) -> list[Effect]:
-        """Clients before KIP-447 name no member: they are accepted, because the transaction fences them."""
+        """Clients before KIP-447 send no member id. Their commits are accepted, because the transaction fences old producers."""
         error = self._non_member_error(e)
         named = e.generation >= 0 or e.member_id or e.instance_id is not None
         if error is None and named:

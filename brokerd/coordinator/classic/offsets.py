@@ -31,7 +31,8 @@ NO_ERRORS: Mapping[TopicIndex, int] = {}
 class GroupOffsets:
     offsets: dict[TopicIndex, Offset] = field(default_factory=dict)
     record_offsets: dict[TopicIndex, int] = field(default_factory=dict)
-    """The log offset of each committed offset's record. The higher one wins, as in compaction, whichever transaction ends last."""
+    """The log offset of the record of each committed offset. The record with the higher log offset wins, as in compaction, in whatever order transactions
+    end."""
     in_transactions: dict[int, dict[TopicIndex, tuple[Offset, int]]] = field(default_factory=dict)
     """{producer id: {partition: (offset, log offset of its record)}} of transactions without a marker (Kafka: pendingTransactionalOffsets)."""
     _number: int = 0
@@ -60,7 +61,8 @@ class GroupOffsets:
         return [PersistOffsets(number, offsets)]
 
     def fenced(self, offsets: Mapping[TopicIndex, Offset]) -> dict[TopicIndex, int]:
-        """{partition: error} of those with a lower leader epoch than the last commit, written or being written. An epoch below 0 is not compared."""
+        """{partition: error} of the offsets with a lower leader epoch than the last commit of the partition, written or being written. An epoch below 0 is not
+        compared."""
         written = [self.offsets, *(o for _, _, o, producer_id in self._pending_commits.values() if producer_id is None)]
 
         def epoch_of(key: TopicIndex) -> int:
@@ -127,7 +129,7 @@ class GroupOffsets:
         return sorted({key for key, at in places if key[0] == topic and at < below})
 
     def transaction_ended(self, producer_id: int, committed: bool, marker_offset: int) -> None:
-        """Apply a replicated marker at `marker_offset` to the commits before it. A repeated marker finds none and has no effect."""
+        """Apply a replicated marker at `marker_offset` to the commits before it. A repeated marker finds no pending commits and has no effect."""
         offsets = self.in_transactions.get(producer_id, {})
         for key in [k for k, (_, at) in offsets.items() if at < marker_offset]:
             offset, at = offsets.pop(key)

@@ -20,7 +20,7 @@ EMPTY_ASSIGNMENT: Assignment = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """The existing topics that a member is subscribed to. `place` orders the members; instance ids come first because they are stable."""
+    """The existing topics that a member is subscribed to. The members are ordered by `place`: instance ids come first because they are stable."""
 
     topics: frozenset[UUID]
     place: tuple[bool, str]
@@ -108,7 +108,7 @@ def _assign_different_subscriptions(
         for topic in members[member].topics:
             takers.setdefault(topic, []).append(member)
     shares = {m: set(mine) for m, mine in kept.items()}
-    # Partitions with few subscribers first: the others balance the rest.
+    # Assign partitions with few subscribers first; the other partitions can then balance the members.
     for tp in sorted(left, key=lambda tp: (len(takers[tp.topic_id]), tp)):
         shares[min(takers[tp.topic_id], key=lambda m: len(shares[m]))].add(tp)
     moved = True

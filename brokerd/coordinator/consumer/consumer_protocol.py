@@ -1,6 +1,6 @@
 """Kafka's ConsumerProtocol, versions 0 to 3: subscription and assignment in the opaque fields of the classic protocol. Pure.
 
-A classic group does not read these fields; a group with members of both protocols has to (KIP-848). User data belongs to the client's assignor
+A classic group does not read these fields, but a group with members of both protocols must read them (KIP-848). User data belongs to the client's assignor
 and is ignored. Invalid data raises ValueError.
 """
 
@@ -47,8 +47,8 @@ class ConsumerProtocolAssignment(Struct):
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """A newer version is read as the newest known version: new fields are appended. Some clients write a version but omit the fields that it
-    added to version 0: they join without owned partitions."""
+    """A newer version is read as the newest known version, because new fields are appended at the end. Some clients write a version but omit the fields that
+    this version added: they join without owned partitions."""
     try:
         value: ConsumerProtocolSubscription = _decode(ConsumerProtocolSubscription, data, version_of(data))
     except ValueError:
@@ -79,7 +79,7 @@ def assignment(share: Assignment, names: Iterable[str], topics: Topics, version:
 
 
 def version_of(data: bytes) -> int:
-    """The version of a subscription, which is also a version that the member can read."""
+    """The version of a subscription. The member can also read assignments of this version."""
     return min(max(int.from_bytes(data[:2], "big", signed=True), 0), VERSION_MAX)
 
 

@@ -91,7 +91,7 @@ class Topics(Protocol):
     def version(self) -> int: ...
 
     def named(self, name: str) -> tuple[UUID, int] | None:
-        """(topic id, partition count). None: the topic does not exist."""
+        """(topic id, partition count), or None if the topic does not exist."""
 
     def names(self) -> Iterable[str]: ...
 
@@ -116,7 +116,7 @@ class ConsumerHeartbeat:
     may_describe: Callable[[str], bool] | None = None
     """True if the member is authorized to describe a topic that its regular expression matches. None: all topics."""
     classic: ClassicMemberMetadata | None = None
-    """Set for a JoinGroup, which is handled as a heartbeat with all fields."""
+    """Set if the request is a JoinGroup, which is handled like a heartbeat with all fields."""
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
     def _update_member(self, e: ConsumerHeartbeat, now: Now) -> None:
         """Update the member's metadata. A change of the subscription increases the group epoch."""
         old = self.members.get(e.member_id)
-        # Metadata from the other protocol is not kept.
+        # Metadata that the member sent with the other protocol is dropped.
         kept = old if old is not None and (old.classic is None) == (e.classic is None) else None
         member_metadata = MemberMetadata(
             e.instance_id if e.instance_id is not None or old is None else old.instance_id,
@@ -245,7 +245,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         if self.changes:
             number = self.commits.next_number()
             self._pending_replies[number] = list(answers)
-            # The group epoch comes first: after any prefix the next coordinator computes the target assignment again.
+            # The record of the group epoch comes first. So after any prefix of the records the next coordinator computes the target assignment again.
             return [
                 PersistChanges(number, tuple(sorted(self.changes, key=lambda c: c.fact is not GroupRecordKey.GROUP)))
             ]
@@ -265,7 +265,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         return [Reply(token, answer) for n in done for token, answer in self._pending_replies.pop(n)]
 
     def _on_write_refused(self, e: events.PersistFailed) -> list[Effect]:
-        """The last write was refused before the append: roll back. After any other failure the shard is loaded again."""
+        """The last write failed before the append, so roll back. After any other failure the shard is loaded again."""
         answers = self._pending_replies.pop(e.number, None)
         if answers is None:
             return []
@@ -359,7 +359,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         named = e.generation >= 0 or e.member_id or e.instance_id is not None
         without_members = e.generation < 0 and not self.members  # as in `_commit`
         refused = self._refused_offsets(e) if named and not without_members else Answered(ErrorCode.NONE)
-        # In TxnOffsetCommit clients expect ILLEGAL_GENERATION for an old member epoch.
+        # Clients expect ILLEGAL_GENERATION as the error of a TxnOffsetCommit with an old member epoch.
         error = ErrorCode.ILLEGAL_GENERATION if refused.error == ErrorCode.STALE_MEMBER_EPOCH else refused.error
         refused = Answered(error, dict.fromkeys(refused.partition_errors, ErrorCode.ILLEGAL_GENERATION))
         if error or len(refused.partition_errors) == len(e.offsets):

@@ -1,4 +1,4 @@
-"""The persisted state of a group of the consumer protocol: the sum of its records. Pure.
+"""The persisted state of a group of the consumer protocol, as its records define it. Pure.
 
 Invariants: only `apply` changes the state, at run time and in replay, so the next coordinator gets the same group from the log. All changes
 since `begin` can be rolled back. Does not decide changes.
@@ -48,7 +48,7 @@ class PersistedGroup:
         self.changes, self._undo, self._wall_ms = [], [], wall_ms
 
     def roll_back(self) -> None:
-        """Undo all changes since `begin`."""
+        """Roll back all changes since `begin`."""
         for change in reversed(self._undo):
             self.apply(change)
         self.changes, self._undo = [], []

@@ -27,7 +27,7 @@ def membership_error(group: TargetAssignmentBuilder, e: ConsumerHeartbeat) -> Co
                 return ConsumerHeartbeatReply(
                     ErrorCode.FENCED_INSTANCE_ID, f"instance id {e.instance_id!r} belongs to another member"
                 )
-            # A static member of the classic protocol cannot leave temporarily: a new member from or after it is accepted.
+            # A static member of the classic protocol cannot leave temporarily, so a new member with its instance id is accepted in any case.
             classic = e.classic is not None or group.members[current_id].classic is not None
             if group.current_assignments[current_id].epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH and not classic:
                 return ConsumerHeartbeatReply(

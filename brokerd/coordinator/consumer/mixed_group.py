@@ -147,7 +147,8 @@ class MixedGroup(ConsumerGroupMachine):
         return Joined(ErrorCode.NONE, answer.epoch, PROTOCOL_TYPE, protocol, "", member_id)
 
     def _common_protocol(self, e: Join, current_id: str | None) -> str | None:
-        """The member's first protocol that all other classic members support. They need one in case the group is converted back."""
+        """The member's first protocol that all other classic members support. The classic members need a common protocol in case the group is converted
+        back."""
         if e.protocol_type != PROTOCOL_TYPE:
             return None
         common = {name for name, _ in e.protocols}

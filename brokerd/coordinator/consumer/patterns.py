@@ -24,8 +24,8 @@ DEPTH_MAX = 50
 STATES_MAX = 10_000
 """States of the automaton that one search caches."""
 WORK_MAX = 200_000
-"""Positions visited in one search, about 40 ms of the event loop. Cached states cost nothing: an expression like `orders-.*` needs some
-hundreds, a thousand alternatives about ten thousand."""
+"""Limit of the positions that one search visits, about 40 ms of the event loop. Cached states cost nothing: an expression like `orders-.*` visits some hundreds
+of positions, an expression with a thousand alternatives about ten thousand."""
 
 ALPHABET = string.ascii_lowercase + string.ascii_uppercase + string.digits + "._-"
 _BIT = {c: 1 << i for i, c in enumerate(ALPHABET)}
@@ -103,7 +103,7 @@ class Pattern:
                     before = len(self._masks)
                     empty, first, last = self._build(child)
                     if len(self._masks) == before:
-                        break  # an empty expression, however often it is repeated
+                        break  # an empty expression stays empty when it is repeated
                     if most is None and i == least:
                         self._link(last, first)
                     so_far = self._concatenate(so_far, (empty or i >= least, first, last))
@@ -245,7 +245,7 @@ class _Parser:
             if bounds is None:
                 return item
             least, most = bounds
-        self.eats("?")  # lazy: the same names match
+        self.eats("?")  # a lazy repetition matches the same names
         if self.peek() and self.peek() in "*+?":
             self.at = start
             self.fail("nested quantifier")

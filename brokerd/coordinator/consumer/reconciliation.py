@@ -51,7 +51,7 @@ class MemberAssignment:
         return replace(after, assignment_epochs={tp: self.assignment_epochs.get(tp, after.epoch) for tp in after.owned})
 
     def may_commit(self, tp: TopicPartition, epoch: int) -> bool:
-        """Return whether a commit with `epoch` is valid: the member has owned the partition since this epoch or an earlier one."""
+        """Return whether a commit with `epoch` is valid, that is, whether the member has owned the partition since this epoch or an earlier one."""
         return epoch == self.epoch or (
             tp in self.assignment_epochs and self.assignment_epochs[tp] <= epoch < self.epoch
         )
@@ -64,7 +64,8 @@ def reconcile(
     owned: Assignment | None,
     free: Callable[[TopicPartition], bool],
 ) -> MemberAssignment:
-    """The next current assignment. `owned`: the partitions in the heartbeat (None: not sent). `free(partition)`: no other member owns it."""
+    """The next current assignment. `owned` are the partitions in the heartbeat (None: not sent). `free(partition)` tells whether no other member owns the
+    partition."""
     if at.state is MemberState.STABLE and at.epoch == target_epoch:
         return at
     if at.state is MemberState.UNREVOKED and (owned is None or owned & at.revoking):

@@ -71,7 +71,7 @@ class ShareGroup(PersistedShareGroup):
     topics: Topics
     config: ShareGroupConfig
     commits: GroupOffsets = field(default_factory=GroupOffsets)
-    """Numbers the writes. A share group commits no offsets."""
+    """The number of the last write. A share group commits no offsets."""
     sessions: dict[str, int] = field(default_factory=dict)
     """{member id: end of its session (mono ms)}."""
     dead: bool = False
@@ -145,7 +145,7 @@ class ShareGroup(PersistedShareGroup):
         after = self.current_assignments.get(e.member_id, ShareMemberAssignment())
         target = self.targets.get(e.member_id)
         if target is None:
-            # It waits for the assignment of the group epoch, so it must not be in that epoch yet.
+            # The member waits for the assignment of the group epoch, so its member epoch must be lower.
             target = EMPTY_ASSIGNMENT
         if after.epoch != self.target_epoch:
             after = ShareMemberAssignment(self.target_epoch, before.epoch, target)
@@ -281,7 +281,7 @@ class ShareGroup(PersistedShareGroup):
         if self.changes:
             number = self.commits.next_number()
             self._pending_replies[number] = list(answers)
-            # The group epoch comes first: after any prefix the next coordinator computes the target assignment again.
+            # The record of the group epoch comes first. So after any prefix of the records the next coordinator computes the target assignment again.
             first = sorted(self.changes, key=lambda c: c.fact is not ShareRecordKey.GROUP)
             return [PersistShareChanges(number, tuple(first))]
         if self._pending_replies:
@@ -294,7 +294,7 @@ class ShareGroup(PersistedShareGroup):
         return bool(self._pending_replies)
 
     def _on_write_refused(self, e: events.PersistFailed) -> list[Effect]:
-        """The last write was refused before the append: roll back. After any other failure the shard is loaded again."""
+        """The last write failed before the append, so roll back. After any other failure the shard is loaded again."""
         answers = self._pending_replies.pop(e.number, None)
         if answers is None:
             return []

@@ -1,4 +1,4 @@
-"""The persisted state of a share group: the sum of its records. Pure.
+"""The persisted state of a share group, as its records define it. Pure.
 
 Invariants: only `apply` changes the state, at run time and in replay, so the next coordinator gets the same group from the log. All changes
 since `begin` can be rolled back. Does not decide changes.

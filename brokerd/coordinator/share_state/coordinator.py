@@ -25,7 +25,7 @@ from brokerd.wire.records import BatchHeader, Record, build, records_of
 log = logging.getLogger(__name__)
 
 PRUNE_INTERVAL_MS = 300_000
-"""As in Kafka: the default of share.coordinator.state.topic.prune.interval.ms and of the interval of snapshots of idle share partitions."""
+"""Kafka's default of share.coordinator.state.topic.prune.interval.ms, and of the interval of snapshots of idle share partitions."""
 
 Done = Callable[[int], None]
 
@@ -178,7 +178,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
         self._write(partition, shard, place, state, formats.snapshot(state), ShareStateKind.SNAPSHOT, done)
 
     def read(self, place: SharePartitionKey, leader_epoch: int, done: Callable[[int, ShareState | None], None]) -> None:
-        """The state, for the leader of the partition in `leader_epoch`. Writes of earlier leaders are refused from now on."""
+        """Read the state for the leader of the partition in `leader_epoch`. From now on, writes of earlier leaders are rejected."""
         state, error = self.summary(place)
         if state is None:
             done(error, None)
@@ -289,4 +289,4 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
 
 
 def _ignore_result(error: int) -> None:
-    """The request repeats a failed write later."""
+    """Ignore the result: a failed deletion is repeated later."""

@@ -18,7 +18,7 @@ from brokerd.wire.errors import ErrorCode
 
 RETRY_MS = 100
 RETRIES_MAX = 50
-"""Attempts of a request that is not a write. Together 5 s."""
+"""Maximum number of attempts of a request that is not a write, together 5 s."""
 RETRIED = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,

@@ -1,7 +1,7 @@
 """Records of share partitions in __share_group_state, in Kafka's formats, so that Kafka's tools can read them. Pure.
 
-A snapshot holds the whole state of a share partition, an update the changes since. Kafka has a different key for each, so compaction keeps the
-last of both; the snapshot epoch of an update names its snapshot. An invalid record raises ValueError.
+A snapshot holds the whole state of a share partition, an update the changes since. In Kafka both have different keys, so compaction would keep the last record
+of each kind. The snapshot epoch of an update identifies its snapshot. An invalid record raises ValueError.
 """
 
 from __future__ import annotations

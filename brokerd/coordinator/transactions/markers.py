@@ -56,7 +56,7 @@ class TransactionMarkerChannelManager:
         return batch
 
     def tick(self) -> None:
-        """Send all markers that can be sent. May be called from within a `done`."""
+        """Send all markers that can be sent. May be called inside a `done` callback."""
         self._again = True
         while self._again and not self._ticking:
             self._ticking, self._again = True, False
@@ -120,7 +120,7 @@ class TransactionMarkerChannelManager:
         self, sent: list[tuple[MarkerBatch, set[TopicIndex]]], body: WriteTxnMarkersResponse | None
     ) -> None:
         again = self._clock().mono_ms + RETRY_MS
-        # The response has the order of the request; a producer id may occur twice.
+        # The results are matched by position, because a producer id may occur twice.
         answers: list[Any] = list(body.markers) if body is not None else [None] * len(sent)
         for (batch, places), marker in zip(sent, answers, strict=False):
             batch.in_flight -= places

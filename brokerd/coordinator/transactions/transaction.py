@@ -313,7 +313,7 @@ class Transaction:
         return effects
 
     def _persist_failed(self, e: TransactionPersistFailed) -> list[Effect]:
-        """The record was certainly not written. After an unknown outcome the shard is loaded again."""
+        """The record was certainly not written. If the outcome is unknown, the shard is loaded again instead."""
         pending = self.pending
         if pending is None or pending.number != e.number:
             return []
