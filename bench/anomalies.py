@@ -11,7 +11,7 @@ import argparse
 from collections import Counter
 from datetime import UTC, datetime
 
-from controlplane.devcluster.demo import due, flights_file, rows
+from controlplane.devcluster.demo import flights_file, rows, scheduled_departure
 from controlplane.domain.alert_thresholds import RULES, ThresholdName
 from controlplane.domain.anomaly import CONFIRMED_S, DAYS_MAX, HOURS_MAX, WATCHED_OF, WINDOW_S, judge
 
@@ -22,7 +22,7 @@ def traffic(scale: float) -> dict[int, float]:
     """Records per second of each ten minutes, zero where no flight departs."""
     flights: Counter[int] = Counter()
     for row in rows(flights_file()):
-        year, month, day, clock = due(row)
+        year, month, day, clock = scheduled_departure(row)
         at = datetime(year, month, day, clock // 100 % 24, clock % 100, tzinfo=UTC)
         flights[int(at.timestamp()) // WINDOW_S] += 1
     return {i: scale * flights[i] for i in range(min(flights), max(flights) + 1)}

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 DECISIONS_MAX = 50_000
-"""Decisions cached between two changes of ACLs."""
+"""Maximum number of decisions that are cached between two changes of ACLs."""
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
 ANY_PRINCIPAL = "User:*"

@@ -37,10 +37,10 @@ class AclSource(Protocol):
 
 class AuthHelper:
     def __init__(self, authorizer: AclSource | None) -> None:
-        """`authorizer` None: every operation is allowed."""
+        """If `authorizer` is None, every operation is allowed."""
         self._authorizer = authorizer
         self.enabled = authorizer is not None and authorizer.enabled
-        """False: every operation is allowed, and handlers need not check."""
+        """If False, every operation is allowed, and handlers need not check."""
 
     def authorize(self, request: Request, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
         request.authorization_pending = False
@@ -60,8 +60,8 @@ class AuthHelper:
         return sum(1 << o for o in SUPPORTED[resource] if self.authorize(request, o, resource, name))
 
     def describable_topics(self, request: Request) -> Callable[[str], bool] | None:
-        """A function that returns whether the client may describe a topic. It uses the ACLs at the time of its call, which may be later than the
-        request. None: the client may describe every topic."""
+        """A function that returns whether the client may describe a topic. The function uses the ACLs at the time of its call, which may be later than the
+        request. None if the client may describe every topic."""
         if not self.enabled:
             return None
         return partial(self.authorize, request, Operation.DESCRIBE, Resource.TOPIC)

@@ -53,7 +53,7 @@ class Authorizer:
                     if value is not None:
                         found.append(AclEntry.from_json(value))
                 except KeyError as e:
-                    log.error("ACL %r is not understood (%s) and does not count", key, e)
+                    log.error("invalid ACL ignored: acl=%r error=%s", key, e)
             self._acls = Acls(found, self._super_users, self._allow_if_none, self._front_target)
         return self._acls
 

@@ -1,8 +1,8 @@
 """The queue of password checks. A check takes some milliseconds of CPU and runs on one of a few separate threads.
 
-Invariants: a check that has to wait is queued, never answered as a wrong password. Addresses take turns, so many checks from one address delay
-only that address. The queue is bounded: when it is full, the newest check of the address with the most checks is dropped, and its connection is
-closed without a response, which clients retry. Does not contain sockets or passwords.
+Invariants: a check that has to wait is queued, never answered as a wrong password. Addresses are served in rotation, so many checks from one address delay only
+that address. The queue is bounded: when it is full, the newest check of the address with the most checks is dropped, and its connection is closed without a
+response, which clients retry. Does not contain sockets or passwords.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from brokerd.storage.jobs import Runner
 
 WAITING_MAX = 4096
-"""Checks in one queue, each with a message of at most 4 KiB: 16 MiB. This is more than the connections of one listener that have not
-authenticated (`UNAUTHENTICATED_MAX`). The rest is for connections that re-authenticate."""
+"""Maximum number of checks in one queue, each with a message of at most 4 KiB: 16 MiB. This is more than the unauthenticated connections of one listener
+(`UNAUTHENTICATED_MAX`), so that there is space for connections that re-authenticate."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class PasswordChecks:
             check = queue.popleft()
             self.waiting -= 1
             if queue:
-                self._waiting[address] = queue  # the address goes behind the others
+                self._waiting[address] = queue  # the address goes to the end of the rotation
             if not check.gone():
                 return check
         return None

@@ -34,7 +34,7 @@ class QuotaSample:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
-    """The present rate of one bucket. `bucket`: its entity key, without default entities."""
+    """The current rate of one bucket. `bucket` is the entity key, without default entities."""
 
     bucket: str
     kind: str
@@ -42,7 +42,7 @@ class QuotaUse:
 
 
 class Rate:
-    """A sum over the last samples, as Kafka's Rate: a sample starts with its first value, and windows without values count as empty samples."""
+    """A sum over the last samples, like Kafka's Rate. A sample starts with its first value. Windows without values count as empty samples."""
 
     __slots__ = ("_samples",)
 
@@ -121,7 +121,9 @@ class Quotas:
         ):
             value = self._entries.get(entity_key(entity), {}).get(kind)
             if value is not None:
-                mine = {k: user if k == USER else client for k in entity}  # a default quota: one bucket each
+                mine = {
+                    k: user if k == USER else client for k in entity
+                }  # a default quota: each user or client has its own bucket
                 return entity_key(mine), float(value)
         return None
 
@@ -136,7 +138,7 @@ class Quotas:
         return rate
 
     def use(self, now_ms: int, limit: int) -> list[QuotaUse]:
-        """The present rates above zero, of the `limit` buckets with the most recent requests."""
+        """The current rates above zero of the `limit` buckets with the most recent requests."""
         rates = (
             QuotaUse(bucket, kind, rate.per_second(now_ms))
             for (kind, bucket), rate in islice(reversed(self._rates.items()), limit)

@@ -32,7 +32,8 @@ from brokerd.wire.messages import (
 log = logging.getLogger(__name__)
 
 CLIENT_THREADS, BROKER_THREADS = 2, 1
-"""Threads that check PLAIN passwords: of the inter-broker listener, and of all others. Brokers never wait for clients, nor flushes for either."""
+"""Numbers of threads that check PLAIN passwords, for the inter-broker listener and for all other listeners. So brokers never wait for clients, and flushes wait
+for neither."""
 FAILED_DELAY_MS = 100
 """Delay of the response to a failed authentication (Kafka's connection.failed.authentication.delay.ms)."""
 BEFORE = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -104,7 +105,9 @@ class SaslServerExchange:
     def __init__(self, auth: Authenticator, connection: Connection, session: Session, enabled: tuple[str, ...]) -> None:
         self._auth, self._connection, self._session, self._enabled = auth, connection, session, enabled
         self._mechanism: str | None = None
-        self._user: str | None = None  # of the first success; neither it nor the mechanism may change later
+        self._user: str | None = (
+            None  # the principal and the mechanism of the first authentication; they must not change later
+        )
         self._scram: scram.Server | None = None
         self._tokens, self._busy = 0, False
         self.raw_tokens = False
@@ -290,5 +293,5 @@ class SaslServerExchange:
             log.info("%s: %s", self._connection.peer, e)
             return SaslOutcome(
                 b'{"status":"invalid_token"}'
-            )  # the client answers with a byte 1; then the failure is sent
+            )  # the client answers with a byte of value 1; then the error is sent
         return SaslOutcome(b"", user, ends)

@@ -22,7 +22,7 @@ from brokerd.cluster.store import Check, Code, Create, Delete, Operation, Result
 log = logging.getLogger(__name__)
 
 RECORDS_PER_ENTRY = 500
-"""An estimate of what fits into one entry. An entry that is too large is split in halves."""
+"""Estimated number of bytes that fit into one entry. An entry that is too large is split in halves."""
 DELETES_PER_ENTRY = 100
 
 
@@ -183,7 +183,7 @@ class Appender:
             self._unknown = False
             self._store.exists(znodes.HEAD, self._for_this_attempt(self._head_known))
         elif not result.ok:
-            return  # reconnected() tries again
+            return  # reconnected() reads the entry again
         elif result.data == data:
             self._unknown = False
             self._finish_entry()
@@ -195,7 +195,7 @@ class Appender:
         entry, data, _ = self._entry
         self._entry = None
         self.appended_bytes += len(data)
-        if self._image.seq < entry.seq:  # else the tailer has applied it already
+        if self._image.seq < entry.seq:  # otherwise the tailer has already applied the entry
             self._image.validate_partitions(self._image.apply_entry(entry, entry_hash(data)))
         self._written += entry.records
         if not entry.unfinished:

@@ -1,6 +1,6 @@
 """Checks whether the log directories of a broker are those that it wrote last, and whether their logs are complete.
 
-Each run of a broker process is a *life*. It draws a random id and writes the id to `meta.properties` before the broker registers. The tail of a
+Each run of a broker process is a *life*. It has a random id, which is written to `meta.properties` before the broker registers. The tail of a
 log is intact only if three conditions are true: the directory is not a copy (`storage/running_marker`); its last life ended with a clean
 shutdown, or the same kernel still runs and has the page cache; its last life is the last one that the metadata log has recorded for this broker.
 Pure functions. Does not contain file access, elections or registrations.
@@ -73,7 +73,7 @@ REASONS = {
         _RESTORE,
     ),
 }
-"""(cause, remedy) of each doubt. The remedy is empty if no action is necessary."""
+"""Cause and remedy of each doubt. The remedy is empty if no action is necessary."""
 
 
 def explained(code: str) -> tuple[str, str]:
@@ -99,7 +99,7 @@ def directory_lives(meta: Meta) -> dict[str, str]:
 
 
 def newest(metas: Sequence[Meta]) -> Meta | None:
-    """The directory that names the last life of every other directory. None: the directories are from different times.
+    """The directory that contains the last life of every other directory. None if the directories are from different times.
 
     A directory that was unavailable in the last life is listed with its own older life. A start that crashed while it wrote has stored its
     life in some directories only. That life was not recorded in the metadata log, so the other directories lack nothing.
@@ -126,5 +126,5 @@ def limit_lives(before: Sequence[str]) -> tuple[str, ...]:
 
 
 def continues_recorded_life(recorded: str, life: str, before: Iterable[str]) -> bool:
-    """Return whether this life continues the life that the metadata log recorded last. `recorded` "": none is recorded yet."""
+    """Return whether this life continues the life that the metadata log recorded last. `recorded` is empty if no life is recorded yet."""
     return not recorded or recorded == life or recorded in before

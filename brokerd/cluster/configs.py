@@ -178,7 +178,7 @@ def topic_config_problem(name: str, value: str | None) -> str | None:
         listed = _list(value) if d.kafka_type == LIST else [value]
         empty = (
             d.kafka_type == LIST and not value.strip()
-        )  # Kafka 4.2 (KIP-1161): neither delete nor compact, so all is kept
+        )  # Kafka 4.2 (KIP-1161): neither delete nor compact, so all records are kept
         if not (listed or empty) or any(v not in d.choices for v in listed):
             return f"{name}={value!r} is invalid: expected {', '.join(d.choices)}"
     return None
@@ -188,7 +188,7 @@ def _number_problem(d: Definition, value: str) -> str | None:
     name = d.name
     try:
         if len(value) > NUMBER_CHARACTERS_MAX or "_" in value or not value.isascii():
-            raise ValueError  # Python accepts these, Kafka's tools do not
+            raise ValueError  # Python accepts these spellings, Kafka's tools do not
         number = _NUMBER[d.kafka_type](value)
     except ValueError:
         return f"{name}={value!r} is not a number"
@@ -395,12 +395,12 @@ def half_topic_name(name: str) -> str:
 
 
 def check_topic_name(front: str) -> str:
-    """The name of the topic in which the producers of a front topic of half messages are asked."""
+    """The name of the topic with the checks for the producers of a front topic of half messages."""
     return f"{front}.check"
 
 
 def expired_topic_name(front: str) -> str:
-    """The name of the topic for the half messages of a front topic that nobody decided."""
+    """The name of the topic for the expired half messages of a front topic."""
     return f"{front}.expired"
 
 
@@ -415,7 +415,7 @@ def dead_topic_name(name: str) -> str:
 
 
 def front_target(configs: Mapping[str, str]) -> str:
-    """The topic to which a front topic with these configs delivers. Empty: no front topic."""
+    """The topic to which a front topic with these configs delivers. Empty if the topic is not a front topic."""
     return configs.get(DELAY_TOPIC, "") or configs.get(HALF_TOPIC, "")
 
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class DiskHealth(IntEnum):
-    """The numbers are those of the wire."""
+    """The numbers are used in the protocol between brokers and control plane."""
 
     OK = 0
     SLOW = 1

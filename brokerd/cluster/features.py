@@ -26,8 +26,8 @@ def supported() -> dict[str, Range]:
 
 
 def problem(name: str, level: int, upgrade_type: int, current: int, metadata_level: int) -> str | None:
-    """Return the reason why feature `name`, now at level `current`, cannot be finalised at `level` in a metadata log of level `metadata_level`, or None. Not
-    for the level of the log itself."""
+    """Return the reason why feature `name`, now at level `current`, cannot be finalised at `level` in a metadata log of level `metadata_level`, or None. This
+    function is not for the level of the metadata log itself."""
     if name in FIXED:
         return f"{name} is always at {FIXED[name]} and cannot be changed"
     if name not in FEATURES:

@@ -299,7 +299,7 @@ class Entry:
 
 
 def stored_name(f: Field[Any]) -> str:
-    """The name under which a field is stored in the metadata log. It stays when the Python name changes."""
+    """The name under which a field is stored in the metadata log. The stored name stays the same when the Python name changes."""
     return str(f.metadata.get("stored", f.name))
 
 
@@ -323,7 +323,8 @@ def record_to_json(record: MetadataRecord) -> dict[str, Any]:
 
 @lru_cache(maxsize=TOPIC_IDS_KEPT)
 def _topic_id(text: str) -> UUID:
-    """Equal texts give the same object: it needs memory once, and look-ups by topic id compare identities instead of calling `UUID.__eq__`."""
+    """Return the same object for equal texts. So each id needs memory only once, and look-ups by topic id compare identities instead of calling
+    `UUID.__eq__`."""
     return UUID(text)
 
 

@@ -29,7 +29,7 @@ SHARE_STATE_TOPIC = "__share_group_state"
 STARTUP_TOPIC_CONFIGS = {
     GROUP_OFFSETS_TOPIC: {"cleanup.policy": "compact"},
     TRANSACTION_STATE_TOPIC: {"cleanup.policy": "compact"},
-    # Its records are changes, which compaction would lose. The share coordinator deletes those below the oldest snapshot.
+    # The records are changes, which compaction would delete. The share coordinator deletes the records below the oldest snapshot.
     SHARE_STATE_TOPIC: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
 }
 STARTUP_TOPICS = tuple(STARTUP_TOPIC_CONFIGS)
@@ -95,7 +95,7 @@ class BrokerState:
     alive: bool = True
     endpoints: tuple[Endpoint, ...] = ()
     life: str = ""
-    """Id of the broker's last registered start. "": an older program. The next start must prove that its directory continues this life."""
+    """Id of the broker's last registered start; empty for an older program. The next start must prove that its directory continues this life."""
     tail_doubt: str = ""
     """The reason why that start may lack records: the value of a `broker_lives.DirectoryDoubt`. Empty: no doubt."""
 

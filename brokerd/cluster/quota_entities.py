@@ -35,7 +35,7 @@ def quota_keys(entity: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def entity_problem(entity: Mapping[str, str | None]) -> str | None:
-    """Return the reason why this is no quota entity, or None. The client receives the text."""
+    """Return the reason why this is not a quota entity, or None. The client receives the text."""
     by_address = set(entity) == {IP}
     if not entity or not (by_address or set(entity) <= {USER, CLIENT}):
         return f"an entity needs {USER}, {CLIENT} or both, each one time, or only {IP}"

@@ -1,4 +1,4 @@
-"""Buckets of the histograms of request times. Brokers count in them, the control plane and Prometheus read them."""
+"""Buckets of the histograms of request times. Brokers count requests in these buckets; the control plane and Prometheus read them."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def results_from_json(result: Mapping[str, Any], kind: type[ItemResult] = ItemRe
 
 # -- payloads ----------------------------------------------------------------------------------------------------------------
 ITEMS = {"stored": "topics"}
-"""The stored name of `items`, from the time when all requests had topics."""
+"""The stored name of `items`. It dates from the time when all requests were about topics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 from brokerd.cluster.model import INTERNAL_TOPICS, TOPIC_NAME_LENGTH_MAX
 
 BINDINGS_MAX = 1_000
-"""Bindings of one route. Each record is compared with all of them."""
+"""Maximum number of bindings of one route. Each record is compared with all of them."""
 HEADER_RULES_MAX = 20
-"""Header conditions of one binding, and header changes of one binding."""
+"""Maximum number of header conditions, and of header changes, of one binding."""
 TEXT_LENGTH_MAX = 500
-"""Characters of a key, a pattern, a header name or a header value. 255 bytes are the limit of RabbitMQ's routing keys."""
+"""Maximum number of characters of a key, a pattern, a header name or a header value. RabbitMQ limits routing keys to 255 bytes."""
 PATTERN_WORDS_MAX = 50
-"""Words of a pattern. Each word that is a wildcard can multiply the work of a comparison."""
+"""Maximum number of words of a pattern. Each wildcard can multiply the work of a comparison."""
 VALUE_BYTES_MAX = 48 * 1024
 """Compressed bytes of one route in the metadata log: less than an entry of the log, `metadata.ENTRY_BYTES_MAX`."""
 COMMENT_LENGTH_MAX = 1_000
@@ -31,7 +31,7 @@ ROUTE_GROUP_PREFIX = "weir.route."
 """The consumer group in which the positions of a route are committed is named with this prefix and the name of the route."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}\Z")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-"""Characters that have no UTF-8, or that PostgreSQL does not store."""
+"""Characters that have no UTF-8 encoding, or that PostgreSQL does not store."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
@@ -50,7 +50,7 @@ class MatchKind(StrEnum):
 
 class SampleBy(StrEnum):
     KEY = "key"
-    """All records of a key, or none. Records without a key are sampled by their offset."""
+    """Sample by key: all records of a key, or none. Records without a key are sampled by their offset."""
     OFFSET = "offset"
 
 
@@ -126,7 +126,7 @@ class Route:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Each target topic one time, sorted."""
+        """The distinct target topics, sorted."""
         return tuple(sorted({b.target for b in self.bindings}))
 
 

@@ -1,7 +1,7 @@
 """Interface of the ZooKeeper operations that Weir uses. Implemented by `zookeeper` and by the simulation.
 
-Contract: every call completes exactly once, inside `pump`, on the thread of the store's owner. Calls of one connection complete in order. A call
-with an unknown outcome completes with CONNECTION_LOSS, and so does a call of an earlier session.
+Contract: every call completes exactly once, inside `pump`, on the thread of the store's owner. Calls of one connection complete in order. A call with an
+unknown outcome, or of an earlier session, completes with CONNECTION_LOSS.
 """
 
 from __future__ import annotations

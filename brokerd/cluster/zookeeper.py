@@ -89,8 +89,8 @@ def _stat(stat: Any) -> Stat:
 
 
 class _Watch:
-    """A watch callback. kazoo stores the callbacks of a path in a set until the path changes. Watches of the same connection and path are equal,
-    so a path that is read every second gets one callback, not one per read."""
+    """A watch callback. kazoo stores the callbacks of a path in a set until the path changes. Watches of the same connection and path compare equal, so a path
+    that is read every second has one callback, not one per read."""
 
     __slots__ = ("_call", "_number", "_path", "_post")
 

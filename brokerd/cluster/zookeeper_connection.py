@@ -137,7 +137,7 @@ class TlsHandler(OrderedHandler):
 
 
 class SessionEnd(Close):  # type: ignore[misc]
-    """kazoo's request that ends the session, with a result: kazoo's own one has none, so its loss would not be noticed."""
+    """The request that ends the session, with a result. kazoo's own request has no result, so its loss would not be noticed."""
 
     def __bool__(self) -> bool:
         return True  # a tuple without fields would be false, and kazoo sets no result then
@@ -191,7 +191,7 @@ def try_silent_servers_last(client: Any, session_timeout_ms: int) -> None:
     used: tuple[str, int] | None = None
 
     def expand_in_order() -> list[tuple[str, str, int]]:
-        # kazoo has shuffled them: the order of the others stays random
+        # kazoo has shuffled the servers: the order of the other servers stays random
         return sorted(expand(), key=lambda found: found[1:] in silent)
 
     def connect_and_note(host: str, address: str, port: int) -> Any:
@@ -203,7 +203,8 @@ def try_silent_servers_last(client: Any, session_timeout_ms: int) -> None:
         try:
             limits = connect(host, address, port)
         except Exception:
-            # Errors of the kernel, of TLS and of kazoo have different types. A server that refuses or closes does so at once.
+            # The elapsed time decides, because errors of the kernel, of TLS and of kazoo have different types. A server that refuses or closes a connection
+            # does so at once.
             if time.monotonic() - began >= SILENT_SHARE * connect_seconds(session_timeout_ms):
                 silent.add((address, port))
             else:

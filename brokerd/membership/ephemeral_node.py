@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class EphemeralNodePublisher(Generic[T]):
-    """`desired` is the desired value. There is no znode while it equals `nothing`."""
+    """`desired` is the value to publish. There is no znode while the value equals `nothing`."""
 
     def __init__(self, store: Store, path: str, encode: Callable[[int, T], bytes], nothing: T) -> None:
         self._store, self._path, self._encode, self._nothing = store, path, encode, nothing

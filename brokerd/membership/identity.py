@@ -103,7 +103,7 @@ class Identity:
             )
         doubts = {d: running_marker.find_doubt(disk, d.path, meta, self._boot) for d, meta in metas.items() if meta}
         for d in metas:
-            # A directory without a history is not a loss: it is new, or its earlier id is among the absent ones.
+            # A directory without a history is not a loss: it is new, or its earlier id is among the absent directories.
             d.deep = doubts.get(d) is not None
         self.doubt = broker_lives.most_severe_doubt(doubts.values())
         """The reason why this broker may lack records. None: it is proved to be complete."""
@@ -229,7 +229,7 @@ class Identity:
         id and all directories.
         """
         self._recorded = True
-        known = not self.tail_intact and not self.losses  # losses of this life are reported by the next one
+        known = not self.tail_intact and not self.losses  # losses of this life are reported by the next life
         if known:
             self.tail_intact, self.doubt = True, None
         if known or self.lives_before:
@@ -302,7 +302,7 @@ class Identity:
 
     @property
     def may_mark(self) -> bool:
-        """True if all findings of this start are stored, so that a new running marker hides nothing."""
+        """True if all losses that this start has found are stored, so that a new running marker does not hide a loss."""
         return not self._unsaved
 
     def mark_running(self) -> None:

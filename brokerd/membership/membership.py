@@ -239,7 +239,7 @@ class Membership:
 
     def _registration_created(self, result: Result) -> None:
         if not result.ok:
-            self._retry_registration()  # also after an unknown outcome: read the registration again
+            self._retry_registration()  # after an unknown outcome too: read the registration again
             return
         self._store.get(znodes.broker(self.broker_id), self._registration_read)
 

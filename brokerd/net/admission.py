@@ -1,6 +1,6 @@
 """Connection limits: total, per IP address, and creation rates (KIP-402, KIP-612). Shared by all listeners of a broker.
 
-A connection above the limit of its address is closed immediately, one above the rate of its address after a delay. The total rate delays all
+A connection above the limit of its address is closed immediately. A connection above the rate of its address is closed after a delay. The total rate delays all
 connections, as in Kafka. Does not contain sockets.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 RATE_BURST_S = 1
-"""Burst: connections of this many seconds are accepted immediately."""
+"""Length of a burst in seconds: as many connections as the rate permits in this time are accepted immediately."""
 ADDRESSES_MAX = 10_000
 """Maximum number of addresses with a stored rate. The least recently used one is removed."""
 
@@ -33,7 +33,7 @@ class Admission:
     def __init__(self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int) -> None:
         self.limit(total, per_ip, overrides, rate)
         self.rates: Mapping[str | None, float] = {}
-        """Quotas: {address: connections per second}. Key None: default of other addresses. No entry: no limit."""
+        """Quotas: {address: connections per second}. The key None is the default of other addresses. An address without an entry has no limit."""
         self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._open: Counter[str] = Counter()
         self._count = 0
@@ -48,7 +48,7 @@ class Admission:
         self._total, self._per_ip, self._overrides, self._rate = total, per_ip, overrides, rate
 
     def delay_ms(self, now_ms: int) -> int:
-        """Delay of the next connection in the listen queue. 0: it is accepted and counted."""
+        """The delay in ms of the next connection in the listen queue. If it is 0, the connection is accepted and counted."""
         if self._rate <= 0:
             return 0
         self._tokens = min(self._rate * RATE_BURST_S, self._tokens + (now_ms - self._tokens_ms) * self._rate / 1_000)
@@ -59,7 +59,7 @@ class Admission:
         return 0
 
     def problem(self, ip: str, now_ms: int) -> AdmissionRefusal | None:
-        """Return the reason why a connection is rejected. None: it is accepted and counted until `left`."""
+        """Return the reason why a connection is rejected. None if it is accepted; then it counts until `left` is called."""
         if self._count >= self._total:
             return AdmissionRefusal(f"max.connections ({self._total}) reached")
         most = self._overrides.get(ip, self._per_ip)
@@ -73,7 +73,7 @@ class Admission:
         return None
 
     def _wait_ms(self, ip: str, rate: float, now_ms: int) -> int:
-        """Delay of a connection of this address because of its rate. 0: accepted and counted."""
+        """The delay in ms of a connection of this address because of its rate. If it is 0, the connection is accepted and counted."""
         burst = max(1.0, rate * RATE_BURST_S)
         tokens, at_ms = self._buckets.pop(ip, (burst, now_ms))
         tokens = min(burst, tokens + (now_ms - at_ms) * rate / 1_000)

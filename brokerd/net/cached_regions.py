@@ -14,7 +14,7 @@ LOAD_BYTES = 1024 * 1024
 LOADS_MAX = 3
 """Maximum number of loads of the same bytes. If they are evicted again, the send blocks."""
 VALID_MS = 20
-"""Milliseconds for which bytes that were found in the page cache are not checked again: a socket buffer takes a part of them at a time."""
+"""Milliseconds for which bytes that were found in the page cache are not checked again, because a socket buffer takes only a part of them at a time."""
 
 
 class CachedRegions:
@@ -31,8 +31,8 @@ class CachedRegions:
         """File descriptor, start and end of the bytes that were found in the page cache, and when."""
 
     def ready(self, reader: WarmingReader, region: FileRegion, descriptor: int, size: int, now_ms: int) -> int:
-        """`descriptor`: of the region's file. How many of the first `size` bytes of `region` can be sent without blocking. 0: they are being loaded and sent
-        later."""
+        """Return how many of the first `size` bytes of `region` can be sent without blocking. 0 means that they are being loaded and are sent later.
+        `descriptor` is that of the region's file."""
         if self.loading:
             return 0
         fd, start, end, at_ms = self._checked

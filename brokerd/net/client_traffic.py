@@ -1,13 +1,13 @@
-"""The client of one connection: what it reports about itself, and the rates of its requests and bytes."""
+"""The client of one connection: its client id and software, and the rates of its requests and bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 WINDOW_MS = 10_000
-"""Milliseconds between the marks of the counters. A rate is the average over one to two of these windows, as in the rates of quotas."""
+"""Milliseconds between two recorded values of the counters. A rate is the average over one to two of these windows, like the rates of quotas."""
 NEW_MS = 1_000
-"""Milliseconds over which the rate of a younger connection is averaged."""
+"""Minimum time in milliseconds over which the rate of a new connection is averaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Limits the send buffers of connections that read file data at the same time.
 
-A reader that is alone gets the buffer that the kernel adapts to it: with it, a response of 1 MB is one system call. With several readers such buffers
+A single reader gets a buffer whose size the kernel adapts, so a response of 1 MB needs only one system call. With several readers such buffers
 do not fit into the processor's cache together, and the kernel needs twice as long for each byte (docs/performance.md). Does not contain: sending.
 """
 
@@ -12,7 +12,7 @@ CONCURRENT_MS = 50
 """Two connections that send file data within this time read concurrently. Between two fetches of one consumer there is less than that."""
 SEND_BUFFER_BYTES = 204_800
 """SO_SNDBUF of concurrent readers, twice the default of `socket.send.buffer.bytes` in Kafka: a response of 1 MB needs half as many system calls and turns
-of the event loop, and costs less than with 100 KiB or with the buffer of a reader that is alone."""
+of the event loop, and costs less than with 100 KiB or with the buffer of a single reader."""
 
 
 class ConcurrentReaders:

@@ -47,10 +47,10 @@ READ_BYTES_MAX = 16 * 1024
 """File regions up to this size are read and sent with the preceding bytes, because a copy is cheaper than a sendfile call."""
 MUTED_LOOK_MS = 10_000
 """Maximum timer of a throttled connection. Longer pauses use several timers."""
-SHORT = "a log segment is shorter than its index says"
+SHORT = "a log segment is shorter than its recorded size"
 LENGTH = 4
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
-"""Errors of a send after the client has disconnected. They are not logged."""
+"""Errors of a send to a client that has disconnected. They are not logged."""
 
 _shared = bytearray(RECEIVE_BYTES)
 _shared_view = memoryview(_shared)
@@ -64,11 +64,11 @@ class Connection:
     distinguished_name: str | None = None
     """Distinguished name in the verified client certificate, if any."""
     ended: Callable[[], None] | None = None
-    """Called once when the connection is closed, for state that a client has with its connection (share sessions)."""
+    """Called once when the connection is closed, to release state that belongs to the connection (share sessions)."""
     reader: WarmingReader | None = None
     """Loads file data into the page cache. None: sends may block on the disk."""
     concurrent_readers: ConcurrentReaders | None = None
-    """Limits the send buffer if other connections read, too. None: the buffer has a fixed size, or is limited already."""
+    """Limits the send buffer while other connections read too. None if the buffer has a fixed size or is already limited."""
     _unsent = False  # bytes are removed from the output but not sent yet
     _sees_peer_close = True  # whether a close by the client is detected without reading
 
@@ -156,7 +156,7 @@ class Connection:
         except OSError:
             left = False
         if left:
-            # Handled in the connection's turn. If it stayed registered, epoll would report it again and again.
+            # The event is handled in the turn of the connection. If it stayed registered, epoll would report it again and again.
             self._sees_peer_close = False
             self._update_events()
         else:
@@ -265,8 +265,8 @@ class Connection:
         return slot
 
     def block(self, slot: Slot, *, needs_client: bool, gone: Callable[[], None] | None = None) -> None:
-        """Handle no further request before `slot` is answered, as in Kafka. Later requests stay in the socket and need no memory. With `needs_client`,
-        a disconnect of the client closes the connection and calls `gone`. Without it, the request is completed first."""
+        """Handle no further request before `slot` is answered, as in Kafka. Later requests stay in the socket and need no memory. With `needs_client`, a
+        disconnect of the client closes the connection and calls `gone`. Otherwise the request is completed first."""
         if not slot.blocks and not slot.filled:
             slot.blocks = True
             self._blocking += 1
@@ -340,7 +340,7 @@ class Connection:
             pass
         except OSError as e:
             if e.errno not in GONE:
-                log.warning("closed %s while answering: %s", self.peer, e)
+                log.warning("connection closed while sending a response peer=%s error=%s", self.peer, e)
             self.close()
             return
         self._update_events()

@@ -28,8 +28,8 @@ UNAUTHENTICATED_MS_MAX = 30_000
 """Authentication time-out. Clients have the same time-out."""
 UNAUTHENTICATED_CHECK_MS = 1_000
 UNAUTHENTICATED_MAX = 1536
-"""Maximum number of unauthenticated connections per listener: for a thousand reconnecting clients and half as many others. Above it one
-connection of the address with most of them is closed: the oldest one without a request, or the newest one if all wait for a response. So one
+"""Maximum number of unauthenticated connections per listener: enough for a thousand reconnecting clients and half as many others. Above the limit, a connection
+of the address with the most unauthenticated connections is closed: the oldest connection without a request, or the newest if all wait for a response. So one
 address cannot block the others."""
 WAITING_MAX = 512
 """Maximum number of delayed connections (connection rate per IP address). Each needs a file descriptor."""
@@ -45,7 +45,8 @@ class SocketBuffers:
     receive_bytes: int = SYSTEM_DEFAULT
 
     def apply(self, listening: socket.socket) -> None:
-        """Accepted sockets inherit both. TCP negotiates its window when a connection is opened, so the size of an accepted socket would be too late."""
+        """Accepted sockets inherit both sizes. TCP negotiates its window when a connection is opened, so it would be too late to set the sizes on an accepted
+        socket."""
         for option, size in ((socket.SO_SNDBUF, self.send_bytes), (socket.SO_RCVBUF, self.receive_bytes)):
             if size != SYSTEM_DEFAULT:
                 listening.setsockopt(socket.SOL_SOCKET, option, size)

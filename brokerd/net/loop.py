@@ -97,7 +97,7 @@ class Loop:
             self.turn()
 
     def begin(self) -> None:
-        """The first turn starts. The time since the creation of the loop (imports, settings) is not a gap between turns."""
+        """Start the first turn. The time since the creation of the loop (imports, settings) does not count as a gap between turns."""
         self.now = read_clocks()
 
     def wake(self, now: Now) -> Now:

@@ -43,8 +43,8 @@ class Peer:
         new_sasl_exchange: Callable[[], SaslClientExchange] | None = None,
         abortive: bool = False,
     ) -> None:
-        """`abortive`: close with a reset, so that the kernel does not deliver buffered requests after the close. `new_sasl_exchange` returns the SASL exchange
-        of a new connection. `timeout_ms` applies to each request."""
+        """With `abortive` the connection is closed with a TCP reset, so that the kernel does not deliver buffered requests after the close. `new_sasl_exchange`
+        returns the SASL exchange of a new connection. `timeout_ms` applies to each request."""
         self.loop, self.host, self.port, self._abortive = loop, host, port, abortive
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
         self._tls = tls

@@ -84,7 +84,7 @@ class Request:
         self.authorization_pending = False
         """The handler must authorize the request before it replies. Otherwise the connection is closed instead."""
         self.amends: list[Callable[[Any], None]] | None = None
-        """Changes to the response before it is encoded (quotas). With acks=0 they are called with None."""
+        """Functions that change the response before it is encoded (quotas). With acks=0 they are called with None."""
 
     @property
     def principal(self) -> str:
@@ -120,7 +120,7 @@ class Request:
     def reply(self, body: Any) -> None:
         header = self.header
         if self.authorization_pending:
-            log.error("request handler has authorized nothing: api_key=%d", header.api_key)
+            log.error("request handler did not authorize the request: api_key=%d", header.api_key)
             self._connection.close()
             return
         try:
@@ -135,7 +135,7 @@ class Request:
             parts = framing.encode_response(header.api_key, header.api_version, header.correlation_id, body)
         except Exception:
             # Most responses are sent from a timer or another connection's request, where no caller handles this error.
-            log.exception("the answer to API %d version %d cannot be written", header.api_key, header.api_version)
+            log.exception("response cannot be encoded: api_key=%d version=%d", header.api_key, header.api_version)
             self._connection.close()
             return
         self._connection.answer(self._slot, parts)
@@ -168,7 +168,11 @@ class Request:
         try:
             return work()
         except Exception:  # from a turn or a job, where no caller handles it
-            log.exception("API %d version %d failed later", self.header.api_key, self.header.api_version)
+            log.exception(
+                "request failed after its handler had returned: api_key=%d version=%d",
+                self.header.api_key,
+                self.header.api_version,
+            )
             self._connection.close()
             return None
 
@@ -177,7 +181,7 @@ class Request:
         self._connection.traffic.software = name, version
 
     def from_broker(self) -> None:
-        """The request is from another broker: its connection does not use the time slices of clients any more."""
+        """Mark the request as a request of another broker, so that its connection no longer uses the time slices of clients."""
         self._connection.owner = BROKERS
         if self.metrics is not None:
             self.metrics = self.metrics.of_followers or self.metrics

@@ -1,4 +1,4 @@
-"""Metrics of requests by API, as Kafka's RequestMetrics: a histogram of total times, the greatest time, and errors by code.
+"""Metrics of requests by API, like Kafka's RequestMetrics: a histogram of total times, the maximum time, and errors by code.
 
 The total time is from the decoded request to its response in the connection's output, and includes waiting (a Fetch for records, a Produce for
 replicas). As in Kafka, the Fetch of a follower has metrics of its own. Counters only grow, so two readings give the interval between them. Invariant: the
@@ -14,14 +14,15 @@ from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.response_errors import CountErrors, error_counter
 
 WINDOW_MS = 60_000
-"""Milliseconds between the rotations of the greatest time: it is of the last one to two minutes."""
+"""Milliseconds between two rotations of the maximum time, which therefore covers the last one to two minutes."""
 
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
 """Kafka's names for the two kinds of Fetch requests."""
 
 
 class ApiMetrics:
-    """`counts`: requests by total time, in the buckets of `request_buckets`. `sum_s`, `max_s`: of total times in seconds. `errors`: {code: number}."""
+    """`counts` are numbers of requests by total time, in the buckets of `request_buckets`. `sum_s` and `max_s` are the sum and the maximum of the total times
+    in seconds. `errors` is {code: number}."""
 
     __slots__ = ("_max_before_s", "count_errors", "counts", "errors", "max_s", "name", "of_followers", "sum_s")
 
@@ -31,11 +32,11 @@ class ApiMetrics:
         self.sum_s = self.max_s = self._max_before_s = 0.0
         self.errors: dict[int, int] = {}
         self.of_followers: ApiMetrics | None = None
-        """The metrics of the same API for requests of other brokers, if they are apart."""
+        """The metrics of the same API for requests of other brokers, if these are counted separately."""
 
     @property
     def greatest_s(self) -> float:
-        """The greatest total time of the last one to two windows."""
+        """The maximum total time of the last one to two windows."""
         return max(self.max_s, self._max_before_s)
 
     def rotate(self) -> None:

@@ -34,7 +34,7 @@ _shared = memoryview(bytearray(RECEIVE_BYTES))
 
 
 class TlsSocket:
-    """Call `handshake` until it returns True; then `recv_into` and `send`. They raise BlockingIOError as a socket, and OSError for fatal errors."""
+    """Call `handshake` until it returns True; then call `recv_into` and `send`. Like a socket, they raise BlockingIOError, and OSError for fatal errors."""
 
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool, hostname: str | None = None
@@ -72,7 +72,7 @@ class TlsSocket:
                 self.push()  # the TLS alert
             raise
         self.push()
-        self.drained = False  # the first request may have arrived with the last handshake message
+        self.drained = False  # the first request may have arrived together with the last handshake message
         return True
 
     def subject(self) -> str | None:
@@ -198,13 +198,13 @@ class TlsConnection(Connection):
                     if not size:
                         break
                 n = tls.send(self._gather(output, size))
-                self._sent(n)
+                self._remove_sent(n)
                 budget -= n
         except BlockingIOError:
             pass
         except OSError as e:
             if not isinstance(e, ssl.SSLError) and e.errno not in GONE:
-                log.warning("closed %s while answering: %s", self.peer, e)
+                log.warning("connection closed while sending a response peer=%s error=%s", self.peer, e)
             self.close()
             return
         self._unsent = tls.unsent
@@ -216,7 +216,7 @@ class TlsConnection(Connection):
         if isinstance(first, FileRegion):
             data = os.pread(first.file.fileno(), size, first.position)
             if not data:
-                raise OSError(errno.EIO, "a log segment is shorter than its index says")
+                raise OSError(errno.EIO, "a log segment is shorter than its recorded size")
             if self.reader is not None and self.reader.active:
                 self.reader.sent(first.file, first.position + len(data))
             if len(data) < first.length:

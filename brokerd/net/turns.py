@@ -12,22 +12,22 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 BROKERS = "brokers"
-"""The owner of connections of other brokers. Replication has a time slice of its own, however many connections clients have."""
+"""The owner of connections of other brokers. Replication has its own time slice, however many connections clients have."""
 SHARE_S_MAX = 0.002
 """Maximum time slice of one owner per turn in seconds. A quiet client may wait this long for each busy one. A turn costs 0.05 ms, so smaller
 slices would reduce throughput."""
 ALONE_SHARE_S_MAX = 0.005
 """Maximum time slice of an owner while no other client is active. Followers fetch what a slice appended: with slices of 2 ms they fetched twice
-as often as with 5 ms, at a fifth more CPU of the leader. The first request of another client waits for the end of the slice, later ones not."""
+as often as with 5 ms, at a fifth more CPU of the leader. The first request of another client waits for the end of the slice; later requests do not."""
 BUSY_SHARE_S_MAX = 0.0005
 """Maximum time slice of a busy owner in seconds while others are active. A request that arrives during a slice waits for its end: with slices
 of 2 ms the p99 latency of quiet clients beside a busy one tripled."""
 BUSY_S = 0.1
-"""An owner is busy for this long after it used up a time slice with work left."""
+"""Time for which an owner counts as busy after it used up a time slice and still had work."""
 ACTIVE_S = 1.0
-"""An owner is active for this long after it was served. An owner that is alone keeps its long slices, which cost less."""
+"""Time for which an owner counts as active after it was served. An owner that is the only active one keeps its long slices, which cost less CPU."""
 BUSY_OWNERS_MAX = 1_000
-"""Number of remembered busy owners above which those of the past are removed."""
+"""Number of remembered busy owners above which owners that are no longer busy are removed."""
 TURN_S_MAX = 0.02
 """Target duration of a turn in seconds. With more than ten owners the time slices become smaller."""
 SHARE_S_MIN = 0.0002
@@ -51,7 +51,7 @@ class Turns:
         """Owners with work, least recently served first."""
         self._newest: tuple[Hashable, float] = (None, -ACTIVE_S)
         self._newest_other: tuple[Hashable, float] = (None, -ACTIVE_S)
-        """The owner that was served last, and the last one that is not the same, each with the time."""
+        """The owner that was served last, and the last owner before it that is another one, each with the time."""
         self._busy: dict[Hashable, float] = {}
         """Time at which an owner last used up a time slice."""
         self.slice_end_s: float | None = None

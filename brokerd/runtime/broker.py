@@ -339,8 +339,7 @@ class BrokerServer:
 
     # -- time ------------------------------------------------------------------------------------------------------------
     def _on_stall(self, gap_ms: int) -> None:
-        """Suspend produce until the metadata log has been read. The stall was longer than half the session time-out, so another broker may be the leader
-        now."""
+        """Suspend produce until the metadata log is read again. After a stall of half the session time-out another broker may be the leader."""
         log.warning("event loop stalled: gap_ms=%d produce=suspended", gap_ms)
         self.partitions.suspend_produce()
         self.membership.tailer.disconnected()

@@ -27,7 +27,7 @@ class ScramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The stored keys of a password. They do not allow to authenticate as the client (RFC 5802 section 9)."""
+    """The stored keys of a password. They are not sufficient to authenticate as the client (RFC 5802 section 9)."""
 
     salt: bytes
     iterations: int

@@ -245,7 +245,7 @@ _VERSION_RANGES = [
     )
     for api in APIS.values()
 ]
-"""Shared by all responses: each new connection asks for them."""
+"""The ranges are shared by all responses, because each new connection requests them."""
 
 
 def api_versions_response(version: int, error: int = ErrorCode.NONE) -> m.ApiVersionsResponse:

@@ -60,7 +60,7 @@ def has_compiler() -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`--optional`, for `make setup`: a build that is not possible is reported, and is no error."""
+    """With `--optional`, as in `make setup`, a build that is not possible is reported and is not an error."""
     optional = "--optional" in arguments
     if optional and not has_compiler():
         print("no C compiler: brokers validate records in Python (apt install gcc; make compile)", file=sys.stderr)

@@ -12,8 +12,8 @@ from types import ModuleType
 
 
 def compiled_name(source: ModuleType) -> str:
-    """The compiled module is beside the source, with the suffix of this Python's extension modules. It has another name than the source, because it
-    would otherwise be imported even when it is outdated."""
+    """The path of the compiled module: beside the source, with the suffix of this Python's extension modules. Its name differs from the name of the source,
+    because otherwise an outdated module would be imported."""
     return "_" + source.__name__.rpartition(".")[2]
 
 

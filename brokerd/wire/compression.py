@@ -18,10 +18,10 @@ DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 BUFFER_BYTES_FIRST, BUFFER_GROWTH = 16 * 1024, 4
 """Size of the first buffer for decompression, and the growth factor of the next one. Failed attempts cost a third of the whole."""
 MAPPED_BYTES_MIN = 1024 * 1024
-"""Buffers from this size on are anonymous memory of the kernel: Python would zero its own, which stops all threads meanwhile."""
+"""Buffers of this size or more are anonymous memory of the kernel. Python would fill its own buffers with zeros, and all threads would wait meanwhile."""
 XERIAL = b"\x82SNAPPY\x00"
 SNAPPY_BLOCK_BYTES = 32 * 1024
-"""Kafka's own block size: its readers have a buffer of this size."""
+"""Block size of Kafka's lz4 writer. Kafka's readers have a buffer of this size."""
 Buffer = bytes | bytearray | memoryview
 _INT = struct.Struct(">i")
 

@@ -19,7 +19,7 @@ A frame of 100 MiB could contain 50 million of two bytes each: minutes of CPU ti
 _HEADER = struct.Struct(">hhih")
 _INT = struct.Struct(">i")
 _decoders: dict[tuple[int, int], tuple[bool, Unpack]] = {}
-"""The results of `_decoder` by API key and version. Only served versions are kept, so that no client can fill it."""
+"""The results of `_decoder` by API key and version. Only supported versions are cached, so that no client can fill the cache."""
 _encoders: dict[tuple[int, int], tuple[bool, Pack]] = {}
 _BAD_BYTES = (Malformed, struct.error, IndexError, UnicodeDecodeError, ValueError)
 

@@ -19,12 +19,12 @@ SCALARS = {
     "int64": ("q", 8),
     "float64": ("d", 8),
 }
-"""Kind -> its `struct` format character, its size in bytes."""
+"""{kind: (format character of `struct`, size in bytes)}."""
 
 STRING_BYTES_MAX = 0x7FFF
 """Kafka's limit for every string, also where a compact length could be larger, because logs store such names with 2-byte lengths."""
 SMALL = 17
-"""Arrays of numbers below this length are packed, with their length, by one precompiled call. Replica lists are this short."""
+"""Arrays of numbers below this length are packed, with their length, by one precompiled call. Lists of replicas are shorter than this."""
 
 
 class Malformed(ValueError):

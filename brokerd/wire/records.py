@@ -26,7 +26,7 @@ MAGIC = 2
 COMPRESSION, TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 SEQUENCE_MAX = 2**31 - 1
 RECORDS_PER_BATCH_MAX = 1_000_000
-"""librdkafka's largest batch.num.messages. So many records take some seconds to inspect; a header may claim 2^31 of them."""
+"""librdkafka's largest batch.num.messages. As many records take some seconds to inspect. A header may claim 2^31 records."""
 RECORD_BYTES_MIN = 7
 """The minimum size of a record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
 
@@ -417,7 +417,7 @@ def decompress_records(buf: Buffer, pos: int, header: BatchHeader, budget: Unpac
                 tried = most
                 data = yield partial(decompress, bytes(data), header.compression, most)
         except CorruptBatch:
-            budget.bytes -= tried  # the failed attempt may have decompressed that many
+            budget.bytes -= tried  # the failed attempt may have decompressed as many bytes
             raise
         budget.bytes -= len(data)
     if header.record_count * RECORD_BYTES_MIN > len(data):

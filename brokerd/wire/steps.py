@@ -1,6 +1,6 @@
 """Work in steps: it can be interrupted between two steps and continued later, on the event loop or on another thread.
 
-A generator of steps yields None where it may be interrupted, and a callable that is to run on another thread. The callable does not use
+A generator of steps yields None where it may be interrupted. It yields a callable that must run on another thread. The callable does not use
 objects of the event loop. Its result is sent into the generator, and its exception is thrown into it. Does not contain threads or clocks.
 """
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 Job = Callable[[], Any]
 Steps = Generator[Job | None, Any, T]
 RECORDS_PER_STEP = 256
-"""Records inspected between two interruption points: some 0.1 ms."""
+"""Number of records that are inspected between two interruption points: about 0.1 ms."""
 
 
 def run_now(steps: Steps[T]) -> T:
@@ -40,7 +40,7 @@ class Ended(NamedTuple):
 
 
 def next_step(steps: Steps[Any], value: Any = None, error: BaseException | None = None) -> Job | Ended | None:
-    """The next callable to run; None at an interruption point. `value` or `error` is the result of the previous callable."""
+    """Continue, and return the next callable to run, or None at an interruption point. `value` or `error` is the result of the previous callable."""
     try:
         return steps.send(value) if error is None else steps.throw(error)
     except StopIteration as e:

@@ -180,7 +180,7 @@ class DescribeLogDirsRequest(Struct):
     )
     # A tag of Weir: the response must also contain the leader's figures for replicas out of sync.
     lagging: bool = f("bool", "2+", tag=10_001, tagged="2+")
-    # A tag of Weir: the response must also contain the present use of client quotas.
+    # A tag of Weir: the response must also contain the current use of client quotas.
     quota_use: bool = f("bool", "2+", tag=10_002, tagged="2+")
     # A tag of Weir: the response must also contain the clients that are connected.
     clients: bool = f("bool", "2+", tag=10_003, tagged="2+")
@@ -309,7 +309,7 @@ class DescribeLogDirsResponse(Struct):
     produce_times: list[int] = f(array("int64"), "2+", tag=10_000, tagged="2+")
     # The leader's figures for replicas out of sync. `brokerd.apis.log_dirs`.
     lagging: list[DescribeLogDirsResponse.LaggingCopy] = f(array("LaggingCopy"), "2+", tag=10_001, tagged="2+")
-    # The present use of client quotas. `brokerd.authz.quotas`.
+    # The current use of client quotas. `brokerd.authz.quotas`.
     quota_use: list[DescribeLogDirsResponse.QuotaUse] = f(array("QuotaUse"), "2+", tag=10_002, tagged="2+")
     # The clients with the most traffic, and the number of all. `brokerd.apis.connected_clients`.
     clients: list[DescribeLogDirsResponse.ConnectedClient] = f(array("ConnectedClient"), "2+", tag=10_003, tagged="2+")

@@ -71,7 +71,7 @@ def test_an_unauthorized_response_is_not_sent(caplog: pytest.LogCaptureFixture) 
 def test_a_response_that_cannot_be_encoded_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     it, connection = request()
     it.reply(SimpleNamespace())
-    assert connection.closed and not connection.answers and "cannot be written" in caplog.text
+    assert connection.closed and not connection.answers and "response cannot be encoded" in caplog.text
 
 
 def test_work_outside_the_handler_closes_the_connection_when_it_fails() -> None:
