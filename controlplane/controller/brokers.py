@@ -2,7 +2,7 @@
 
 Invariants (docs/safety.md section 3):
 A broker without a registration leaves the ISR. It stays electable if it can prove that it has the data.
-A replica whose tail or directory is lost proves nothing.
+A replica whose tail or directory is lost cannot prove that it has the data.
 A broker that returns with its data keeps its ISR membership under its new incarnation.
 All replicas that one pass removes from a partition leave it in one step (decision 029).
 Does not contain: failure detection (`liveness_probes`).

@@ -64,7 +64,7 @@ class Core:
     _dirty: bool = True
     """An event has arrived since a pass found nothing to do. Otherwise a tick triggers a pass only when a timer is due."""
     _made: list[ChangeMade] = field(default_factory=list)
-    """Emitted as soon as they are in the log."""
+    """Effects that are emitted as soon as the records are in the log."""
 
     def handle(self, event: Event, now: Now) -> list[Effect]:
         effects: list[Effect] = []
@@ -98,7 +98,7 @@ class Core:
         return [*effects, *self._reconcile(now)]
 
     def _start_term(self, controller_epoch: int, now: Now) -> None:
-        """Drop the input of earlier terms: it is read again."""
+        """Drop the input of earlier terms. It will be read again."""
         self.acting, self.controller_epoch, self.in_flight = True, controller_epoch, False
         self.registrations = None
         self.requests, self.desired = PendingRequests(), DesiredState()
@@ -149,7 +149,7 @@ class Core:
         self.registrations = plan.registrations
         brokers.handle_offline_replicas(plan)
         proposals.decide(plan, self.proposed)
-        self.desired.restore_features(plan)  # before requests: a current request wins
+        self.desired.restore_features(plan)  # before requests, so that a current request wins
         self.requests.decide(plan, now)
         self.desired.write_topics(plan, self.requests)
         self.desired.write_access(plan, self.requests)
@@ -167,7 +167,8 @@ class Core:
         return plan.effects if append is None else [*plan.effects, append]
 
     def _refuse_new_cluster(self) -> list[Effect]:
-        """Refuse a new cluster while the database belongs to one: ZooKeeper lost its data, and no broker's disk would match a new id."""
+        """Refuse to create a new cluster while the database belongs to a cluster: ZooKeeper has lost its data, and a new cluster id would not match the disks
+        of the brokers."""
         self._dirty = False
         if self.desired.database_cluster_id is None:
             return []

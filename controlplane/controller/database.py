@@ -1,7 +1,7 @@
 """The controller's database thread: reads desired state from rows, and writes results to rows.
 
-Invariants: the event loop never waits for this thread. Every result is written with the controller epoch. A request is handled one
-time (its id has a row). Does not contain: ZooKeeper.
+Invariants: the event loop never waits for this thread. Every result is written with the controller epoch. A request is handled only once: its id is stored in a
+row. Does not contain: ZooKeeper.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ SHARE_STATE_PARTITIONS = 50
 """Partitions of __share_group_state (Kafka's share.coordinator.state.topic.num.partitions). Never changed: it determines the share coordinators."""
 
 INTERNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
-"""Small segments are compacted soon, so that a new coordinator reads less."""
+"""Small segments are compacted sooner, so that a new coordinator has less to read."""
 
 CHANGES_QUEUED_MAX = 1_000
 """Audit rows of logged changes that are queued while the database does not answer. The oldest is dropped first."""
@@ -169,7 +169,7 @@ class DatabaseThread:
         self._thread = threading.Thread(target=self._run, name="controller-database", daemon=True)
         self._epoch: int | None = None
         self._first = False
-        """Nothing has been posted in this term."""
+        """True if nothing has been posted to the core in this term."""
         self._resets: list[tuple[ReplicaReset, int, str]] = []
         self._resets_sent_at: dict[str, float] = {}
         self._finalised: dict[str, int] = {}
@@ -351,7 +351,7 @@ class DatabaseThread:
             log.warning("concurrent write: request=%s error=%s", request.request_id, e)
             text = "A concurrent change was written first; try again."
             answers = [DesiredFailed(request.request_id, ErrorCode.REQUEST_TIMED_OUT, text)]
-        except ValueError as e:  # for example a zero byte in a key, with PostgreSQL
+        except ValueError as e:  # for example a NUL character in a key, with PostgreSQL
             log.warning("malformed request: request=%s error=%r", request.request_id, e)
             answers = [
                 DesiredFailed(request.request_id, ErrorCode.INVALID_REQUEST, f"The request cannot be stored: {e!r}.")
@@ -360,7 +360,7 @@ class DatabaseThread:
             self._post(event)
 
     def _create_internal_topics(self) -> None:
-        """Create internal topics at the start: the first group must not wait for them."""
+        """Create internal topics at the start, so that the first group does not have to wait for them."""
         now = time.monotonic()
         factor = min(3, self._brokers_expected)
         if self.image is None or now - self._internal_topics_checked < INTERNAL_TOPICS_CHECK_SECONDS:

@@ -60,7 +60,7 @@ class DesiredState:
     access: list[DesiredAccess] = field(default_factory=list)
     features: dict[str, int] = field(default_factory=dict)
     superseded: dict[UUID | TopicPartition, list[str]] = field(default_factory=dict)
-    """Ids of requests whose rows a later one has replaced before a pass. They are answered with it."""
+    """Ids of requests whose rows were replaced by a later request before a pass. They are answered together with the later request."""
 
     def receive(self, event: DesiredRead) -> None:
         if event.complete:
@@ -106,7 +106,7 @@ class DesiredState:
     # -- topics ----------------------------------------------------------------------------------------------------------
     def write_topics(self, plan: ReconcilePass, requests: PendingRequests) -> None:
         places = _Places(plan)
-        # Deletions first: a name that this pass frees must not look taken to the next row.
+        # Deletions come first, so that a name that this pass frees is available for the next row.
         for topic_id, desired in sorted(self.topics.items(), key=lambda kv: (kv[1].name, not kv[1].deleted)):
             if _topic_step(plan, places, desired):
                 del self.topics[topic_id]
@@ -239,7 +239,9 @@ def _topic_absent(plan: ReconcilePass, places: _Places, desired: DesiredTopic) -
         return True
     other = plan.image.topic_named(desired.name)
     if other is not None and other.topic_id in plan.deleted:
-        return False  # created by the next pass: one log entry never has two topics of one name
+        return (
+            False  # the next pass creates the topic, because one log entry must not have two topics with the same name
+        )
     if other is not None:
         plan.report(ReportKind.DRIFT, _topic(desired), "the log has another topic of this name")
         return True

@@ -1,7 +1,7 @@
 """The controller's reads of ZooKeeper: controller election, broker registrations, proposals, offline replicas, forwarded requests.
 
 A standby controller reads the registrations only, for its probes.
-Invariants: every node is read again at each change and once per second (a watch is a hint). One multi creates /controller and
+Invariants: every znode is read again at each change and once per second, because a watch may be lost. One multi creates /controller and
 raises /controller_epoch. Does not contain: decisions, the database.
 """
 

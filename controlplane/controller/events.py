@@ -106,7 +106,7 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class BrokersSeen:
-    """The whole set of current registrations."""
+    """All current registrations."""
 
     registrations: Mapping[int, Registration]
 
@@ -123,7 +123,7 @@ class IsrProposed:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasOffline:
-    """The whole set of replicas that a broker (in this incarnation) cannot serve because a log directory failed."""
+    """All replicas that a broker (in this incarnation) cannot serve because a log directory failed."""
 
     broker_id: int
     broker_epoch: int

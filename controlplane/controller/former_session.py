@@ -1,9 +1,8 @@
-"""The ZooKeeper session of a controller, in a file of its machine: the next process of the same number ends the session of one that was killed.
-
-Otherwise /controller would block elections until the session expires.
-Invariants: the file is locked for the life of the process, and the kernel releases the lock at its end, also after kill -9. Only the owner of the lock ends
-the session in the file, so the process of that session has ended. No rule depends on that: to all other processes the end looks like the expiry of the
-session, and the controller epoch fences the writes of a controller that lives on.
+"""The ZooKeeper session of a controller, in a file on its machine. When a controller process was killed, the next process with the same id ends the session of
+the killed process. Otherwise /controller would block elections until the session expires.
+Invariants: the file is locked for the life of the process, and the kernel releases the lock at its end, also after kill -9. Only the owner of the lock ends the
+session in the file, so the process of that session has ended. Safety does not depend on this: for all other processes it looks as if the session had expired,
+and the controller epoch fences the writes of a controller that still runs.
 Does not contain: elections (`ensemble`), the connection (`brokerd.cluster.zookeeper`).
 """
 
@@ -33,7 +32,7 @@ class SessionFile:
         self._fd: int | None = None
         self._written: SessionKey | None = None
         try:
-            # Not replaced atomically: the lock belongs to the inode. The content of an interrupted write is not readable.
+            # The file is not replaced atomically, because the lock belongs to the inode. The content after an interrupted write is invalid and is ignored.
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as e:
             log.warning("session file cannot be opened: path=%s error=%s", path, e)
@@ -47,7 +46,7 @@ class SessionFile:
         self._fd = fd
 
     def read(self) -> SessionKey | None:
-        """The session of the last process. None without one."""
+        """The session of the last process, or None."""
         if self._fd is None:
             return None
         try:
@@ -76,7 +75,8 @@ class SessionFile:
 
 
 def end_former(file: SessionFile, end: Callable[[SessionKey], FormerSession]) -> threading.Thread | None:
-    """End the session of the last process beside the start of this one: the thread. None without a session. Call before `file.write`."""
+    """End the session of the last process on another thread, while this process starts. Returns the thread, or None without a session. Call before
+    `file.write`."""
     key = file.read()
     if key is None:
         return None

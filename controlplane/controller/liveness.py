@@ -1,9 +1,9 @@
 """Decides which registered brokers are dead from the results of connection attempts: values only, without sockets and clocks.
 
 Invariants: an incarnation counts as dead only after a connection was established, that connection ended, and REFUSALS attempts in a row
-were refused *in the current term of this controller*. A standby controller keeps the first two facts, which stay true, and no verdict: a
-refusal from before its election may be outdated. A host that is silent, slow or unknown proves nothing. A verdict is final for the
-term. Brokers that die together are reported together.
+were refused *in the current term of this controller*. A standby controller stores the first two facts, which stay true, but no verdict, because a refusal from
+before its election may be outdated. A host that does not answer, is slow or is unknown does not count as dead. A verdict is final for the term. Brokers that
+die together are reported together.
 Does not contain: connections (`liveness_probes`), the effects of a death (`brokers`).
 """
 
@@ -53,7 +53,7 @@ class Liveness:
         self._unreported_since_ms: int | None = None
 
     def watch(self, registrations: Mapping[int, Registration]) -> list[int]:
-        """Watch exactly these brokers. The ids of the brokers whose earlier incarnation is not watched any more."""
+        """Watch exactly these brokers. Returns the ids of the brokers whose earlier incarnation is no longer watched."""
         gone = [
             i
             for i, e in self.evidence.items()
@@ -84,7 +84,7 @@ class Liveness:
                 evidence.dead, evidence.due_mono_ms = False, now.mono_ms + UNREACHABLE_RETRY_MS
 
     def counts(self) -> tuple[int, int, int]:
-        """Brokers with a connection, with an ended connection, and without any so far."""
+        """Numbers of brokers with a connection, with an ended connection, and without any connection so far."""
         connected = sum(e.connected for e in self.evidence.values())
         before = sum(e.was_connected for e in self.evidence.values())
         return connected, before - connected, len(self.evidence) - before
@@ -111,7 +111,7 @@ class Liveness:
         evidence.connected, evidence.due_mono_ms = False, now.mono_ms
 
     def unreachable(self, broker_id: int, now: Now) -> None:
-        """The attempt failed without a refusal: it proves nothing."""
+        """The attempt failed without a refusal, so the broker may be alive."""
         evidence = self.evidence[broker_id]
         evidence.attempting, evidence.due_mono_ms = False, now.mono_ms + UNREACHABLE_RETRY_MS
 

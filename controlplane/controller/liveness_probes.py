@@ -1,4 +1,5 @@
-"""Idle connections of a controller to the registered brokers. Their ends and refusals show that a broker's process has ended before its ZooKeeper session expires.
+"""Idle connections of a controller to the registered brokers. A closed connection and refused attempts show that a broker process has ended, before its
+ZooKeeper session expires.
 
 Invariant: a probe sends nothing and never blocks the loop.
 Does not contain: the rules for a verdict (`liveness`), the effects of a death (`brokers`).

@@ -119,8 +119,8 @@ def with_records_deleted(state: PartitionState, offset: int, read_generation: in
 
 
 def _without_observers(state: PartitionState) -> PartitionState:
-    """Remove the observers. A fetch of a former observer counts for nothing, even if the broker is added as a replica: its log may have
-    been restarted or deleted, and a fetch may still be in flight."""
+    """Remove the observers. Fetches of a former observer are ignored, even if the broker is added as a replica: its log may have been restarted or deleted, and
+    a fetch may still be in flight."""
     after = replace(state, observers=(), tail_start=-1)
     return election.with_new_leader_epoch(after) if state.observers else after
 
@@ -144,7 +144,7 @@ def complete_reassignment(
         assignment_generation=state.assignment_generation + 1,
     )
     if state.leader in target:
-        # A fetch of a removed replica counts for nothing, even if that broker is added again with an empty log.
+        # Fetches of a removed replica are ignored, even if that broker is added again with an empty log.
         return election.with_new_leader_epoch(after) if state.removing else after
     offered = replace(after, leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH)
     return election.elect_leader(offered, serving, min_insync=min_insync)
@@ -160,7 +160,8 @@ def with_replica_reset(
     if not any(serving(s.broker_id) == s.broker_epoch for s in rest):
         return "no other replica is in sync: its data would be lost"
     shrunk = election.with_isr(state, rest, min_insync=min_insync)
-    # Its replica is deleted, so it can prove nothing. The new leader epoch invalidates its earlier fetches and those in flight.
+    # The replica is deleted, so the broker can no longer prove that it has the data. The new leader epoch invalidates its earlier fetches and fetches in
+    # flight.
     shrunk = replace(shrunk, elr=tuple(e for e in shrunk.elr if e != broker_id))
     stays = state.leader not in (broker_id, NO_LEADER)
     return (

@@ -31,7 +31,7 @@ def decide(plan: ReconcilePass, proposed: Mapping[int, IsrProposed]) -> None:
             if state is None or topic is None or tp in plan.decided:
                 continue
             if (p.leader_epoch, p.partition_epoch) != (state.leader_epoch, state.partition_epoch):
-                continue  # answered or overtaken: the leader reads that in the log
+                continue  # the proposal was answered or is outdated; the leader reads this in the log
             reason = _problem(plan, broker_id, broker_epoch, p, state)
             if reason is None:
                 plan.put(tp, election.with_isr(state, p.isr, min_insync=plan.config(topic).min_insync_replicas))
@@ -91,11 +91,11 @@ def _reset_late_replica(plan: ReconcilePass, broker_id: int, broker_epoch: int, 
     if late.broker_id in state.history_replicas and all(
         serving(h) is None for h in state.history_replicas if h != late.broker_id
     ):
-        return  # no other live history replica, so its history could not be fetched again
+        return  # there is no other live history replica, so the history could not be fetched again
     after = partition_changes.with_replica_reset(state, late.broker_id, plan.config(topic).min_insync_replicas, serving)
     if isinstance(after, PartitionState):
         plan.put(tp, after)
-        # Derived from its content, so that the next controller gives the same decision the same id.
+        # The id is derived from the content, so that the next controller gives the same decision the same id.
         reset_id = uuid5(tp.topic_id, f"{tp.partition} {late.broker_id} {proposal.leader_epoch}")
         plan.add(ReplicaReset(*tp, late.broker_id, str(reset_id)))
         text = f"the replica on broker {late.broker_id} starts above its leader's log start and is fetched again"

@@ -45,7 +45,7 @@ ACCESS_NEEDS_LEVEL = (
     "upgrade every broker, then run manage.py upgrade_metadata"
 )
 ACCESS_KEY_MAX = 1_000
-"""Characters of an entry's key. An ACL is its own key."""
+"""Maximum length of an entry's key. The key of an ACL contains all its fields."""
 ACCESS_MAX = 100_000
 """Entries of each kind, deleted ones included. Every broker keeps them in memory."""
 MESSAGE_CHARACTERS_MAX = 500
@@ -316,7 +316,7 @@ def _alter(topic: TopicConfigOps, image: Image) -> ItemResult:
 
 
 def _access(item: AccessUpdate, image: Image) -> ItemResult:
-    """Checks only the envelope. The broker has validated the content."""
+    """Check only the common fields. The broker has validated the content."""
     if len(item.name) > ACCESS_KEY_MAX:
         return _invalid(item, ErrorCode.INVALID_REQUEST, f"the key has more than {ACCESS_KEY_MAX} characters")
     entries = image.access.get(item.kind, {})

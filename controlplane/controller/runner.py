@@ -128,7 +128,7 @@ class Controller:
         self._snapshots: SnapshotWriter | None = None
         self._posted: deque[DesiredRead | DesiredFailed] = deque()
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        # Tests make thousands of controllers in one process. select() accepts descriptors below 1,024 only.
+        # Close it with the object: tests create thousands of controllers in one process, and select() accepts only descriptors below 1,024.
         weakref.finalize(self, os.close, self._eventfd)
         self._stopping = False
         self._pending_term: tuple[int, int] | None = None

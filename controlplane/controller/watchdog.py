@@ -1,4 +1,4 @@
-"""Ends a controller process whose event loop hangs. Otherwise kazoo's thread would keep the session and the /controller node alive for ever. While the
+"""Ends a controller process whose event loop hangs. Otherwise kazoo's thread would keep the session and the /controller node alive permanently. While the
 loop turns, the service manager is notified: it restarts a process that is stopped or does not end.
 
 Invariant: the watchdog counts its own wake-ups, so that a process that was stopped and continued is not ended.
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 WAKE_SECONDS = 0.25
 WAKES_PER_MESSAGE = 20
-"""Wake-ups between two messages to the service manager: 5 s. Several fit into WatchdogSec."""
+"""Number of wake-ups between two messages to the service manager: 5 s, several times per WatchdogSec."""
 
 
 class WatchedController(Controller):
-    """A controller that counts the turns of its loop. Its process ends when no turn happens for `watch(limit_s)` seconds."""
+    """A controller that counts the turns of its loop. Its process ends when there is no turn for `limit_s` seconds (`watch`)."""
 
     turns = 0
 

@@ -1,4 +1,4 @@
-"""Words of access control, as rows, the REST API and the metadata log store them: Kafka's names in lower case. Values only."""
+"""Enums of access control. Rows, the REST API and the metadata log store the values: Kafka's names in lower case. Values only."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ ACL_FIELDS = ("resource_type", "pattern_type", "resource_name", "principal", "ho
 
 
 def acl_key(acl: Mapping[str, str]) -> str:
-    """An ACL is its own key."""
+    """The key of an ACL contains all its fields."""
     return "|".join(acl[f].replace("|", "\\|") for f in ACL_FIELDS)

@@ -1,4 +1,4 @@
-"""ACL templates: the bindings that a usual client needs, by what it does.
+"""ACL templates: the ACL bindings that a client needs to produce, to consume or to run Kafka Streams.
 
 Source: the options `--producer`, `--idempotent`, `--transactional-id` and `--consumer` of Kafka's kafka-acls.sh, and the documented requirements of Kafka
 Streams. Pure. Does not contain: which bindings exist (`controlplane.services.acls`).
@@ -13,7 +13,7 @@ from enum import StrEnum
 from controlplane.domain.access import AclOperation, AclPattern, AclResource
 
 CLUSTER_NAME = "kafka-cluster"
-"""The name of the only resource of the type cluster."""
+"""The name of the only resource of type CLUSTER."""
 ALL = "*"
 
 
@@ -35,7 +35,7 @@ class TemplateField(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TemplateInfo:
-    """`doc`: what the client may do then. `fields`: the values that the template needs."""
+    """`doc` says what the client may do with the bindings. `fields` are the values that the template needs."""
 
     template: AclTemplate
     doc: str

@@ -1,8 +1,7 @@
 """Alerts: problems of the cluster, each with what to do about it. Pure functions.
 
-Invariants: the list of kinds is closed, and each kind says what to do next. The identity of an alert is (kind, subject), so its start time
-stays while its figures change. Does not contain: clocks, rows, links; which facts are a problem (`alert_cases`); which stored rows change
-(`alert_rows`).
+Invariants: the list of kinds is closed, and each kind has an instruction for the operator. An alert is identified by (kind, subject), so its start time stays
+when its figures change. Does not contain: clocks, rows, links; which facts are a problem (`alert_cases`); which stored rows change (`alert_rows`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from controlplane.domain.text import some
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """The placeholders of `text` and `do` are filled with the words of a case and with `down`: the brokers that are down."""
+    """The placeholders in `text` and `do` are filled with the values of a case, and with `down`: the brokers that are down."""
 
     kind: AlertKind
     severity: Severity
@@ -176,7 +175,7 @@ THRESHOLD_KINDS: dict[ThresholdName, tuple[AlertKind, ...]] = {
     ThresholdName.ANOMALY_DISTANCE: (AlertKind.ANOMALY,),
     ThresholdName.ANOMALY_ALERTS_MAX: (AlertKind.ANOMALY,),
 }
-"""The alerts that a threshold decides about. Those of health checks decide about no alert."""
+"""The kinds of alerts that depend on a threshold. No alert depends on a threshold of a health check."""
 
 BRIEFS: dict[AlertKind, str] = {
     AlertKind.NO_CONTROLLER: "No active controller.",

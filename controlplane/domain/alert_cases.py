@@ -15,13 +15,13 @@ from controlplane.domain.text import coarse_count, coarse_duration, needed_count
 
 
 def anomalies(facts: Facts) -> list[Case]:
-    """The most distant figures, at most the threshold. More are listed on their page only."""
+    """Maximum number of anomalies with an alert each. The most distant ones have alerts; all of them are on their page."""
     most = int(facts.thresholds[ThresholdName.ANOMALY_ALERTS_MAX])
     return [Case(a.subject, {"text": a.text}) for a in facts.anomalies[:most]]
 
 
 CATCH_UP_S = 3_600.0
-"""The alert states the consume rate that a group needs to catch up within these seconds."""
+"""The text of the alert contains the consume rate that a group needs to catch up within these seconds."""
 
 
 def once(wrong: object, **words: str) -> list[Case]:
@@ -29,7 +29,7 @@ def once(wrong: object, **words: str) -> list[Case]:
 
 
 def counted(counted: tuple[int, Sequence[str]], one: str, many: str, subject: str = "") -> list[Case]:
-    """`what` is `2 partitions (orders-1, orders-2)`: at most a few names, the full count. The other words agree with the number."""
+    """`what` is `2 partitions (orders-1, orders-2)`: at most a few names, the full count. The other placeholders are singular or plural forms for the count."""
     count, names = counted
     if not count:
         return []
@@ -88,7 +88,7 @@ def _needs(g: GroupFacts) -> str:
 
 
 def retention(facts: Facts) -> list[Case]:
-    """One case per group, the earliest deletion first; one for all if they are more than the threshold."""
+    """One case per group, the earliest deletion first. If there are more groups than the threshold, one case for all groups."""
     value_of = facts.thresholds.of
     soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
     ahead = ((at, g) for at, g in soon if at <= value_of(ThresholdName.RETENTION_AHEAD, g.group_id))
@@ -277,7 +277,7 @@ def archives_failed(facts: Facts) -> list[Case]:
 
 
 MESSAGE_ALERTS_MAX = 20
-"""Topics with an alert of one kind. The metrics have all of them."""
+"""Maximum number of topics with an alert of one kind. The metrics contain all topics."""
 
 
 def documents_drifted(facts: Facts) -> list[Case]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from controlplane.domain.alert_types import ComputedAlert
 
 FLAP_SECONDS = 60.0
-"""An alert that returns within these seconds keeps its first start time. A follower that flaps at its limit would otherwise be twenty alerts."""
+"""An alert that returns within these seconds keeps its first start time. Otherwise a follower that flaps at its limit would cause twenty alerts."""
 
 
 @dataclass(frozen=True, slots=True)

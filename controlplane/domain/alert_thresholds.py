@@ -1,7 +1,7 @@
 """Thresholds of alerts that an administrator can change: unit, default and bounds of each, and the values in force. Pure.
 
-Invariants: a threshold without a value has its default. A value for one object precedes the one for the cluster. A value that is out of bounds, or that
-has an unknown name, is ignored: it may come from another version. Does not contain: rows, and which alerts use a threshold (`alert`).
+Invariants: a threshold without a value has its default. A value for one object precedes the one for the cluster. A value that is out of bounds or has an
+unknown name is ignored, because another version may have stored it. Does not contain: rows, and which alerts use a threshold (`alert`).
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ ORDERED = (
     (ThresholdName.DISK_FULL_GRAVE, ThresholdName.DISK_FULL_AHEAD),
     (ThresholdName.RETENTION_GRAVE, ThresholdName.RETENTION_AHEAD),
 )
-"""Pairs of which the first may not exceed the second: an alert cannot be at risk before it exists."""
+"""Pairs of thresholds. The first must not be greater than the second, because an alert must exist before it becomes at risk."""
 
 OBJECTS: dict[ThresholdName, ThresholdScope] = {
     **dict.fromkeys(
@@ -243,10 +243,10 @@ OBJECTS: dict[ThresholdName, ThresholdScope] = {
 """The thresholds that can have values for single objects, and the kind of the objects."""
 
 SUBJECT_CHARS_MAX = 255
-"""Characters of the name of an object, as its column has: Kafka's topics have at most 249, and groups may be longer."""
+"""Maximum length of the name of an object, as in its column. Names of topics have at most 249 characters, and names of groups may be longer."""
 
 OVERRIDES_MAX = 100
-"""Objects with a value of their own, per threshold: each is a condition of the queries of an evaluation."""
+"""Maximum number of objects with their own value, per threshold. Each object is a condition of the queries of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class AlertThresholds:
         return self.values.get(name, RULES[name].default)
 
     def of(self, name: ThresholdName, subject: str) -> float:
-        """The value for an object: its own, or that for the cluster."""
+        """The value for an object: its own value, or else the value for the cluster."""
         own = self.overrides.get(name, {}).get(subject)
         return self[name] if own is None else own
 
@@ -278,7 +278,7 @@ class AlertThresholds:
 
     @property
     def groups_with_lag_limits(self) -> set[str]:
-        """The groups with a value of their own for a limit of the lag."""
+        """The groups that have their own value for a limit of the lag."""
         names = (ThresholdName.GROUP_BEHIND, ThresholdName.GROUP_STALL, ThresholdName.GROUP_STOPPED)
         return {group_id for name in names for group_id in self.overrides.get(name, {})}
 
@@ -306,7 +306,7 @@ def value_problem(name: ThresholdName, value: float) -> str | None:
 
 
 def order_problem(thresholds: AlertThresholds) -> str | None:
-    """Return the reason why these values contradict each other; None if they do not."""
+    """Return the reason why these values contradict each other, or None."""
     for lower, upper in ORDERED:
         subjects = {*thresholds.overrides.get(lower, {}), *thresholds.overrides.get(upper, {})}
         for subject in ("", *sorted(subjects)):

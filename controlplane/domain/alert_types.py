@@ -11,10 +11,10 @@ from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 
 NAMES_MAX = 3
-"""Partitions or groups that a sentence names. The others are counted."""
+"""Maximum number of partitions or groups that a sentence names. The others are only counted."""
 
 GROUP_STATUSES = (LagStatus.DATA_LOST, LagStatus.FALLING_BEHIND, LagStatus.STOPPED, LagStatus.STALLED)
-"""Statuses of a group that are alerts. A blocked group is not an alert: the cause of the block has an alert of its own."""
+"""Statuses of a group that cause an alert. A blocked group causes no alert, because the cause of the block has its own alert."""
 
 
 class Severity(StrEnum):
@@ -31,7 +31,7 @@ class EntryKind(StrEnum):
     OPENED = "opened"
     REOPENED = "reopened"
     CHANGED = "changed"
-    """The severity is another one."""
+    """The severity has changed."""
     RESOLVED = "resolved"
     ACKNOWLEDGED = "acknowledged"
     WITHDRAWN = "withdrawn"
@@ -74,7 +74,7 @@ class AlertKind(StrEnum):
     DEAD_LETTERS_GROWING = "dead_letters_growing"
     DEAD_LETTERS_MISSING = "dead_letters_missing"
     MONITOR_SILENT = "monitor_silent"
-    """Computed by `selectors.alerts`: a monitor that does not write rows cannot store it."""
+    """Computed by `selectors.alerts`, because a monitor that does not write rows cannot store this alert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class BrokerFacts:
 class DiskForecastFacts:
     """Forecast for the disk of a live broker: seconds from now until the disk is full. The median, and the limits of the interval that has the true time in
     `stated_pct` % of the cases. `high_s` None: after the horizon of the forecast. `inside_pct` of `decided` earlier forecasts of disks had the true time in
-    their interval; None: none is decided."""
+    their interval; None if no forecast can be verified yet."""
 
     broker_id: int
     median_s: float
@@ -141,7 +141,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyFacts:
-    """A figure that is far from its usual value, with alerts on. `text`: its value and the usual one, in words."""
+    """A figure that is far from its usual value and has alerts enabled. `text` contains its value and the usual value."""
 
     subject: str
     text: str

@@ -1,9 +1,8 @@
-"""Anomalies: figures that are far from what they usually are at this time. Pure.
+"""Anomalies: figures that are far from their usual value at this time. Pure.
 
 The value is compared with the median of earlier values, in median absolute deviations (MAD, scaled to a standard deviation). Median and MAD of most
 days are the same if one of the days was unusual itself. The earlier values are of the same ten minutes on the days before, else of the same
-minutes of the hours before. Invariant: with too few earlier values nothing is said, and
-nothing that has not lasted for CONFIRMED_S.
+minutes of the hours before. Invariant: an anomaly is reported only if there are enough earlier values and if it has lasted for CONFIRMED_S.
 """
 
 from __future__ import annotations
@@ -16,30 +15,30 @@ from statistics import median
 from controlplane.domain.history import HistorySubject
 
 WINDOW_S = 600
-"""Seconds whose average is compared. Shorter ones show bursts that are no anomaly."""
+"""Length in seconds of the window whose average is compared. Shorter windows show bursts that are not anomalies."""
 
 DAYS_MAX = 14
-"""Days that are compared: two weeks, so that a change of traffic becomes usual within a week."""
+"""Number of earlier days that are compared: two weeks, so that a change of traffic counts as usual after a week."""
 
 DAYS_LEAST = 5
 """Days with a value at this time from which days are compared."""
 
 HOURS_MAX = 24
-"""Hours that are compared: a whole day, so that day and night are among them."""
+"""Number of earlier hours that are compared: a whole day, which contains day and night."""
 
 HOURS_LEAST = 12
 """Hours with a value at these minutes from which hours are compared, if there are too few days."""
 
 MAD_SCALE = 1.4826
-"""MAD of a normal distribution, to its standard deviation."""
+"""Factor from the MAD of a normal distribution to its standard deviation."""
 
 SPREAD_SHARE = 0.1
 """Least spread, as a share of the median, and of the median of the last day: a figure that was always the same would be an anomaly after any change,
 and one that is small at night would be one after a change that is small for the figure."""
 
 CONFIRMED_S = WINDOW_S
-"""Seconds that a figure must stay unusual: until none of the values of the first comparison is among those of the last one. Without them there are thirty
-times as many anomalies in a year of daily traffic, nearly all of them where it begins and ends (`make bench-anomalies`)."""
+"""Seconds for which a figure must stay unusual: after them, the last comparison shares no value with the first one. Without this delay there are thirty times
+as many anomalies in a year of daily traffic, nearly all of them when the traffic of a day begins and ends (`make bench-anomalies`)."""
 
 WATCHED_MAX = 50
 """Series of each figure that are compared in one round: those with the highest values."""
@@ -61,7 +60,8 @@ class Baseline(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchedFigure:
-    """`low`: also a small value is an anomaly. `floor`: least spread, in the unit of the figure. `alerts`: whether it has alerts by default."""
+    """If `low`, a small value is an anomaly too. `floor` is the minimum spread, in the unit of the figure. `alerts` tells whether the figure has alerts by
+    default."""
 
     subject: HistorySubject
     figure: str

@@ -1,6 +1,6 @@
 """JSON values as Avro's binary encoding. Pure.
 
-One walk over schema and value checks and encodes, so that the branch of a union that was checked is the one that is written. Parsing of schemas is
+One walk over schema and value both checks and encodes, so that the encoded branch of a union is the branch that was checked. Parsing of schemas is
 fastavro's (`weir_common.schema_formats.avro_types`). Bytes are hexadecimal, and times, decimals and UUIDs are text, as `formats` shows them; Avro's
 numbers for them are accepted, too. A value of a union is written as it is, or as {"name of the branch": value}, as Avro's JSON encoding has it.
 A missing field gets the default of the schema. Does not contain: samples (`schema_samples`).
@@ -22,7 +22,7 @@ from weir_common.schema_formats import Schema, avro_types
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNIT_OF = {"millis": timedelta(milliseconds=1), "micros": timedelta(microseconds=1)}
 DECIMAL_BITS_MAX = 8 * 1024
-"""Limit of an unscaled decimal: Avro's precision has some tens of digits."""
+"""Maximum number of digits of an unscaled decimal. Precisions in Avro schemas have some tens of digits."""
 
 AvroType = Any
 """A schema in the form in which fastavro parses it: the name of a type, an object with `type`, or an array of branches."""
@@ -55,7 +55,7 @@ def resolve_type(kind: AvroType, named: Mapping[str, Any]) -> AvroType:
 
 
 class _Walk:
-    """`faults`: grows while values are written; the bytes are worthless then. `raw`: bytes are text with one character per byte, as in defaults."""
+    """`faults` collects the faults; the bytes are invalid if there are any. With `raw`, bytes are text with one character per byte, as in default values."""
 
     def __init__(self, named: Mapping[str, Any], raw: bool = False) -> None:
         self.named = named
@@ -153,7 +153,7 @@ class _Walk:
         )
 
     def _union(self, branches: list[AvroType], value: Any, path: str) -> bytes:
-        """The first branch that fits. Faults of branches that do not fit are reported if only one branch can be meant."""
+        """Encode with the first branch that fits. The faults of a branch are reported if it is the only branch that can be meant."""
         tried: list[tuple[AvroType, Faults]] = []
         for position, branch in enumerate(branches):
             attempt = _Walk(self.named, self.raw)

@@ -7,8 +7,8 @@ Soft goals are applied in the requested order. A later goal never moves a broker
 load outside the bounds moves, and only as far as the bounds. Leaders and traffic are balanced by a new order of replicas, which copies no data.
 The same cluster always gives the same proposal.
 
-Does not: swap two replicas that cannot move one at a time; replace its first good solution by a better one; contain the database, the clock,
-the execution of moves.
+Not implemented: a swap of two replicas that cannot move one at a time, and a search for a better solution after the first good one. Does not contain: the
+database, the clock, the execution of moves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOLERANCE_DEFAULT = 0.1
 TIGHT = 0.8
 """Fraction of the free bytes of a broker. A replica that needs more causes a warning in a plan and is not proposed here."""
 RECEIVERS_TRIED_MAX = 32
-"""Brokers that are tried as a target, the least loaded first, before a replica stays. Limits the work in a cluster of hundreds of brokers."""
+"""Maximum number of brokers that are tried as the target of a replica, the least loaded first. Limits the work in a cluster of hundreds of brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ OTHER_ACTIONS = {
     CORDONED: "Use Cordon or Uncordon on the page of the broker.",
     LEADERSHIP: "Use Demote or Restore leadership on the page of the broker.",
 }
-"""Dynamic settings that are changed by an action of their own, and how."""
+"""Dynamic settings that have their own action in the console, with the name of the action."""
 _UNITS = (
     (".ms", BrokerConfigUnit.MILLISECONDS),
     (".seconds", BrokerConfigUnit.SECONDS),
@@ -59,8 +59,8 @@ class ReportedConfig:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfigRow:
-    """One setting of a broker, and of another one if one is compared. `value` null: not set, or `sensitive`, then it is never shown.
-    `differs`: the other broker has another value, or a sensitive one from another source."""
+    """One setting of a broker, and of a second broker if two are compared. `value` is null if the setting is not set or is `sensitive`: then the value is never
+    shown. `differs`: the other broker has another value, or a sensitive one from another source."""
 
     name: str
     value: str | None
@@ -82,7 +82,7 @@ def unit_of(name: str) -> BrokerConfigUnit:
 def compare_configs(
     mine: Mapping[str, ReportedConfig], other: Mapping[str, ReportedConfig] | None
 ) -> list[BrokerConfigRow]:
-    """The settings of a broker by name, beside those of the other one. A setting that only one of them has differs."""
+    """The settings of a broker by name, with the settings of the second broker. A setting that only one of them has counts as different."""
     rows = []
     for name in sorted({*mine, *(other or {})}):
         here, there = mine.get(name), None if other is None else other.get(name)

@@ -48,8 +48,8 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateDifference:
-    """`subject`: for display. `topic`, `partition` and `broker` name the object, if it is one. `name`: the config, ACL or feature. `brokers`: those with
-    a replica of the partition before or after."""
+    """`subject` is for display. `topic`, `partition` and `broker` identify the object, if it is one of these. `name` is the config, ACL or feature. `brokers`
+    are the brokers with a replica of the partition before or after."""
 
     kind: DifferenceKind
     subject: str
@@ -67,7 +67,7 @@ def ids_text(ids: Iterable[int]) -> str:
 
 
 def placement_text(state: PartitionState) -> str:
-    """Replicas in the order of preference; joining and leaving ones are marked."""
+    """Replicas in the order of preference. Replicas that are being added or removed are marked."""
     parts = [f"{b}+" if b in state.adding else f"{b}-" if b in state.removing else str(b) for b in state.replicas]
     observers = f" observers {ids_text(state.observers)}" if state.observers else ""
     return ", ".join(parts) + observers

@@ -1,8 +1,8 @@
-"""A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. Reads it, with all its faults at
-once.
+"""A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. The parser reports all faults at once.
 
-Invariants: a document has no secret: of a user it has the name and the mechanisms, and a password is a fault. `parse` either returns a document whose
-resources are well-formed and named once each, or every fault with its path. A config or limit that a document does not name stays as it is; null removes it.
+Invariants: a document contains no secret. Of a user it contains the name and the mechanisms; a password in it is a fault. `parse` either returns a document
+whose resources are well-formed and named once each, or every fault with its path. A config or limit that a document does not name stays as it is; null removes
+it.
 Does not contain: the present state (`document_plan`), text (`weir_common.document_text`).
 """
 
@@ -31,7 +31,7 @@ OWNER_LENGTH_MAX = 100
 RESOURCES_MAX = 10_000
 """Resources of one document. All of them are compared in one request."""
 REPLICAS_MAX = 100
-"""Replicas of a partition in a document: more than any cluster has brokers for one topic."""
+"""Maximum number of replicas of a partition in a document."""
 
 
 class ResourceKind(StrEnum):
@@ -106,7 +106,7 @@ class DocumentResource:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDocument:
-    """`owner`: whose resources these are; "" = the document manages none, and nothing can be pruned by it."""
+    """`owner` is the owner of the resources. If it is empty, the document manages no resources, and `prune` deletes nothing."""
 
     owner: str
     resources: tuple[DocumentResource, ...]
@@ -123,10 +123,10 @@ TOPIC_FIELDS = ("name", "partitions", "replication_factor", "configs")
 USER_FIELDS = ("name", "mechanisms")
 BROKER_FIELDS = ("broker", "configs")
 ALL_BROKERS = "all"
-"""The broker of configs that hold for every broker without a value of its own."""
+"""The broker id of cluster-wide configs, which apply to every broker without its own value."""
 BINDING_FIELDS = ("user", "group", "role", "resource_type", "pattern_type", "resource_name")
 SECRETS = ("password", "salt", "salted_password", "stored_key", "server_key", "iterations")
-"""Fields of a credential that a document must not have."""
+"""Names of credential fields that a document must not contain."""
 ROUTE_FIELDS = ("name", "source", "start", "enabled", "owner", "description", "bindings")
 
 
@@ -176,7 +176,7 @@ class _Faults:
 
 
 def config_text(value: Any) -> str:
-    """A config value as Kafka's text: YAML reads 1000 as a number and true as a truth value."""
+    """A config value in Kafka's text form, because YAML reads 1000 as a number and true as a boolean."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

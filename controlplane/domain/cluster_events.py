@@ -13,7 +13,7 @@ from enum import StrEnum
 from controlplane.domain.text import some
 
 NAMES_MAX = 3
-"""Partitions that the text of an election names. The others are counted."""
+"""Maximum number of partitions that the text of an election names. The others are only counted."""
 
 
 class ClusterEventKind(StrEnum):
@@ -53,7 +53,7 @@ class LeaderChange:
 
 
 def broker_events(before: Mapping[int, BrokerLife], now: Mapping[int, BrokerLife]) -> list[ObservedEvent]:
-    """Brokers that registered or left. A broker that is not in `before` has registered for the first time, unless `before` is empty."""
+    """Events of brokers that registered or went down. A broker that is not in `before` has registered for the first time, unless `before` is empty."""
     found = []
     for broker_id, life in sorted(now.items()):
         old = before.get(broker_id)
@@ -70,7 +70,7 @@ def broker_events(before: Mapping[int, BrokerLife], now: Mapping[int, BrokerLife
 
 
 def leader_events(changes: Iterable[LeaderChange]) -> list[ObservedEvent]:
-    """One event for all leader changes of one observation: how many, from which brokers to which."""
+    """One event for all leader changes of one observation, with their number and the old and new leaders."""
     found = sorted(changes, key=lambda c: c.partition)
     if not found:
         return []

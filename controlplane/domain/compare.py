@@ -1,8 +1,7 @@
 """Comparison of the replicas of a partition, from the response of each broker for one range of offsets. Pure.
 
-Batches are sent and stored as the leader wrote them, so equal replicas are equal bytes and nothing is decompressed. Invariants: `equal` True or
-False refers to compared bytes, and the result names their range. Unknown data is neither equal nor different. Does not contain: sockets, rows,
-clocks.
+Batches are sent and stored as the leader wrote them, so equal replicas are equal bytes and nothing is decompressed. Invariants: `equal` is True or False only
+for bytes that were compared, and the result contains their range. Unknown data is neither equal nor different. Does not contain: sockets, rows, clocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values of configs as people write them: `7 d`, `1 GiB`, `unlimited`. The unit of a config is known by its name: `.ms` and `.bytes`. Pure."""
+"""Values of configs with units: `7 d`, `1 GiB`, `unlimited`. The suffix of its name (`.ms`, `.bytes`) determines the unit of a config. Pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MASK = "********"
 """Shown instead of a secret."""
 
 SECRET_CHARS_MIN = 4
-"""A shorter secret is not searched in other texts: it would hide parts of ordinary words."""
+"""Minimum length of a secret that is searched in other texts. A shorter secret would hide parts of ordinary words."""
 
 GROUP_CONFIG = "consumer.override.group.id"
 
@@ -49,14 +49,14 @@ ATTENTION = (
     ConnectorState.PAUSED,
     ConnectorState.RUNNING,
 )
-"""States in the order in which an operator should look at them."""
+"""States in the order in which an operator should check them."""
 
 SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|\bpwd\b|secret|token|credential|sasl\.jaas\.config|authorization"
     r"|(private|api|access|account|storage|encryption|sas|ssl|keystore)[._-]?key",
     re.IGNORECASE,
 )
-"""Names of configs with secrets. Plugins also have types of configs, of which PASSWORD is a secret."""
+"""Names of configs with secrets. In addition, configs of the type PASSWORD in a plugin's definition are secrets."""
 
 REFERENCE = re.compile(r"(\$\{[^${}:]+:[^{}]*\})+")
 """References to a config provider are no secrets: the worker replaces them."""

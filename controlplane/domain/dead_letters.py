@@ -21,9 +21,9 @@ COUNT, GROUP, SOURCE, ERROR = "x-retry-count", "x-retry-group", "x-retry-source"
 RESENT = "x-retry-resent"
 """Header of a record that was sent again: the place of the dead letter, `topic-partition@offset`."""
 DIGITS_MAX = 9
-"""Digits of a count. A longer one is no count of attempts."""
+"""Maximum number of digits of a count. A longer number is not a count of attempts."""
 OFFSET_DIGITS_MAX = 18
-"""Digits of an offset below 2**63."""
+"""Maximum number of digits of an offset (below 2**63)."""
 SHARE_HEADERS = frozenset((share.TOPIC, share.PARTITION, share.OFFSET, share.GROUP, share.DELIVERIES, share.MESSAGE))
 
 
@@ -44,8 +44,8 @@ class ResendTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCause:
-    """None: the header is missing or has another form. `source`: the first place of the record, `topic-partition@offset`. `attempts`: of a share group
-    its deliveries."""
+    """The cause of a dead letter. A field is None if its header is missing or has another form. `source` is the original position of the record,
+    `topic-partition@offset`. `attempts` is the number of attempts, or of deliveries in a share group."""
 
     group: str | None = None
     source: str | None = None
@@ -55,7 +55,7 @@ class DeadLetterCause:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilters(RecordFilters):
-    """`group`: the group whose attempts failed. `error_contains`: part of the error. `source_begins`: the beginning of the first place."""
+    """`group` is the group whose attempts failed. `error_contains` is a part of the error. `source_begins` is a prefix of the original position."""
 
     group: str = ""
     error_contains: str = ""
@@ -140,7 +140,7 @@ def retry_headers(letter: Sequence[Header]) -> tuple[Header, ...]:
 
 
 def with_headers(record: NewRecord, needed: Sequence[Header]) -> NewRecord:
-    """The record for the retry topic. A first place that it has already stays, because it may have been retried before. The group is replaced."""
+    """The record for the retry topic. If it already has an original position, because it was retried before, the position is kept. The group is replaced."""
     present = {name for name, _ in record.headers}
     added = tuple((name, value) for name, value in needed if name == GROUP or name not in present)
     replaced = {GROUP} if added else set()
@@ -166,7 +166,7 @@ def has_group(letter: NewRecord) -> bool:
 
 
 def editable_headers(headers: Sequence[Header]) -> tuple[str, list[Header]]:
-    """(lines `name: value` of the headers that are text, the others, which an edit keeps)."""
+    """(headers that are text, as lines `name: value`; the other headers, which an edit keeps unchanged)."""
     lines: list[str] = []
     kept: list[Header] = []
     for name, value in headers:

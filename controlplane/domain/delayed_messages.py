@@ -1,4 +1,4 @@
-"""Pending delayed messages of all partitions as one list and one histogram. Pure.
+"""Merges the pending delayed messages of all partitions into one list and one histogram. Pure.
 
 Invariant: pages are in the order (delivery time, partition, offset), without a gap between the first and the last row. Does not contain: the questions
 to the leaders (`selectors.delayed_messages`).
@@ -26,7 +26,7 @@ SPANS: tuple[tuple[str, int], ...] = (
 )
 OVERDUE, LATER = "Due now", "Later"
 OFFSET_MAX = 2**63 - 1
-"""Kafka's largest offset, and the largest time: they have 64 bits on the wire."""
+"""The maximum offset, and the maximum time: both are int64 in the protocol."""
 Place = tuple[int, int, int]
 """(delivery time, partition, offset) of a row."""
 
@@ -47,14 +47,14 @@ class HistogramBar:
 
 
 def histogram_bounds(now_ms: int) -> list[int]:
-    """Ascending. The first ones are whole seconds, those after a minute whole steps of the leaders' counts."""
+    """The ascending bounds of the histogram. They are whole seconds, and after the first minute whole buckets of the leaders' counts."""
     second = now_ms // 1000 * 1000
     first, *later = (span for _, span in SPANS)
     return [second, second + first, *(-(-(now_ms + span) // BUCKET_MS) * BUCKET_MS for span in later)]
 
 
 def histogram(bounds: Sequence[int], counts: Iterable[Sequence[int]]) -> list[HistogramBar]:
-    """`counts`: of each partition, one number more than bounds."""
+    """`counts` are the counts of each partition: one number more than there are bounds."""
     totals = [sum(column) for column in zip(*counts, strict=True)] or [0] * (len(bounds) + 1)
     most = max(totals)
     labels = (OVERDUE, *(label for label, _ in SPANS), LATER)
@@ -75,7 +75,7 @@ def token_of(place: Place | None) -> str:
 
 
 def place_of(token: str) -> Place | None:
-    """Raises Rejected for what `token_of` did not return."""
+    """Raises Rejected for a text that `token_of` did not return."""
     if not token:
         return None
     parts = token.split(".")
@@ -88,7 +88,7 @@ def place_of(token: str) -> Place | None:
 
 
 def continue_after(place: Place | None, partition: int) -> tuple[int, int]:
-    """The place in this partition after which its next rows are: (delivery time, offset)."""
+    """The position in this partition after which its next rows follow: (delivery time, offset)."""
     if place is None:
         return -1, -1
     at, of, offset = place

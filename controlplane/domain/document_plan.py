@@ -26,14 +26,14 @@ from controlplane.domain.cluster_document import (
 )
 
 STEPS_MAX = 1_000
-"""Changes of one plan. They run in one request, each in a transaction of its own."""
+"""Maximum number of changes of one plan. They run in one request, each in its own transaction."""
 
 
 class StepAction(StrEnum):
     CREATE = "create"
     ALTER = "alter"
     MANAGE = "manage"
-    """The resource has the values of the document. Only its owner is recorded."""
+    """The resource already has the values of the document. Only its owner is recorded."""
     DELETE = "delete"
 
 
@@ -48,8 +48,8 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStep:
-    """`before`: the values that the plan was made from, null for a creation. The step runs only while they are the same. `desired`: those of the
-    document, null for a deletion."""
+    """`before` are the values from which the plan was made, null for a creation. The step runs only if these are still the current values. `desired` are the
+    values of the document, null for a deletion."""
 
     kind: ResourceKind
     key: str
@@ -79,7 +79,7 @@ class DocumentDifference:
 
 
 ResourceCheck = Callable[[DocumentResource, Present], Iterable[DocumentProblem]]
-"""Further refusals of one resource, for example those of the services that would carry its step out."""
+"""Adds further refusals of one resource, for example refusals of the services that would run its step."""
 
 
 def steps_of(
@@ -100,7 +100,7 @@ def difference(
     take_over: bool = False,
     check: ResourceCheck = lambda resource, present: (),
 ) -> DocumentDifference:
-    """The steps that the document requires, and what the cluster refuses of it."""
+    """The steps that the document requires, and the refusals of the cluster."""
     problems: list[DocumentProblem] = []
     steps: list[DocumentStep] = []
     for resource in document.resources:
@@ -146,7 +146,7 @@ def _step(
     before, desired = present.values.get(resource.id), dict(resource.desired)
     changes = _changes(resource, before)
     if before is None:
-        empty = resource.kind is ResourceKind.QUOTA and not changes  # only limits to remove
+        empty = resource.kind is ResourceKind.QUOTA and not changes  # the document only removes limits
         return [] if empty else [DocumentStep(*resource.id, StepAction.CREATE, None, desired, changes)]
     if changes:
         return [DocumentStep(*resource.id, StepAction.ALTER, before, desired, changes)]
@@ -183,7 +183,7 @@ def _field_changes(field: str, had: Mapping[str, Any], desired: Mapping[str, Any
 
 
 def _differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[FieldChange]:
-    """Field by field, one level deep."""
+    """Compare field by field, one level deep."""
     old, new = _flat(before or {}), _flat(after or {})
     return [
         FieldChange(f, old.get(f), new.get(f))
@@ -232,7 +232,7 @@ def _refusals(
 def _user_refusals(
     resource: DocumentResource, before: Mapping[str, Any] | None, desired: Mapping[str, Any], refused: Any
 ) -> Iterator[DocumentProblem]:
-    """A document has no password, so that it neither creates a user nor adds a mechanism."""
+    """A document contains no password, so it can neither create a user nor add a mechanism."""
     mechanisms = desired["mechanisms"]
     if before is None:
         yield refused(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 RESTARTS_MAX = 5
-"""Consecutive restarts without progress in between. Beyond this number the job fails with the cause."""
+"""Maximum number of consecutive restarts without progress. After them the job fails with the cause."""
 
 RESTART_SECONDS = 5
 """Delay before the second consecutive restart. The first restart is immediate. The delay doubles with each further restart."""

@@ -1,7 +1,7 @@
-"""Logins through a directory (OpenID Connect, LDAP): what the groups of a user permit, and why a login is refused. Pure.
+"""Logins through a directory (OpenID Connect, LDAP): the rights that the groups of a user give, and the reason why a login is rejected. Pure.
 
-Invariants: a user in no configured group is refused. The rights are a function of the groups of this login and of the settings, so a group that the
-user has left gives no right after the next login. Does not contain: protocols (`controlplane.clients.oidc`), rows (`services.external_logins`).
+Invariants: a user in no configured group is refused. The rights depend only on the groups of the current login and on the settings. So after the next login a
+user has no rights from a group that the user has left. Does not contain: protocols (`controlplane.clients.oidc`), rows (`services.external_logins`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 EVERYONE = "*"
 """Value of `GroupRules.viewers` with which every user of the directory may log in."""
 USERNAME_CHARS_MAX = 150
-"""Characters: the width of Django's column."""
+"""Maximum length: the width of Django's column."""
 SHOWN_MAX = 20
-"""Groups or claims in one refusal. A user may have thousands."""
+"""Maximum number of groups or claims in one message. A user may have thousands."""
 
 
 class LoginSource(StrEnum):
@@ -103,7 +103,7 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class ExternalUser:
-    """A user whom a directory has authenticated. `issuer` and `subject` identify the account for ever; `name` may change."""
+    """A user that a directory has authenticated. `issuer` and `subject` identify the account permanently; `name` may change."""
 
     source: LoginSource
     issuer: str

@@ -30,7 +30,7 @@ NULL = "null"
 """`Rendered.format` of a null value."""
 
 TEXT_CHARS_MAX = 64 * 1024
-"""Characters of one rendered key, value or header. `Rendered.cut` is set for a longer one."""
+"""Maximum number of characters of one rendered key, value or header. `Rendered.cut` is set for a longer text."""
 
 INTEGER_CODES = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
 FLOAT_CODES = {4: ">f", 8: ">d"}
@@ -117,7 +117,7 @@ def text_of(data: bytes, schemas: Schemas | None = None) -> str:
 
 
 def json_text(structure: Any) -> str:
-    """JSON that can be encoded: a surrogate without its partner stays an escape."""
+    """Encode as JSON. A surrogate without its partner stays an escape sequence."""
     return json.dumps(structure, ensure_ascii=False, default=_json_value).encode(errors="backslashreplace").decode()
 
 
@@ -257,7 +257,7 @@ def _key(key: Any) -> str:
 
 
 def _json_value(value: Any) -> str:
-    """Bytes as hex, other types of Avro and MessagePack (times, decimals, UUIDs) as their usual text."""
+    """Bytes as hex, and other types of Avro and MessagePack (times, decimals, UUIDs) as their usual text."""
     return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
 
 

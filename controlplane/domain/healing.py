@@ -1,7 +1,7 @@
 """Self-healing: named actions that the worker takes for a failed health check or a damaged replica, and when it may. Pure.
 
-Invariants: every action is off until an operator turns it on. An action acts one time per cool-down and at most `per_hour` times per hour. In a dry run it
-records what it would do, under the same limits. Does not contain: rows, clocks, the actions themselves (`services.healing`).
+Invariants: every action is off until an operator turns it on. An action runs at most once per cool-down and at most `per_hour` times per hour. A dry run
+records what the action would do, with the same limits. Does not contain: rows, clocks, the actions themselves (`services.healing`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from enum import StrEnum
 HOUR_S = 3_600.0
 
 COOL_DOWN_S_MIN, COOL_DOWN_S_MAX = 60, 86_400
-"""Bounds of a cool-down in seconds: an action must have had its effect before it is repeated, and a day without it is as good as off."""
+"""Bounds of a cool-down in seconds. The effect of an action must be visible before the action is repeated. A cool-down of more than a day would be as if the
+action were off."""
 
 PER_HOUR_MAX = 60
-"""Actions per hour that an operator can permit: one per shortest cool-down."""
+"""Maximum number of actions per hour that an operator can permit: one per shortest cool-down."""
 
 
 class HealingAction(StrEnum):
@@ -50,7 +51,7 @@ class HealingOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealingRule:
-    """`text`: what it does. `when`: its condition. Defaults of the limits."""
+    """`text` says what the action does, and `when` its condition. The other fields are the defaults of the limits."""
 
     action: HealingAction
     text: str

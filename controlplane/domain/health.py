@@ -1,4 +1,4 @@
-"""Health checks: what is checked, why it matters, and when a value passes. Scores of objects. Pure.
+"""Health checks: the checked value, its importance, and its limit. Scores of objects. Pure.
 
 Invariants: the list of checks is closed. Each check compares one number of an object with one limit; an unknown number neither passes nor fails.
 Does not contain: rows, clocks; alerts, which are about what operators must do now.
@@ -171,8 +171,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """`failures`: the worst first, at most as many as asked. `failed` counts all. `worst`: the value that is farthest beyond its limit or nearest to
-    it; None: no value is known."""
+    """`failures` are the worst failures, at most as many as requested. `failed` counts all failures. `worst` is the value that is farthest beyond the limit or
+    nearest to it; None if no value is known."""
 
     name: CheckName
     state: CheckState
@@ -184,7 +184,7 @@ class CheckOutcome:
 
 
 def outcome(rule: CheckRule, values: Values, thresholds: AlertThresholds, failures_max: int) -> CheckOutcome:
-    """Return the result of a check. Without objects the check has passed: nothing is wrong."""
+    """Return the result of a check. A check without objects passes."""
     failed = [
         Failure(subject, value)
         for subject, value in values.items()
@@ -210,7 +210,8 @@ class Counted:
 
 
 def cluster_score(checks: Iterable[Counted]) -> int | None:
-    """0 to 100: the share of objects that pass, averaged over the checks by weight. Only all objects passing gives 100. None: nothing is known."""
+    """A score from 0 to 100: the share of objects that pass, averaged over the checks by weight. The score is 100 only if all objects pass. None if nothing is
+    known."""
     total = passed = 0.0
     for check in checks:
         known = check.objects - check.unknown
@@ -224,7 +225,7 @@ def cluster_score(checks: Iterable[Counted]) -> int | None:
 
 
 def object_score(scope: CheckScope, failed: Iterable[CheckName]) -> int:
-    """0 to 100: the share of the weights of its checks that have not failed."""
+    """A score from 0 to 100: the share of the weights of the object's checks that have not failed."""
     weights = {r.name: r.weight for r in RULES if r.scope is scope}
     lost = sum(weights[name] for name in set(failed))
     return int(100 * (sum(weights.values()) - lost) / sum(weights.values()))

@@ -15,13 +15,13 @@ from controlplane.domain.errors import Rejected
 from weir_common.history_codes import STEP_S
 
 POINTS_MAX = 450
-"""Points of a chart: more would not be visible."""
+"""Maximum number of points of a chart. More points would not be visible."""
 
 STEPS_S = (10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)
-"""Steps of points. The last one has 366 days in 367 points."""
+"""Seconds between two points of a chart. With the last step a chart of 366 days has 367 points."""
 
 RANGE_S_MAX = 366 * 86_400
-"""Seconds of one request: a year, of which a chart has at most POINTS_MAX points."""
+"""Maximum number of seconds of one request: a year."""
 
 ROWS_KEPT_S = 30 * 86_400
 """Seconds after which averages of a minute are deleted from the database. Older values are in the lake, if a job `history` copied them."""
@@ -146,7 +146,7 @@ def step_for(span_s: float, least_s: int = STEP_S) -> int:
 
 
 def steps_of(values: Iterable[tuple[int, float]], since_s: float, until_s: float, step_s: int) -> list[Step]:
-    """Points from `since_s` to `until_s`, all of them, in their order. `values`: (time, value) in any order."""
+    """All points from `since_s` to `until_s`, in order. `values` are pairs (time, value) in any order."""
     found: dict[int, list[float]] = {}
     for at, value in values:
         found.setdefault(at - at % step_s, []).append(value)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from controlplane.domain.alert_types import AlertKind, Severity
 
 CAUSE_LATE_S = 60.0
-"""A cause may be detected these seconds after its effect. An alert that is older than that has another cause."""
+"""A cause may be detected up to this number of seconds after its effect. An alert that started earlier has another cause."""
 
 LAG_CAUSE_LATE_S = 10.0
-"""The same for lag that a failed broker or disk causes. Lag is an alert only after some time, and the failure is known within seconds: a group that was
-behind before has its own cause."""
+"""The same for lag that a failed broker or disk causes. Lag becomes an alert only after some time, but the failure is known within seconds. So lag that started
+before the failure has another cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class CauseRule:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """`cause`: the id of the alert that no other open alert explains. `effects`: ids of the alerts that it explains, most severe and oldest
-    first. `severity`: the gravest of all."""
+    """`cause` is the id of the alert that no other open alert explains. `effects` are the ids of the alerts that the cause explains, most severe and oldest
+    first. `severity` is the highest severity of all."""
 
     cause: int
     effects: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Plan of a search for a key: the search reads the topic by its key index, newest first, or by a scan of the records. Pure.
+"""Chooses the method of a search for a key: the key index of the topic, newest first, or a scan of the records. Pure.
 
 Does not contain: the look-up by index (`selectors.key_lookups`), the scan (`domain.record_scan`).
 """

@@ -23,7 +23,7 @@ from typing import Any
 from controlplane.domain.log_ends import Age
 
 WINDOW_MS = 900_000
-"""Milliseconds of commits that a trend covers at least. Within them a consumer that is 4 % too slow loses half a minute."""
+"""Minimum length of a trend in milliseconds. In this time the lag of a consumer that is 4 % too slow grows by half a minute."""
 
 WINDOW_WAITS = 8
 """A trend covers this many of the longest waits of a consumer, if that is more than WINDOW_MS. A shorter window hides the trend of a
@@ -64,11 +64,11 @@ SPEED_WAITS = 5
 """Waits of a consumer that its rate covers. Fewer waits would give the rate of one burst."""
 
 STALL_RECORDS = 2
-"""Minimum lag of a stall. One record may be a transaction marker, which no consumer commits past. Some clients (Faust) always commit one
-record too low."""
+"""Minimum lag in records of a stall. One record may be a transaction marker, which no consumer commits past. Some clients (Faust) always commit an offset that
+is one record too low."""
 
 WAITS_KEPT = 8
-"""Number of waits that give the rhythm: the longest of the window."""
+"""Number of waits, the longest of the window, from which the commit rhythm is computed."""
 
 STORED_COMMITS = 20
 """Commits that a row stores in addition to the oldest: the newest minutes of a consumer that commits often."""
@@ -252,7 +252,7 @@ class Track:
         if len(self.commits) > 1 and sample.at_ms - self.commits[-2].at_ms < SPACING_MS:
             self.commits.pop()
         self.commits.append(sample)
-        # The last commits of a slow rhythm stay beyond the window. Without them it would have no trend.
+        # The last commits of a slow consumer stay even if they are older than the window. Otherwise the consumer would have no trend.
         while len(self.commits) > POINTS_LEAST and self.commits[0].at_ms < sample.at_ms - self.window_ms:
             self.commits.popleft()
         if len(self.commits) > COMMITS_MAX:
@@ -357,8 +357,8 @@ class Track:
         block: Block = Block.NONE,
         elsewhere_ms: int | None = None,
     ) -> LagStatus:
-        """`subscribed` False: the group has members, and none of them reads this topic. `elsewhere_ms`: time of the last progress of this partition's
-        member in another partition."""
+        """`subscribed` is False if the group has members and none of them reads this topic. `elsewhere_ms` is the time at which the member of this partition
+        last made progress in another partition."""
         if self.newest is None:
             return LagStatus.UNKNOWN
         unread = self.newest.end - self.newest.committed

@@ -1,4 +1,4 @@
-"""Elections of preferred leaders: what an election would change in a partition, and why it would change nothing.
+"""Elections of preferred leaders: the verdict for a partition, that is, whether an election would change the leader, or why not.
 
 The verdict is computed from observed rows. The controller decides by the same rules on its own state.
 Does not contain: unclean leader elections (`services.overrides`), requests (`clients.leader_elections`).
@@ -12,8 +12,8 @@ from enum import StrEnum
 
 
 class ElectionVerdict(StrEnum):
-    """electable: the preferred replica would become the leader. preferred_leads: it is the leader already. The others say why it cannot become the
-    leader."""
+    """electable: the preferred replica would become the leader. preferred_leads: it is already the leader. The other values are reasons why it cannot become
+    the leader."""
 
     ELECTABLE = "electable"
     PREFERRED_LEADS = "preferred_leads"

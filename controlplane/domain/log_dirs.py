@@ -1,4 +1,4 @@
-"""Log directories as their broker reports them, and what a move of a replica between two of them needs.
+"""Log directories as their broker reports them, and the conditions for a move of a replica between two of them.
 
 Does not contain: requests (`controlplane.clients.log_dirs`).
 """
@@ -26,8 +26,8 @@ class LogDirState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReportedReplica:
-    """A replica in a directory. `future`: the copy of a move that runs. `lag_records`: records behind the leader, of a future replica behind the current
-    one; None = unknown."""
+    """A replica in a directory. `future` marks the copy of a running move. `lag_records` is the number of records behind the leader, or for a future replica
+    behind the current replica; None = unknown."""
 
     topic: str
     index: int
@@ -42,8 +42,8 @@ class ReportedReplica:
 
 @dataclass(frozen=True, slots=True)
 class ReportedLogDir:
-    """`total_bytes`, `free_bytes`: of its file system, None = unknown. A failed directory reports neither them nor replicas. `probe_ms`: time of the last
-    probe, a small write; None = unknown."""
+    """`total_bytes` and `free_bytes` are those of the file system, None = unknown. A failed directory reports neither sizes nor replicas. `probe_ms` is the
+    duration of the last probe (a small write), None = unknown."""
 
     path: str
     state: LogDirState
@@ -82,7 +82,7 @@ class MoveProblem(StrEnum):
 
 
 def directory_moves(dirs: Sequence[ReportedLogDir]) -> list[DirectoryMove]:
-    """The moves that run, in the order of the partitions."""
+    """The running moves, in the order of the partitions."""
     current = {r.partition: (d.path, r) for d in dirs for r in d.replicas if not r.future}
     found = []
     for d in dirs:

@@ -35,7 +35,7 @@ class Ends:
 
     def add(self, at_ms: int, end: int) -> None:
         if self.ends and end < self.ends[-1]:
-            self.ats.clear()  # truncated or recreated: earlier observations are of other records
+            self.ats.clear()  # the log was truncated or recreated: earlier observations refer to other records
             self.ends.clear()
         if self.ats and at_ms < self.ats[-1]:
             return  # the wall clock was set back

@@ -12,9 +12,9 @@ import json
 from controlplane.domain.errors import Rejected
 
 TOKEN_CHARACTERS_MAX = 100_000
-"""Characters of a token: some thousand partitions. It is part of a URL or of a command line."""
+"""Maximum length of a token: some thousand partitions. A token is part of a URL or of a command line."""
 OFFSET_MAX = 2**63 - 1
-"""Kafka's largest offset: it has 64 bits on the wire."""
+"""The maximum offset, which is an int64 in the protocol."""
 
 
 def encode_token(before: dict[int, int]) -> str:
@@ -26,7 +26,7 @@ def encode_token(before: dict[int, int]) -> str:
 
 
 def decode_token(token: str) -> dict[int, int]:
-    """Raises Rejected for what `encode_token` did not return."""
+    """Raises Rejected for a text that `encode_token` did not return."""
     try:
         if len(token) > TOKEN_CHARACTERS_MAX:
             raise ValueError("too long")

@@ -1,8 +1,8 @@
-"""Masking rules: which parts of a record a user without raw access does not see.
+"""Masking rules: the parts of a record that are hidden from a user without raw access.
 
-Invariants: a masked key or value is written again from its structure, so bytes that no rule knows never appear. It is hidden as a whole if it is
-no object or array, whatever format is requested. A path that reaches a number or text before its last step hides that value. So data that a rule does
-not expect is hidden, not shown. Does not contain: the stored rules and the users to whom they apply (`controlplane.services.masking`).
+Invariants: a masked key or value is rebuilt from its decoded structure, so bytes that no rule matches never appear. If it is neither an object nor an array, it
+is hidden as a whole, whatever format is requested. If a path reaches a number or text before its last step, that value is hidden. So data that a rule does not
+expect is hidden, not shown. Does not contain: the stored rules and the users to whom they apply (`controlplane.services.masking`).
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class RecordRenderer:
         return self._decoded_json(MaskTarget.KEY, data)
 
     def structured_value(self, data: bytes | None) -> Any:
-        """The same of the value."""
+        """The same for the value."""
         return self._decoded_json(MaskTarget.VALUE, data)
 
     def _decoded_json(self, target: MaskTarget, data: bytes | None) -> Any:

@@ -48,5 +48,5 @@ def values(f: MessageFigures, now_ms: int) -> dict[str, int | float | None]:
 
 
 def age_s(at: datetime | None, now_s: float) -> float:
-    """0 without a time, and for one that is to come."""
+    """Seconds since a time; 0 without a time, and for a time in the future."""
     return 0.0 if at is None else max(0.0, now_s - at.timestamp())

@@ -1,7 +1,7 @@
-"""The kept part of the metadata log: its entries with their times, and images of it, as bytes. Pure.
+"""The stored history of the metadata log: entries with their times, and images, as bytes. Pure.
 
-Only what the state of a cluster is read from is kept: no answers to requests, no tombstones. Invariant: credentials are left out, so that a deleted or
-changed password does not survive here. Does not contain: rows, clocks.
+Only records that define the state of a cluster are stored: no answers to requests, no tombstones. Invariant: credentials are removed, so that the history does
+not keep a deleted or changed password. Does not contain: rows, clocks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoredEntry:
 
 
 def kept_records(records: Iterable[MetadataRecord]) -> tuple[MetadataRecord, ...]:
-    """The records that change the state, without credentials: that they changed is kept."""
+    """The records that change the state, without the values of credentials. The fact that a credential changed is stored."""
     found = []
     for record in records:
         if isinstance(record, IsrRefused | ReplicaReset | RequestAnswered):

@@ -1,6 +1,6 @@
 """State machine of a partition move: pure. From a move's rows and the observed state it computes the row changes of one step.
 
-Invariants: every order carries the assignment generation that was read. If the generation has changed, the part is rejected with the
+Invariants: every order contains the assignment generation that was read. If the generation has changed, the part is rejected with the
 difference. A part is done when its replicas are exactly the desired ones, in order, and all in the ISR. A move ends when the metadata log
 contains nothing of its throttle. Does not contain: the database, clocks (now is passed in), brokers.
 
@@ -100,7 +100,7 @@ def _is_copied(part: PartView, state: PartState) -> bool:
 
 
 def _cannot_finish(move: MoveSnapshot, now: float) -> tuple[dict[int, str], int | None]:
-    """Parts that receive more than is copied, with a note each, and the rate that they need in bytes/s per broker."""
+    """Parts whose log grows faster than it is copied, each with a note, and the rate in bytes/s per broker that they need."""
     copying = [p for p in move.parts if p.state == PartState.COPYING and p.copies_to]
     growths = {p.id: (p.copies_to, g) for p in copying if (g := progress.growth(p.samples, now)) is not None}
     out = {p.id for p in copying if progress.production_surplus(p.samples, now) is not None}
@@ -127,7 +127,7 @@ def _order(part: PartView, move: MoveSnapshot) -> PartStep:
     if seen is None:
         return PartStep(part.id, PartState.REJECTED, active=False, note=GONE)
     if seen.target == part.desired_replicas:
-        # The placement is reached already, or an order that was withdrawn too late is carried out.
+        # The part already has the desired placement, or the controller carries out an order that was withdrawn too late.
         return PartStep(part.id, PartState.COPYING, read_generation=seen.generation, submits=True, note="", cause="")
     if was_compared(part, seen):
         return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True, note="", cause="")

@@ -1,6 +1,6 @@
 """The next state of one part of a move that is in progress: pure. Part of the state machine in `move`.
 
-Invariants: a part is rejected as soon as its placement is neither the ordered one nor one that an earlier order of the move can have made. Old
+Invariants: a part is rejected as soon as its placement is neither the ordered placement nor one that an earlier order of the move can have caused. Old
 replicas are removed only after a comparison of all replicas in the ISR. Does not contain: limits of concurrent parts, the state of the move.
 """
 
@@ -82,8 +82,8 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
 
 
 def _is_comparable(part: PartView, seen: ObservedPart) -> bool:
-    """Return whether the new replicas are in the ISR together with the old ones, so that they can be compared. Offline old replicas are not waited
-    for: the leader has every acknowledged record."""
+    """Return whether the new replicas are in the ISR together with the old ones, so that they can be compared. The comparison does not wait for offline old
+    replicas, because the leader has every acknowledged record."""
     if part.going_back or part.desired_replicas == part.replicas_to or seen.leader is None:
         return False
     missing = set(part.desired_replicas) - set(seen.isr)

@@ -13,7 +13,7 @@ ORDER_UNTAKEN_SECONDS = 10.0
 """Seconds until an order without a controller's reaction is reported. A controller failover takes about 3."""
 
 OBSERVATION_SECONDS = 60.0
-"""So long after an order, an observation of an earlier generation counts as old. Later, the numbers of the metadata log began again."""
+"""For this time after an order, an observation with an earlier generation counts as old. After that time, it means that the metadata log was created again."""
 NO_PROGRESS_SECONDS = 60.0
 """Seconds without a copied byte until a cause is determined and shown."""
 
@@ -184,7 +184,7 @@ class PartView:
 
     @property
     def burdens(self) -> frozenset[int]:
-        """Brokers that copying this part occupies: the targets and the leader."""
+        """Brokers that are busy while this part is copied: the targets and the leader."""
         leader = self.observed.leader if self.observed is not None else None
         to = self.copies_to
         return frozenset(to if leader is None or not to else (*to, leader))

@@ -1,6 +1,6 @@
 """Notifications of incidents: which channel receives which event, and when a failed delivery is attempted again. Pure.
 
-Invariants: an incident is one notification per channel and event, whatever the number of alerts that its cause explains. A silenced incident is not
+Invariants: an incident causes one notification per channel and event, however many alerts its cause explains. A silenced incident is not
 sent. An acknowledged incident is not sent again until it ends. Does not contain: the text of a notification (`notification_message`), rows, clocks.
 """
 
@@ -14,8 +14,8 @@ from controlplane.domain.alert_rows import FLAP_SECONDS
 from controlplane.domain.alert_types import AlertKind, Severity
 
 ATTEMPTS_MAX = 12
-"""Attempts of one delivery. With the delays below the last one is about an hour after the first: a receiver that was down for longer needs a look at
-the alerts, not a list of old ones."""
+"""Attempts of one delivery. With the delays below the last one is about an hour after the first: after a longer outage an operator should read the list of
+alerts, not old notifications."""
 
 RETRY_FIRST_S, RETRY_MAX_S = 5.0, 600.0
 """Delay before the second attempt, which doubles with each attempt, and its limit."""
@@ -24,7 +24,7 @@ SETTLE_S = 10.0
 """An incident is sent when it is this old. Within this time most causes are detected, so their effects are not sent as incidents of their own."""
 
 RESOLVED_AFTER_S = FLAP_SECONDS
-"""An alert is sent as resolved when it ended this long ago. Until then it may be reopened, and would be one more pair of notifications."""
+"""An alert is sent as resolved when it ended this long ago. Until then it may be reopened, which would cause another pair of notifications."""
 
 
 class ChannelKind(StrEnum):
@@ -50,7 +50,7 @@ class DeliveryState(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
     CANCELLED = "cancelled"
-    """Not needed any more before a receiver accepted it."""
+    """The delivery became unnecessary before a receiver accepted it."""
 
 
 OPEN_STATES = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.RETRYING)
@@ -72,7 +72,7 @@ class DeliveryError(StrEnum):
 
 
 PERMANENT = frozenset({DeliveryError.REDIRECT, DeliveryError.INVALID_URL, DeliveryError.NOT_CONFIGURED})
-"""Errors that no later attempt avoids: an operator must change the channel or the settings."""
+"""Errors that occur again at every attempt: an operator must change the channel or the settings."""
 
 TOO_EARLY, TIMED_OUT, TOO_MANY, SERVER_ERROR = 425, 408, 429, 500
 
@@ -103,7 +103,7 @@ class ChannelRule:
     alert_kinds: frozenset[AlertKind] = frozenset()
 
     def covers(self, alerts: Mapping[AlertKind, Severity]) -> bool:
-        """Return whether one of these alerts (the gravest of each kind) has a kind and a severity of this channel."""
+        """Return whether one of these alerts (the most severe of each kind) has a kind and a severity of this channel."""
         return any(
             (not self.alert_kinds or kind in self.alert_kinds)
             and (self.severity_min is Severity.DEGRADED or severity is Severity.AT_RISK)
@@ -130,7 +130,7 @@ def next_event(
         due = incident.age_s >= SETTLE_S and not incident.acknowledged and not incident.silenced
         return DeliveryEvent.TRIGGERED if due and rule.covers(incident.alerts) else None
     if incident.acknowledged:
-        # Only an incident manager has a state for it. In a mailbox or a chat it would be one more message.
+        # Only an incident manager has a state for an acknowledgement. In a mailbox or a chat it would be just another message.
         desired = rule.kind is ChannelKind.PAGERDUTY and DeliveryEvent.ACKNOWLEDGED not in sent
         return DeliveryEvent.ACKNOWLEDGED if desired else None
     rose = incident.severity is Severity.AT_RISK and Severity.AT_RISK not in sent.values()

@@ -17,13 +17,13 @@ from controlplane.domain.notification import DeliveryEvent
 from controlplane.domain.text import some
 
 EFFECTS_MAX = 20
-"""Explained alerts that a notification lists. The others are counted."""
+"""Maximum number of explained alerts that a notification lists. The others are only counted."""
 
 SUMMARY_CHARS_MAX = 1_024
 """Limit of PagerDuty for the summary of an event."""
 
 SUBJECT_CHARS_MAX = 200
-"""Characters of the subject of an e-mail."""
+"""Maximum length of the subject of an e-mail."""
 
 VERSION = 1
 """Version of the JSON of a webhook. New fields do not change it."""
@@ -186,7 +186,7 @@ def pagerduty_body(m: Message, routing_key: str) -> bytes:
 
 
 def email_subject(m: Message) -> str:
-    """One line: a line break in a subject would add headers."""
+    """Join the lines: a line break in a subject would add headers."""
     return " ".join(f"[{m.cluster}] {m.title}".split())[:SUBJECT_CHARS_MAX]
 
 
@@ -202,7 +202,7 @@ def _with_spaces(kind: str) -> str:
 
 
 def _slack_escape(text: str) -> str:
-    """The three characters that Slack reads as markup. A group's name must not be able to mention a channel."""
+    """Escape the three characters that Slack interprets as markup, so that the name of a group cannot mention a channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

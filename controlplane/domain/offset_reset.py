@@ -1,4 +1,4 @@
-"""Offset reset of a consumer group: what a reset requests, the offset of each partition before and after it, and what changed since. Pure.
+"""Offset reset of a consumer group: the request, the offset of each partition before and after the reset, and later changes. Pure.
 
 Invariants: an offset that a reset computes is within [log start offset, log end offset]. Only an undo is not limited: it restores exactly what was
 committed. A partition with a problem is not changed. Does not contain: requests to brokers (`clients.group_offsets`), rows
@@ -16,19 +16,19 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.log_ends import Age
 
 RESET_PARTITIONS_MAX = 20_000
-"""Partitions of one reset: its row has the offsets of each, about 150 bytes."""
+"""Maximum number of partitions of one reset. Its row contains the offsets of each partition, about 150 bytes."""
 
 OFFSET_MAX = 2**63 - 1
 """An offset is an int64."""
 
 PREVIEW_MINUTES = 30
-"""Age of a preview that may still be applied: the log ends, and so the meaning of `latest`, move on."""
+"""Maximum age of a preview that may still be applied. The log end offsets change, and with them the meaning of `latest`."""
 
 WAIT_MINUTES_MAX = 24 * 60
-"""Minutes that a reset waits for a group without members: a forgotten one must not take effect days later."""
+"""Maximum number of minutes for which a reset waits until the group has no members. A forgotten reset must not take effect days later."""
 
 UNDO_DAYS = 7
-"""Days that the offsets before a reset are kept for its undo."""
+"""Days for which the offsets before a reset are stored for an undo."""
 
 Key = tuple[str, int]
 """(topic, partition index)"""
@@ -66,7 +66,7 @@ class RowProblem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """All that OffsetFetch returns for a partition. The metadata is a text of the client."""
+    """All fields that OffsetFetch returns for a partition. The metadata is a text of the client."""
 
     offset: int
     leader_epoch: int = -1
@@ -373,7 +373,7 @@ def totals(rows: Collection[PartitionReset]) -> ResetTotals:
 
 
 def differences(rows: Iterable[PartitionReset], committed: Mapping[Key, CommittedOffset]) -> list[OffsetDifference]:
-    """Committed offsets that are not those of the preview, of partitions that the reset changes."""
+    """Committed offsets that differ from the preview, for partitions that the reset changes."""
     return [
         OffsetDifference(r.topic, r.partition, r.now, committed.get(r.key))
         for r in rows
@@ -394,7 +394,7 @@ def report_differences(found: Iterable[OffsetDifference]) -> tuple[ReportedDiffe
 
 
 def not_applied(rows: Iterable[PartitionReset], committed: Mapping[Key, CommittedOffset]) -> list[OffsetDifference]:
-    """Committed offsets that are not those which the reset wrote."""
+    """Committed offsets that differ from the offsets that the reset wrote."""
     return [
         OffsetDifference(r.topic, r.partition, r.after, committed.get(r.key))
         for r in rows

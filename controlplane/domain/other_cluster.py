@@ -1,4 +1,4 @@
-"""Other Weir consoles: their list in a file, their figures, and why the figures of one are not current. Pure.
+"""Other Weir consoles: the list in a file, their figures, and the reason why the figures of a console are not current. Pure.
 
 Invariant: a cluster whose console does not answer is never shown with the health of its last answer. Does not contain: the requests
 (`controlplane.clients.other_consoles`).
@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 CLUSTERS_MAX = 20
-"""Each is one request per round, all at the same time, and one line of the menu."""
+"""Maximum number of other consoles. Each causes one request per round, all at the same time, and is one line of the menu."""
 NAME_CHARS_MAX = 60
-"""Characters: what the top bar shows of a name without a line break."""
+"""Maximum length of a name: the top bar shows it without a line break."""
 STALE_S = 60.0
-"""Age above which an answer says nothing about now: six rounds."""
+"""Age after which an answer is no longer current: six rounds."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 KEYS = ("name", "url", "colour", "token", "token_file", "ca_file")
 

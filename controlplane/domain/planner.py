@@ -111,7 +111,7 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
         domains = [known[b].failure_domain for b in replicas_to if b in known and known[b].failure_domain]
         if len(set(domains)) < len(domains):
             problems.append(f"{where} would have two replicas in one failure domain: {domains}.")
-        # Old replicas are removed only when all new replicas are in sync. Until then the smallest possible ISR is the present one.
+        # Old replicas are removed only when all new replicas are in sync. Until then the smallest possible ISR is the current one.
         isr_min = min(len(view.isr), len(replicas_to))
         if len(view.isr) < least:
             warnings.append(
@@ -222,7 +222,7 @@ class _Loads:
         return b.rack if b is not None else None
 
     def choose(self, keep: Sequence[int], candidates: Sequence[int], first: bool) -> int | None:
-        """The candidate to join `keep`: never a second one of a failure domain, in a new rack if possible, then the least loaded."""
+        """The candidate to join `keep`: never in a failure domain that `keep` already has, in a new rack if possible, then the least loaded broker."""
         domains = {self.domain(b) for b in keep} - {None}
         racks = {self.rack(b) for b in keep} - {None}
         free = [b for b in candidates if b not in keep and self.domain(b) not in domains]
@@ -263,7 +263,7 @@ def _drain(
 
 
 NAMED_MAX = 5
-"""Partitions that one sentence names. A list of a hundred would hide what to do."""
+"""Maximum number of partitions that one sentence names. A list of a hundred partitions would hide the instruction."""
 
 
 def _nowhere_to_go(names: Sequence[str], broker: int, factor: int) -> str:

@@ -1,4 +1,4 @@
-"""Input of planning: brokers and partitions in their present state. Values only."""
+"""Input of planning: brokers and partitions in their current state. Values only."""
 
 from __future__ import annotations
 

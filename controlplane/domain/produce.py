@@ -16,7 +16,7 @@ from controlplane.domain.errors import Rejected
 from weir_common.schema_formats import SchemaUnavailable, load_library
 
 COUNT_MAX = 1_000
-"""Copies of one record in one request: a test, not a load generator."""
+"""Maximum number of copies of one record in one request: enough for a test; this is not a load generator."""
 
 RECORD_BYTES_MAX = 8 * 1024 * 1024
 """Bytes of key, value and headers together. The topic's max.message.bytes is usually lower; the broker checks it."""
@@ -25,16 +25,16 @@ REQUEST_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of all records of one request: they are in memory until the brokers acknowledge them."""
 
 HEADERS_MAX = 100
-"""Headers of one record: more than clients use."""
+"""Maximum number of headers of one record. Clients use fewer."""
 
 HEADER_NAME_CHARS_MAX = 1_000
-"""Characters of a header's name."""
+"""Maximum length of a header's name."""
 
 TIMESTAMP_MS_MAX = 2**62
 """Milliseconds since 1970. The client's library adds to it, so it stays below 2**63."""
 
 COPY_RECORDS_MAX = 1_000
-"""Records of one copy. A larger copy is the work of a program that can be stopped and continued."""
+"""Maximum number of records of one copy. A larger copy needs a program that can be stopped and continued."""
 
 
 class InputFormat(StrEnum):

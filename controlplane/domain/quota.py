@@ -39,7 +39,7 @@ UNITS = {
 }
 """All quotas with their units, in the order of columns."""
 MEASURED = (PRODUCE, FETCH, TIME)
-"""The quotas whose present use brokers report."""
+"""The quotas for which brokers report the current rates."""
 ENTITY_TYPES = (USER, CLIENT, IP)
 ENTITIES = {"user": (USER,), "client-id": (CLIENT,), "user and client-id": (USER, CLIENT), "ip": (IP,)}
 """The combinations of entity types that a quota can have."""

@@ -1,6 +1,6 @@
 """Filter expressions in the Common Expression Language (CEL): their variables, their results, and their errors as texts. Pure.
 
-Invariant: an expression that is not understood is refused with its position before a record is read. A record whose evaluation fails does not match
+Invariant: an invalid expression is rejected, with the position of the error, before a record is read. A record whose evaluation fails does not match
 and is counted with the reason. Does not contain: the process that evaluates (`clients.record_expressions`), the other filters (`record_filter`).
 """
 
@@ -17,16 +17,16 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.masking import RecordRenderer
 
 BATCH_RECORDS, BATCH_BYTES = 200, 1024 * 1024
-"""Records and bytes of keys and values that are sent to the evaluation together."""
+"""Maximum number of records, and of bytes of keys and values, that are sent to the evaluation together."""
 
 RECORD_BYTES_MAX = 1024 * 1024
 """Bytes of the key and value of one record. A larger one is not evaluated: its decoded form needs several times as much memory."""
 
 REASONS_MAX = 20
-"""Different reasons that are counted by themselves. A reason can name a key of the data."""
+"""Maximum number of different reasons with their own count. A reason can contain a key of the data."""
 
 REASON_CHARS_MAX = 200
-"""Characters of a reason or of one error: a line of the page. The library repeats parts of the data."""
+"""Maximum length of a reason or of one error: a line of the page. The library repeats parts of the data."""
 
 OTHER_REASONS = "other reasons"
 
@@ -39,13 +39,13 @@ HINTS: Mapping[str, str] = {
     "NOT_FOUND": "no such field {0}",
     "INVALID_ARGUMENT": "invalid argument: {0}",
 }
-"""Texts by the status code of the evaluation. {0}: what the library says, in short."""
+"""Texts by the status code of the evaluation. {0} is the message of the library, shortened."""
 
 PLAINER: Mapping[str, str] = {"Applying SELECT to non-message type": "a field of a value that is not an object"}
-"""Better words for whole texts of the library."""
+"""Replacements for complete messages of the library."""
 
 _NOISE = re.compile(r" expecting \{.*| \(in container '.*?'\)| \[[A-Z_]+\]$", re.DOTALL)
-"""Parts of the library's texts that say nothing to a reader of the page: lists of tokens, containers, status codes."""
+"""Parts of the library's messages that do not help a reader of the page: lists of tokens, containers, status codes."""
 
 _STATUS = re.compile(r"^([A-Z_]+): (.*)$", re.DOTALL)
 _PLACE = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")

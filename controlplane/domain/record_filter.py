@@ -17,13 +17,13 @@ from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
 
 FILTER_CHARS_MAX = 1_000
-"""Characters of one filter."""
+"""Maximum length of one filter."""
 
 PATH_STEPS_MAX = 20
 """Steps of a JSON path."""
 
 BRANCHES_MAX = 10_000
-"""Elements that the wildcards of a path compare in one record."""
+"""Maximum number of elements that the wildcards of a path compare in one record."""
 
 Matcher = Callable[[Record], bool]
 
@@ -60,7 +60,7 @@ class JsonCondition:
 
     @staticmethod
     def parse(text: str) -> JsonCondition:
-        """Raises Rejected with the place of the error."""
+        """Raises Rejected with the position of the error."""
         text = text.strip()
         if not text.startswith("$"):
             text = f"${text}" if text[:1] in (".", "[") else f"$.{text}"
@@ -132,7 +132,7 @@ def _literal(text: str) -> Any:
 
 
 def _equal(found: Any, literal: Any) -> bool:
-    """True is not 1, as in JSON. A literal without quotes also equals text of the same form: `zip == 20095`."""
+    """Return whether both values are equal. As in JSON, true is not 1. A literal without quotes also equals text of the same form: `zip == 20095`."""
     if isinstance(found, bool) or isinstance(literal, bool):
         return found is literal
     if isinstance(found, str) and isinstance(literal, int | float):

@@ -20,13 +20,13 @@ from controlplane.domain.record_filter import Matcher, RecordFilters
 from controlplane.domain.record_scan import ScanRange
 
 LIMIT_MAX = 500
-"""Records found by one read: a page. A download has a limit of its own."""
+"""Maximum number of records that one read finds: a page. A download has its own limit."""
 
 PARTITIONS_MAX = 500
-"""Partitions merged by one read: each needs a chunk in memory."""
+"""Maximum number of partitions that one read merges. Each needs a chunk in memory."""
 
 MINUTES_MAX = 366 * 24 * 60
-"""Minutes of a start before now: a year. For an older record give a timestamp."""
+"""Maximum number of minutes for a start before now: a year. Use a timestamp to find older records."""
 
 TOKEN_CHARS_MAX = 32_000
 """A token of PARTITIONS_MAX partitions has about 10,000."""

@@ -1,6 +1,6 @@
 """The scan of a read of records: partitions merged by timestamp, a filter, budgets, and the position to continue from. Pure.
 
-`run` drives a `Scan` with a `RecordReader`. Forward, the oldest of the partitions' next records is next; backward, the newest. Records of one
+`run` drives a `Scan` with a `RecordReader`. A forward scan takes the oldest of the partitions' next records, a backward scan the newest. Records of one
 partition keep the order of their offsets. Invariants: every record before the position of its partition was compared with the filter, so a read that
 is continued neither repeats nor skips a record. A partition with a problem stops, the others continue. Does not contain: sockets, clocks, the meaning
 of a start position (`domain.record_query`).
@@ -26,7 +26,7 @@ WINDOW_BYTES = 512 * 1024
 """Bytes of a window, once the size of the records is known."""
 
 FETCHES_WITHOUT_PROGRESS_MAX = 3
-"""Fetches of a partition in sequence without a batch. A new leader may be elected meanwhile."""
+"""Maximum number of consecutive fetches of a partition without a batch. A new leader may be elected meanwhile."""
 
 RECORD_OVERHEAD_BYTES = 256
 """Bytes of a record in a response beside its key, value and headers."""
