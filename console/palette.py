@@ -22,9 +22,9 @@ from controlplane.selectors.saved_views import saved_views
 from controlplane.selectors.visibility import current
 
 ENTRIES_MAX = 14
-"""Entries of one answer: as many as fit without scrolling."""
+"""Maximum number of entries of one answer: as many as fit without scrolling."""
 OBJECTS_MAX = 5
-"""Entries of one kind of object."""
+"""Maximum number of entries of one kind of object."""
 WORD = re.compile(r"[^\s:/]+")
 PARTITION = re.compile(r"(.+?)[-/ ](\d{1,9})$")
 

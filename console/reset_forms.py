@@ -17,7 +17,7 @@ from controlplane.services import Rejected
 
 TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 LISTED_CHARS_MAX = 2_000_000
-"""Characters of a pasted list of offsets: 20,000 partitions with long topic names."""
+"""Maximum length of a pasted list of offsets: 20,000 partitions with long topic names."""
 
 VALUE_FIELDS = {"time_ms", "offset", "shift", "source_group", "duration"}
 """Fields of a reset that the form has as one value."""

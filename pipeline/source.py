@@ -79,10 +79,10 @@ FETCH_QUEUE_BACKOFF_MS = 10
 """Time for which librdkafka does not fetch after its queue was full. Its default, a second, is longer than a task needs to empty the queue."""
 
 RETRY_SECONDS_MAX = 90.0
-"""Time for which an offset request is retried during broker failures before the run fails."""
+"""Time limit for retries of an offset request during broker failures. After that the run fails."""
 
 STALL_SECONDS_MAX = 120.0
-"""Time for which a read may return no records before the run fails."""
+"""Time limit of a read without records. After that the run fails."""
 
 
 @dataclass(frozen=True, slots=True)

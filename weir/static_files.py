@@ -34,7 +34,7 @@ BROTLI_LEVEL, GZIP_LEVEL = 11, 9
 COMPRESSED_BYTES_MIN = 512
 """Smaller files are not compressed: the header costs as much as it saves."""
 FILES_MAX = 1000
-"""Static files that a process keeps in memory, several times the number that exists."""
+"""Maximum number of static files that a process keeps in memory, several times the number that exists."""
 BUNDLES = {
     "weir/console.js": tuple(
         f"weir/{name}.js"

@@ -22,12 +22,12 @@ BROKERS_MAX = 1_000
 """A larger number of brokers is a typing error."""
 TAILS_MAX = 200
 CONNECT_CLUSTERS_MAX = 20
-"""One page asks all of them at the same time."""
+"""Maximum number of Connect clusters. One page sends a request to all of them at the same time."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS_MAX = 500
-"""Groups in one of the settings of directories. A login creates those that it needs."""
+"""Maximum number of groups in one of the settings of directories. A login creates those that it needs."""
 GROUP_CHARS_MAX = 150
-"""Characters of the name of a Django group: the width of the column."""
+"""Maximum number of characters of the name of a Django group: the width of the column."""
 CLUSTER_COLOURS = ("none", "red", "orange", "green", "blue", "purple")
 """Marks of a cluster in the console. They are outside of the palette of states, and the cluster's name always stands beside."""
 

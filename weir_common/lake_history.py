@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field
 from weir_common.lake_queries import QueryError
 
 HISTORY_SECONDS_MAX = 15.0
-"""The process is killed after this time: a page waits for it."""
+"""Time limit of the process. It is killed afterwards, because a page waits for it."""
 
 HISTORY_MEMORY_MB = 256
 """Memory limit of DuckDB. Nothing is spilled to a disk."""
 
 HISTORY_FILES_MAX = 5_000
-"""Data files of one read: a year of 366 days and 13 files per day with the requested subjects."""
+"""Maximum number of data files of one read: a year of 366 days and 13 files per day with the requested subjects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import Any
 SQL_LENGTH_MAX = 20_000
 
 ROWS_MAX = 1_000
-"""Rows of a result: a page and a response show all of them."""
+"""Maximum number of rows of a result: a page and a response show all of them."""
 
 SECONDS_MAX = 30.0
-"""The process is killed after this time."""
+"""Time limit of the process. It is killed afterwards."""
 
 MEMORY_MB = 512
 """Memory limit of DuckDB. Nothing is spilled to a disk. The control plane limits the memory of the whole process."""

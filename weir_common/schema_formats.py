@@ -22,7 +22,7 @@ HEADER_BYTES = 5
 """The zero byte and the schema's id."""
 
 PARSED_SCHEMAS_MAX = 256
-"""Parsed schemas that are kept; more than the schemas of the topics that an operator looks at."""
+"""Maximum number of parsed schemas that are kept; more than the schemas of the topics that an operator looks at."""
 
 INDEXES_MAX = 32
 """Depth of nested message types in a Protobuf header. A larger number is not a header."""

@@ -23,13 +23,13 @@ TIMEOUT_SECONDS = 2.0
 """Time limit of one request. A reader of records waits for it."""
 
 RESPONSE_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes of one response: it is in memory as a whole. Large schemas have some 100 KiB."""
+"""Maximum number of bytes of one response: it is in memory as a whole. Large schemas have some 100 KiB."""
 
 SCHEMAS_MAX = 2_000
-"""Schemas and failures that are kept. The oldest are dropped."""
+"""Maximum number of schemas and failures that are kept. The oldest are dropped."""
 
 REFERENCES_MAX = 50
-"""Schemas that one schema references, directly or not."""
+"""Maximum number of schemas that one schema references, directly or not."""
 
 UNKNOWN_SECONDS = 60.0
 """An unknown ID is requested again after this time: the schema may be registered later."""
@@ -43,7 +43,7 @@ REFUSALS = (400, 409, 422)
 
 REFUSAL_BYTES_MAX = 64 * 1024
 REFUSAL_CHARS_MAX = 2_000
-"""Characters of the registry's reason, which names each incompatible field."""
+"""Maximum number of characters of the registry's reason, which names each incompatible field."""
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 

@@ -14,7 +14,7 @@ from typing import Any
 from weir_common.lake import ValueFormat
 
 NAMES_MAX = 100
-"""Topics or tables of one run: one driver reads all of them."""
+"""Maximum number of topics or tables of one run: one driver reads all of them."""
 
 TEXT_LENGTH_MAX = 2_000
 

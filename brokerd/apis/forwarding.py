@@ -35,7 +35,7 @@ ITEMS_PER_REQUEST_MAX = 2_000
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """Maximum number of items of one request; the limit for partitions is Kafka's. While the controller handles a request it handles nothing else."""
 PIECE_BYTES_MAX = 16 * 1024
-"""Bytes per forwarded piece: the result for all its items must fit into one entry of the metadata log (64 KiB)."""
+"""Maximum number of bytes per forwarded piece: the result for all its items must fit into one entry of the metadata log (64 KiB)."""
 ITEM_BYTES_MAX = 512 * 1024
 """Maximum bytes per item. Only a manual replica assignment can be that long. ZooKeeper closes the connection of a client that writes a znode of 1 MiB."""
 MESSAGE_CHARACTERS_MAX = 1_000

@@ -16,12 +16,12 @@ from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLooku
 from brokerd.wire.records import Record
 
 KEY_BYTES_MAX = 64 * 1024
-"""Bytes of the key in a question."""
+"""Maximum number of bytes of the key in a question."""
 SHOWN_BYTES_MAX = 64 * 1024
-"""Bytes of a key or value in an answer."""
+"""Maximum number of bytes of a key or value in an answer."""
 HEADERS_SHOWN_MAX = 100
 HEADER_SHOWN_BYTES_MAX = 1024
-"""Bytes of a header's name or value in an answer."""
+"""Maximum number of bytes of a header's name or value in an answer."""
 
 
 class LookupResult(Protocol):

@@ -29,7 +29,7 @@ from brokerd.wire.steps import Steps
 
 READ_COMMITTED = 1
 JOB_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes of the log per job. The time limit is checked between jobs."""
+"""Maximum number of bytes of the log per job. The time limit is checked between jobs."""
 BYTES_MAX = 1024 * 1024 * 1024
 """Maximum number of log bytes that one question searches."""
 DURATION_MS_MAX = 10_000

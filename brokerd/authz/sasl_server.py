@@ -38,7 +38,7 @@ FAILED_DELAY_MS = 100
 """Delay of the response to a failed authentication (Kafka's connection.failed.authentication.delay.ms)."""
 BEFORE = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 TOKENS_MAX = 8
-"""Messages of one authentication: SCRAM takes two."""
+"""Maximum number of messages of one authentication: SCRAM takes two."""
 
 Know = Callable[[str, str], scram.Credential | None]
 """(mechanism, user) -> the stored credential of the user."""

@@ -18,7 +18,7 @@ REPLACED = -1
 elected."""
 
 TOPIC_NAME_LENGTH_MAX = 249
-"""Characters. Kafka's limit: the directory is named `<topic>-<partition>`, and file names have at most 255 bytes."""
+"""Maximum number of characters, as in Kafka: the directory is named `<topic>-<partition>`, and file names have at most 255 bytes."""
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 

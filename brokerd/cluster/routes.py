@@ -25,7 +25,7 @@ TEXT_LENGTH_MAX = 500
 PATTERN_WORDS_MAX = 50
 """Maximum number of words of a pattern. Each wildcard can multiply the work of a comparison."""
 VALUE_BYTES_MAX = 48 * 1024
-"""Compressed bytes of one route in the metadata log: less than an entry of the log, `metadata.ENTRY_BYTES_MAX`."""
+"""Maximum number of compressed bytes of one route in the metadata log: less than an entry of the log, `metadata.ENTRY_BYTES_MAX`."""
 COMMENT_LENGTH_MAX = 1_000
 ROUTE_GROUP_PREFIX = "weir.route."
 """The consumer group in which the positions of a route are committed is named with this prefix and the name of the route."""

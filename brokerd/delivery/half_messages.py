@@ -23,9 +23,9 @@ FIRST_CHECK_MS = 6_000
 CHECK_INTERVAL_MS = 30_000
 CHECKS_MAX = 15
 DECIDED_MAX = 100_000
-"""Number of decided ids that are remembered, so that a second decision gets the first one as its answer. An older id counts as unknown."""
+"""Maximum number of decided ids that are remembered, so that a second decision gets the first one as its answer. An older id counts as unknown."""
 UNDECIDED_MAX = 250_000
-"""Undecided messages of one partition. Each needs about 300 bytes and its id in memory."""
+"""Maximum number of undecided messages of one partition. Each needs about 300 bytes and its id in memory."""
 NOT_TRANSACTIONAL = -1
 TICK_MESSAGES_MAX = 1_000
 """Maximum number of due messages that one tick handles."""

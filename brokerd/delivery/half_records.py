@@ -16,7 +16,7 @@ HALF_ID, DECISION, CHECK = "x-half-id", "x-half", "x-half-check"
 ID_BYTES_MAX = 200
 """Maximum length of an id. Ids are in memory while their messages are undecided."""
 ERRORS_MAX = 10
-"""Record errors of one batch that are reported."""
+"""Maximum number of record errors of one batch that are reported."""
 
 
 class HalfProblem(Enum):

@@ -23,7 +23,7 @@ from brokerd.delivery.journal import Confirmation, JournalEntry, JournalState, P
 from brokerd.wire.errors import ErrorCode
 
 OPEN_MAX = 5
-"""Batches of one producer whose sequence numbers a partition remembers (as in Kafka)."""
+"""Maximum number of batches of one producer whose sequence numbers a partition remembers (as in Kafka)."""
 RETRY_MS = 100
 """Pause after a batch that the target partition did not accept."""
 CONFIRM_MS = 1_000

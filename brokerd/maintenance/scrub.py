@@ -23,7 +23,7 @@ from brokerd.storage.segment import Segment
 SCRUB_INTERVAL_MS = 1_000
 """Interval of `tick`."""
 SLICE_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes per job. Other jobs wait behind it."""
+"""Maximum number of bytes per job. Other jobs wait behind it."""
 JOBS_PER_TICK = 16
 """Slices read per tick. Limits the load of a log with many small segments."""
 ROUND_MS_MIN = 30_000

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 INDEX_INTERVAL_MS = 1_000
 """Interval of `tick`."""
 SLICE_BYTES_MAX = 1024 * 1024
-"""Bytes per job: a few milliseconds of another thread for records of 1 KiB. Other jobs wait behind it."""
+"""Maximum number of bytes per job: a few milliseconds of another thread for records of 1 KiB. Other jobs wait behind it."""
 ROUND_MS_MIN = 5_000
 """Minimum time between the starts of two rounds through all logs."""
 REPLICAS_PER_TICK = 500

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 READ_THREADS, COPY_THREADS, AHEAD_THREADS = 8, 2, 12
 """Concurrent requests to the store. Each has at most one chunk of 4 MiB in memory."""
 AHEAD_MAX = 32
-"""Loads ahead that run or wait. Above it no further one is begun: while a store does not answer, their number would grow, and they would run later although
+"""Maximum number of loads ahead that run or wait. Above it no further one is begun: while a store does not answer, their number would grow, and they would run later although
 nothing waits for the results."""
 RECEIVE_BYTES = 256 * 1024
 SLOW_OPERATIONS = frozenset({"copy", "delete", "names"})

@@ -39,7 +39,7 @@ APPEND_RETRY_MS = 3_000
 COPY_RETRY_MS = 5_000
 """Pause after a failed copy or deletion. A store that is away gets one request in this time from each partition."""
 DELETIONS_MAX = 32
-"""Segments of one partition that are deleted at the same time."""
+"""Maximum number of segments of one partition that are deleted at the same time."""
 S = SegmentState
 
 

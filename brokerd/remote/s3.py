@@ -16,7 +16,7 @@ from brokerd.remote.stores import ObjectMissing, Spend, StoreUnavailable
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5, 20
 ATTEMPTS_MAX = 2
-"""Attempts of one request in the library. The broker repeats a failed copy or read later."""
+"""Maximum number of attempts of one request in the library. The broker repeats a failed copy or read later."""
 MISSING_CODES = frozenset({"404", "NoSuchKey"})
 
 

@@ -27,7 +27,7 @@ from brokerd.wire.framing import FileRegion
 log = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 1024 * 1024
-"""Bytes of one result. A single batch may be larger."""
+"""Maximum number of bytes of one result. A single batch may be larger."""
 IN_FLIGHT_BYTES_MAX = 32 * 1024 * 1024
 """Maximum number of bytes that are requested and not yet received. Above the limit no request is sent, and the caller retries."""
 CACHE_BYTES_MAX = 32 * 1024 * 1024

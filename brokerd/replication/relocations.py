@@ -41,7 +41,7 @@ COPY_BYTES = 4 * 1024 * 1024
 LAST_BYTES = 1024 * 1024
 """Bytes that may be copied on the event loop when the future log replaces the live one. Small enough for a short pause."""
 ROUNDS_MAX = 20
-"""Rounds of copying and flushing after which the rest is copied on the event loop. Otherwise a busy log would never complete its move."""
+"""Maximum number of rounds of copying and flushing after which the rest is copied on the event loop. Otherwise a busy log would never complete its move."""
 
 
 class LiveFailed(Exception):

@@ -38,7 +38,7 @@ IN_FLIGHT_MAX = 64
 CACHED_MAX = 256
 """Maximum number of cached results. Each result has open files of the chunk cache."""
 FOLLOWING_MAX = 4
-"""Number of further segments in a read request: for read-ahead, and for gaps at the end of a segment."""
+"""Maximum number of further segments in a read request: for read-ahead, and for gaps at the end of a segment."""
 EARLIEST, MAX_TIMESTAMP = -2, -3
 Request = Callable[[str, Mapping[str, Any], int, Callable[[HelperError, Any], None]], None]
 

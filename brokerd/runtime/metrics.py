@@ -22,7 +22,7 @@ from brokerd.runtime.exposition import Family, Labels, MetricType
 from brokerd.wire.errors import ErrorCode
 
 PARTITIONS_MAX = 5_000
-"""Number of replicas that have their own series (size, first and last offset), about 300 bytes of text each. Sums include all replicas."""
+"""Maximum number of replicas with their own series (size, first and last offset), about 300 bytes of text each. Sums include all replicas."""
 
 CHUNK = 100
 """Number of replicas to read, or of lines to write, before the thread pauses for the event loop: about 0.3 ms."""

@@ -12,7 +12,7 @@ from enum import Enum
 SLOW_MS = 5_000
 """Milliseconds without progress after which the watchdog logs the stack of the event loop."""
 BUSY_MS_MAX = 300_000
-"""Milliseconds of CPU use without progress allowed for one callback. After that it counts as an endless loop."""
+"""Time limit in milliseconds of one callback that uses CPU without progress. After that it counts as an endless loop."""
 CPU_SHARE_MIN = 0.02
 """Ratio of CPU time to time without progress. Below this ratio the loop waits for something. Even on a machine with 50 busy processes per core the ratio of a
 busy loop is higher."""

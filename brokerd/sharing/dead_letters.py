@@ -24,7 +24,7 @@ USED_UP = "Offset delivery count exceeded the threshold."
 """Kafka's values of MESSAGE."""
 BATCH_RECORDS_MAX = 100
 BATCH_BYTES_MAX = 512 * 1024
-"""Dead letters in one batch, and bytes of their keys and values. A batch may be larger by one record."""
+"""Maximum number of dead letters in one batch, and bytes of their keys and values. A batch may be larger by one record."""
 
 
 class Unwritable(StrEnum):

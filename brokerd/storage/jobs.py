@@ -18,7 +18,7 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 CLOSE_S_MAX = 2.0
-"""Seconds that a stopping broker waits for running jobs. A compaction can take minutes."""
+"""Maximum number of seconds that a stopping broker waits for running jobs. A compaction can take minutes."""
 URGENT_THREADS = 4
 """Number of concurrent flushes. Flushes of several logs share one commit of the file system journal."""
 REPLACED_MAX = 64

@@ -16,7 +16,7 @@ from brokerd.wire.framing import FileRegion
 from brokerd.wire.records import BatchHeader
 
 APPEND_ENDS_MAX = 32
-"""Number of cached ends of appends."""
+"""Maximum number of cached ends of appends."""
 
 _BASE_OFFSET = attrgetter("base_offset")
 

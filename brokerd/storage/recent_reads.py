@@ -8,7 +8,7 @@ files, indexes.
 from __future__ import annotations
 
 ENTRIES_MAX = 64
-"""Number of reads of one segment that are remembered, for consumers at different positions."""
+"""Maximum number of reads of one segment that are remembered, for consumers at different positions."""
 
 
 class RecentReads:

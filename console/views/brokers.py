@@ -43,7 +43,7 @@ BROKER_CHARTS = (
 )
 
 API_NAME_MAX = 100
-"""Characters of the name of an API."""
+"""Maximum number of characters of the name of an API."""
 
 
 def _api_charts(api: str) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ RESULT = BulkResultPage(
     note=gettext_lazy("The controller applies the requested changes now. The audit log has the outcome of each."),
 )
 ROWS_SHOWN_MAX = 200
-"""Topics of a preview that the page lists; it counts the rest."""
+"""Maximum number of topics of a preview that the page lists; it counts the rest."""
 
 
 @operator_required

@@ -34,7 +34,7 @@ from controlplane.services.records import (
 )
 
 TAIL_UPDATE_BYTES_MAX = 256 * 1024
-"""Bytes of the rows of one update of a live tail, as HTML. One larger row is sent alone."""
+"""Maximum number of bytes of the rows of one update of a live tail, as HTML. One larger row is sent alone."""
 
 TAIL_ROWS_KEPT = 500
 """Rows of a live tail that the page keeps: the newest."""

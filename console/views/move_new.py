@@ -45,13 +45,13 @@ KINDS = {
     "plan": gettext_lazy("Import reassignment JSON"),
 }
 PARTITIONS_SHOWN_MAX = 500
-"""Partitions that can be selected on one page. A whole topic, a broker and the REST API have no limit."""
+"""Maximum number of partitions that can be selected on one page. A whole topic, a broker and the REST API have no limit."""
 
 REVIEWED_MAX = 2_000
-"""Partitions of an imported plan that the review page can carry. A larger plan must be saved first."""
+"""Maximum number of partitions of an imported plan that the review page can carry. A larger plan must be saved first."""
 
 PARTS_SHOWN_MAX = 200
-"""Rows of the review. The totals include all partitions."""
+"""Maximum number of rows of the review. The totals include all partitions."""
 
 RACK = "rack:"
 """Prefix of a rack name in a field that also accepts a broker id."""

@@ -26,7 +26,7 @@ BACKEND = "controlplane.services.login_backends.OidcUsers"
 STARTED = "oidc_started"
 """Key in the session: the purpose of each state."""
 STARTED_MAX = 10
-"""Logins that are started at the same time in one session, for example one per tab. The oldest is forgotten."""
+"""Maximum number of logins that are started at the same time in one session, for example one per tab. The oldest is forgotten."""
 STARTED_SECONDS = 3600
 """A session without a user, which only keeps started logins, ends after this time. Authlib forgets a state after the same time."""
 STATE_CHARS = 40

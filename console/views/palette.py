@@ -9,7 +9,7 @@ from console import palette
 from console.views.shell import refusal, viewer_required
 
 QUERY_CHARS_MAX = 300
-"""Characters of the typed text: a topic name has up to 249."""
+"""Maximum number of characters of the typed text: a topic name has up to 249."""
 
 
 @viewer_required

@@ -40,7 +40,7 @@ from controlplane.services.records import read_records
 
 SHORT = {"class": "short"}
 SHOWN_MAX = 100
-"""Partitions and offsets on the page of a result."""
+"""Maximum number of partitions and offsets on the page of a result."""
 RESULT = "produce_result"
 """Key of the session: the result of a POST, until the page after the redirect has shown it."""
 

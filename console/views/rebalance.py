@@ -18,7 +18,7 @@ from controlplane.services import rebalance as rebalancing
 from controlplane.services.rebalance import GOALS, TOLERANCE_DEFAULT, Load
 
 CHANGES_SHOWN_MAX = 200
-"""Changes shown on the page. The totals include all changes."""
+"""Maximum number of changes shown on the page. The totals include all changes."""
 GOAL_METRICS = {
     "rack": gettext_lazy("partitions with avoidable replicas in one rack"),
     "disk": gettext_lazy("bytes per broker"),

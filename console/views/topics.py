@@ -35,7 +35,7 @@ COLUMNS = "State|Partitions|Replication factor|Under-replicated|Offline|Records|
 """The columns of the list that a user can hide, in order."""
 TOPIC_CHARTS = ("records_per_s", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 DRIFT_SHOWN_MAX = 50
-"""Topics out of sync with their declared state that a page shows; it counts the rest. After a restore it may be all topics."""
+"""Maximum number of topics out of sync with their declared state that a page shows; it counts the rest. After a restore it may be all topics."""
 TABS = {
     "partitions": gettext_lazy("Partitions"),
     "configs": gettext_lazy("Configs"),

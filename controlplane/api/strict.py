@@ -13,7 +13,7 @@ from controlplane.api.problems import FieldCode, FieldError
 
 PARAMETER = "query parameter"
 NAMES_SHOWN_MAX = 20
-"""Known names in one message. No request has more; a longer list would hide the message."""
+"""Maximum number of known names in one message. No request has more; a longer list would hide the message."""
 
 RENAMED = {
     "page": "cursor",

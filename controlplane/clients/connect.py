@@ -32,13 +32,13 @@ UNREACHABLE_SECONDS = 10.0
 """A worker that did not answer gets no request for this time."""
 
 RESPONSE_BYTES_MAX = 16 * 1024 * 1024
-"""Bytes of one response: it is in memory as a whole. A list of connectors has the config of each and the traces of failed tasks."""
+"""Maximum number of bytes of one response: it is in memory as a whole. A list of connectors has the config of each and the traces of failed tasks."""
 
 MESSAGE_BYTES_MAX = 256 * 1024
-"""Bytes of the body of an error. A proxy may answer with a page."""
+"""Maximum number of bytes of the body of an error. A proxy may answer with a page."""
 
 MESSAGE_CHARS_MAX = 2_000
-"""Characters of the reason of a worker, which may name each invalid config."""
+"""Maximum number of characters of the reason of a worker, which may name each invalid config."""
 
 REFUSALS = (400, 403, 409, 422)
 """Statuses of a request that the worker does not carry out. 409: the workers rebalance, or the connector exists."""

@@ -17,7 +17,7 @@ FETCH_VERSION = 12
 READ_SECONDS = 3.0
 """Time for the response beyond the time of the look-up itself. A bucket of the schedule is searched to its end."""
 ELEMENTS_MAX = 10_000
-"""Records and counts in one answer."""
+"""Maximum number of records and counts in one answer."""
 
 
 def pending(

@@ -16,7 +16,7 @@ FETCH_VERSION = 12
 """The last one that names topics."""
 READ_SECONDS = 2.0
 ELEMENTS_MAX = 10_000
-"""Messages in one answer."""
+"""Maximum number of messages in one answer."""
 
 
 def undecided(

@@ -48,4 +48,4 @@ def look_up(broker: KafkaConnection, topic: str, partition: int, question: KeyLo
 
 
 ELEMENTS_MAX = 100_000
-"""Matches and their headers in one answer."""
+"""Maximum number of matches and their headers in one answer."""

@@ -21,16 +21,17 @@ from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryAnswer, History
 from weir_common.lake_queries import SECONDS_MAX, LakeQuery, QueryError, QueryResult
 
 TABLES_MAX = 500
-"""Tables of a list: the metadata of each is one file."""
+"""Maximum number of tables in a list: the metadata of each table is one file."""
 
 FILES_MAX = 200
-"""Files of a table in one response: a table may have millions, and a query lists them all."""
+"""Maximum number of files of a table in one response: a table may have millions, and a query lists them all."""
 
 SNAPSHOTS_MAX = 200
-"""Newest snapshots in one response."""
+"""Maximum number of newest snapshots in one response."""
 
 PROCESS_BYTES_MAX = 1024 * 1024 * 1024
-"""Memory of the process of a query: 512 MB of DuckDB (`lake_queries.MEMORY_MB`), some 200 MB of the libraries, and row groups that pyarrow reads from S3."""
+"""Memory limit of the process of a query: 512 MB of DuckDB (`lake_queries.MEMORY_MB`), some 200 MB of the libraries, and row groups that pyarrow reads from
+S3."""
 
 ERRORS = {
     Overrun.TIME: QueryError.TIME,

@@ -20,7 +20,7 @@ from controlplane.domain.external_login import ExternalUser, LoginRefusal, Login
 TIMEOUT_SECONDS = 5
 """Time limit of each connection and of each answer. A login needs two connections and four answers."""
 GROUPS_MAX = 1000
-"""Groups of one user. More are an error: a group that gives a right could be among those that are cut off."""
+"""Maximum number of groups of one user. More are an error: a group that gives a right could be among those that are cut off."""
 IDENTIFIERS = ("entryUUID", "objectGUID", "nsUniqueId", "ipaUniqueID")
 """Attributes that identify an entry when it is renamed. Without them its DN does."""
 INVALID_CREDENTIALS = 49

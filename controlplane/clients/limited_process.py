@@ -19,7 +19,7 @@ POLL_SECONDS = 0.05
 """Interval of the checks of the memory. At 1 GB/s, which no query reached, 50 MB are allocated in it."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STDERR_LENGTH_MAX = 500
-"""Characters of the last line of the standard error in an error."""
+"""Maximum number of characters of the last line of the standard error in an error."""
 
 
 class Overrun(StrEnum):

@@ -31,7 +31,7 @@ ANSWER_SECONDS_MAX = 10.0
 """Time limit of the whole answer. Otherwise a receiver that sends one byte at a time would keep a thread of the worker."""
 
 ANSWER_BYTES_MAX = 2_000
-"""Bytes of an answer that are read and shown. Error messages of receivers are shorter."""
+"""Maximum number of bytes of an answer that are read and shown. Error messages of receivers are shorter."""
 
 SCHEMES = ("http", "https")
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"

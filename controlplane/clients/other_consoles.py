@@ -17,7 +17,7 @@ from controlplane.domain.other_cluster import ClusterFigures, ClusterProblem, Ot
 TIMEOUT_SECONDS = 3.0
 """Time limit for one console: connection and answer together. A console answers its overview within 0.1 s."""
 ANSWER_BYTES_MAX = 256 * 1024
-"""An overview has about 2 kB."""
+"""Maximum size of an answer. An overview has about 2 kB."""
 PATH = "/api/v1/overview"
 
 

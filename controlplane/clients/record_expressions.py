@@ -37,7 +37,7 @@ ANSWER_SECONDS = 30.0
 """Time without a byte of the process. Its own limits are in CPU time, so this is reached only on a machine that is overloaded or stopped."""
 
 ENDS_MAX = 3
-"""Records of one read that may end the process."""
+"""Maximum number of records of one read that may end the process."""
 
 ENDED = f"it needs more than {EVALUATION_CPU_SECONDS * 1000:.0f} ms of CPU time or {MEMORY_BYTES >> 30} GiB of memory"
 MISSING = "Filter expressions need the Python package cel-expr-python: install the extra weir[formats]."

@@ -27,7 +27,7 @@ from weir_common.driver_lock import last_pid
 DRIVERS = ("pipeline.jobs.archive", "pipeline.jobs.run")
 """Modules of Spark drivers."""
 MANIFEST_READ_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes of the manifest read in one poll. The next poll reads the rest."""
+"""Maximum number of bytes of the manifest read in one poll. The next poll reads the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from weir_common.files import replace_text
 from weir_common.spark_runs import RUN_FILE, STATUS_FILE, RunDescription
 
 LOG_BYTES_MAX = 64 * 1024
-"""Bytes of a log in one response."""
+"""Maximum number of bytes of a log in one response."""
 
 
 def folder_of(run_id: int) -> Path:

@@ -82,7 +82,7 @@ INTERNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 
 """Small segments are compacted sooner, so that a new coordinator has less to read."""
 
 CHANGES_QUEUED_MAX = 1_000
-"""Audit rows of logged changes that are queued while the database does not answer. The oldest is dropped first."""
+"""Maximum number of audit rows of logged changes that are queued while the database does not answer. The oldest is dropped first."""
 
 RESET_RETRY_SECONDS = 30.0
 """Seconds before a reset that has not appeared in the log is sent to the core again."""

@@ -47,9 +47,9 @@ ACCESS_NEEDS_LEVEL = (
 ACCESS_KEY_MAX = 1_000
 """Maximum length of an entry's key. The key of an ACL contains all its fields."""
 ACCESS_MAX = 100_000
-"""Entries of each kind, deleted ones included. Every broker keeps them in memory."""
+"""Maximum number of entries of each kind, deleted ones included. Every broker keeps them in memory."""
 MESSAGE_CHARACTERS_MAX = 500
-"""A message may quote the input of a client, and the response to a whole request must fit into one entry of the metadata log."""
+"""Maximum length of a message. It may quote the input of a client, and the response to a whole request must fit into one entry of the metadata log."""
 
 _NAMESPACE = UUID("6f1c7f1e-9d53-4a51-8a0e-2c3d5f5d7a10")
 

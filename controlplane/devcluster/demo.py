@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 TOPIC, PARTITIONS, REPLICAS = "flights", 6, 3
 BROKERS_SECONDS_MAX = 60.0
-"""Seconds to wait for all brokers before the topic is created on fewer: a broker that is down must not keep the demo from starting."""
+"""Time limit in seconds for all brokers to start. Afterwards the topic is created on fewer brokers, so that the demo starts although a broker is down."""
 RETENTION_BYTES = 64 * 1024 * 1024
 """Bytes per partition. With six partitions and three replicas the demo uses at most about 1.2 GB of disk."""
 SEGMENT_BYTES = 8 * 1024 * 1024
@@ -37,7 +37,7 @@ SLOW_SHARE = 0.6
 POSITION_SECONDS = 5.0
 """Seconds between two writes of the replay's position. A restart repeats at most this time."""
 CATCH_UP_SECONDS_MAX = 2.0
-"""Seconds by which the replay may be late before it gives up catching up."""
+"""Maximum delay of the replay in seconds. If it is later, it does not try to catch up."""
 
 
 def flights_file() -> Path:

@@ -19,7 +19,7 @@ from brokerd.cluster.snapshots import POINTER_KEYS
 from brokerd.cluster.store import Create, Operation
 
 READS_MAX = 5
-"""Attempts of a read. The log may be truncated during a read, which then starts again."""
+"""Maximum number of attempts of a read. The log may be truncated during a read, which then starts again."""
 
 
 @dataclass(slots=True)

@@ -18,13 +18,13 @@ WINDOW_S = 600
 """Length in seconds of the window whose average is compared. Shorter windows show bursts that are not anomalies."""
 
 DAYS_MAX = 14
-"""Number of earlier days that are compared: two weeks, so that a change of traffic counts as usual after a week."""
+"""Maximum number of earlier days that are compared: two weeks, so that a change of traffic counts as usual after a week."""
 
 DAYS_LEAST = 5
 """Days with a value at this time from which days are compared."""
 
 HOURS_MAX = 24
-"""Number of earlier hours that are compared: a whole day, which contains day and night."""
+"""Maximum number of earlier hours that are compared: a whole day, which contains day and night."""
 
 HOURS_LEAST = 12
 """Hours with a value at these minutes from which hours are compared, if there are too few days."""
@@ -41,7 +41,7 @@ CONFIRMED_S = WINDOW_S
 as many anomalies in a year of daily traffic, nearly all of them when the traffic of a day begins and ends (`make bench-anomalies`)."""
 
 WATCHED_MAX = 50
-"""Series of each figure that are compared in one round: those with the highest values."""
+"""Maximum number of series of each figure that are compared in one round: those with the highest values."""
 
 
 class AnomalyState(StrEnum):

@@ -27,9 +27,9 @@ from controlplane.domain.roles import check_grant
 
 VERSION = 1
 OWNER_LENGTH_MAX = 100
-"""Characters of an owner, which is a column of the table of managed resources."""
+"""Maximum number of characters of an owner, which is a column of the table of managed resources."""
 RESOURCES_MAX = 10_000
-"""Resources of one document. All of them are compared in one request."""
+"""Maximum number of resources of one document. All of them are compared in one request."""
 REPLICAS_MAX = 100
 """Maximum number of replicas of a partition in a document."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 DAYS_MAX = 4 * 366
-"""Number of days in which the next time is searched. A 29 February is always within this number of days."""
+"""Maximum number of days in which the next time is searched. A 29 February is always within this number of days."""
 
 FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 7))
 

@@ -23,10 +23,10 @@ MASKED = "masked"
 
 REPLACEMENT = "[masked]"
 PATH_CHARS_MAX = 200
-"""Characters of a JSON path or a header name: the width of the column."""
+"""Maximum number of characters of a JSON path or a header name: the width of the column."""
 
 STEPS_MAX = 20
-"""Steps of a JSON path. Each costs a walk over the value."""
+"""Maximum number of steps of a JSON path. Each costs a walk over the value."""
 
 TOPIC_PATTERN = re.compile(r"[a-zA-Z0-9._*-]{1,249}")
 STEP = re.compile(r"(?P<deep>\.\.)(?P<below>[\w$-]+)|\.(?P<name>[\w$-]+|\*)|\['(?P<quoted>[^']+)'\]|(?P<each>\[\*\])")

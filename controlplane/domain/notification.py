@@ -14,7 +14,7 @@ from controlplane.domain.alert_rows import FLAP_SECONDS
 from controlplane.domain.alert_types import AlertKind, Severity
 
 ATTEMPTS_MAX = 12
-"""Attempts of one delivery. With the delays below the last one is about an hour after the first: after a longer outage an operator should read the list of
+"""Maximum number of attempts of one delivery. With the delays below the last one is about an hour after the first: after a longer outage an operator should read the list of
 alerts, not old notifications."""
 
 RETRY_FIRST_S, RETRY_MAX_S = 5.0, 600.0

@@ -19,7 +19,7 @@ RESET_PARTITIONS_MAX = 20_000
 """Maximum number of partitions of one reset. Its row contains the offsets of each partition, about 150 bytes."""
 
 OFFSET_MAX = 2**63 - 1
-"""An offset is an int64."""
+"""The largest offset: an offset is an int64."""
 
 PREVIEW_MINUTES = 30
 """Maximum age of a preview that may still be applied. The log end offsets change, and with them the meaning of `latest`."""

@@ -19,10 +19,10 @@ COUNT_MAX = 1_000
 """Maximum number of copies of one record in one request: enough for a test; this is not a load generator."""
 
 RECORD_BYTES_MAX = 8 * 1024 * 1024
-"""Bytes of key, value and headers together. The topic's max.message.bytes is usually lower; the broker checks it."""
+"""Maximum number of bytes of key, value and headers together. The topic's max.message.bytes is usually lower; the broker checks it."""
 
 REQUEST_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of all records of one request: they are in memory until the brokers acknowledge them."""
+"""Maximum number of bytes of all records of one request: they are in memory until the brokers acknowledge them."""
 
 HEADERS_MAX = 100
 """Maximum number of headers of one record. Clients use fewer."""
@@ -31,7 +31,7 @@ HEADER_NAME_CHARS_MAX = 1_000
 """Maximum length of a header's name."""
 
 TIMESTAMP_MS_MAX = 2**62
-"""Milliseconds since 1970. The client's library adds to it, so it stays below 2**63."""
+"""The largest timestamp in Unix milliseconds. The client library adds to it, so it must stay below 2**63."""
 
 COPY_RECORDS_MAX = 1_000
 """Maximum number of records of one copy. A larger copy needs a program that can be stopped and continued."""

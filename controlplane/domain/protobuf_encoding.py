@@ -23,7 +23,7 @@ from weir_common.schema_formats import (
 
 JSON_FORMAT = "google.protobuf.json_format"
 NAMES_MAX = 20
-"""Names of message types or fields in an error."""
+"""Maximum number of names of message types or fields in an error."""
 
 
 def encode_protobuf(schema: Schema, text: str, message_name: str = "") -> bytes:

@@ -20,7 +20,7 @@ BATCH_RECORDS, BATCH_BYTES = 200, 1024 * 1024
 """Maximum number of records, and of bytes of keys and values, that are sent to the evaluation together."""
 
 RECORD_BYTES_MAX = 1024 * 1024
-"""Bytes of the key and value of one record. A larger one is not evaluated: its decoded form needs several times as much memory."""
+"""Maximum number of bytes of the key and value of one record. A larger one is not evaluated: its decoded form needs several times as much memory."""
 
 REASONS_MAX = 20
 """Maximum number of different reasons with their own count. A reason can contain a key of the data."""

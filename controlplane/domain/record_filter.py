@@ -20,7 +20,7 @@ FILTER_CHARS_MAX = 1_000
 """Maximum length of one filter."""
 
 PATH_STEPS_MAX = 20
-"""Steps of a JSON path."""
+"""Maximum number of steps of a JSON path."""
 
 BRANCHES_MAX = 10_000
 """Maximum number of elements that the wildcards of a path compare in one record."""

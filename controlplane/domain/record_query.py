@@ -29,10 +29,10 @@ MINUTES_MAX = 366 * 24 * 60
 """Maximum number of minutes for a start before now: a year. Use a timestamp to find older records."""
 
 TOKEN_CHARS_MAX = 32_000
-"""A token of PARTITIONS_MAX partitions has about 10,000."""
+"""Maximum length of a token. A token of PARTITIONS_MAX partitions has about 10,000 characters."""
 
 TOKEN_BYTES_MAX = 100 * PARTITIONS_MAX
-"""Bytes of an unpacked token."""
+"""Maximum number of bytes of an unpacked token."""
 
 
 class StartPosition(StrEnum):

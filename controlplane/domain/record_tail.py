@@ -17,13 +17,13 @@ from controlplane.domain.record_filter import Matcher
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
 
 ROWS_PER_SECOND_MAX = 50
-"""Records that a tail shows in a second: more cannot be read."""
+"""Maximum number of records that a tail shows in a second: more cannot be read."""
 
 SLOW_BATCHES_MAX = 2
-"""Batches of a filter expression that used up their time, in one poll. The records after them are not read."""
+"""Maximum number of batches of a filter expression that used up their time, in one poll. The records after them are not read."""
 
 OFFSET_MAX = 2**62
-"""The end of a fetch without an end."""
+"""The end offset of a fetch without a limit."""
 
 
 class TailEnd(StrEnum):

@@ -15,7 +15,7 @@ from controlplane.domain.access import AclPattern
 from controlplane.domain.errors import Rejected
 
 NAME_CHARS_MAX = 249
-"""Characters of a name or prefix, as of a topic's name. Names of groups that are longer need the cluster-wide role."""
+"""Maximum number of characters of a name or prefix, as of a topic's name. Names of groups that are longer need the cluster-wide role."""
 WILDCARD = "*"
 """A literal name that matches every resource, as in Kafka's ACLs."""
 CLUSTER_NAME = "kafka-cluster"

@@ -15,10 +15,10 @@ from controlplane.domain.protobuf_encoding import message_type
 from weir_common.schema_formats import Schema, SchemaType, avro_types, load_library
 
 DEPTH_MAX = 5
-"""Levels of a sample: deeper optional parts are left out."""
+"""Maximum number of levels of a sample: deeper optional parts are left out."""
 
 STRING_CHARS_MAX = 1_000
-"""Characters of a sample text with a minLength."""
+"""Maximum number of characters of a sample text with a minLength."""
 
 DAY, TIME, INSTANT = "2024-01-31", "12:30:00", "2024-01-31T12:30:00Z"
 UUID_TEXT = "00000000-0000-0000-0000-000000000000"

@@ -9,7 +9,7 @@ from brokerd.security import scram
 MECHANISMS: tuple[str, ...] = tuple(scram.ALGORITHMS)
 ITERATIONS_MIN, ITERATIONS_MAX = scram.ITERATIONS_MIN, scram.ITERATIONS_MAX
 NAME_CHARS_MAX = 200
-"""A change row has room for the name with its mechanism."""
+"""Maximum length of a name. A change row has space for the name with its mechanism."""
 PASSWORD_CHARS_MIN, PASSWORD_CHARS_MAX = 8, 256
 
 

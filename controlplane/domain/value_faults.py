@@ -13,10 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 FAULTS_MAX = 50
-"""Faults of one value that are collected: more than somebody corrects at once."""
+"""Maximum number of faults of one value that are collected: more than somebody corrects at once."""
 
 FOUND_CHARS_MAX = 60
-"""Characters of a found value in a fault."""
+"""Maximum number of characters of a found value in a fault."""
 
 ROOT = "$"
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

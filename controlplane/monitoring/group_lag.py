@@ -30,13 +30,13 @@ STORE_MS = 10_000
 """Milliseconds between writes of the data that a restart needs."""
 
 STORE_ROWS_MAX = 500
-"""Rows per write: a cluster with more lagging partitions writes them in turn."""
+"""Maximum number of rows per write: a cluster with more lagging partitions writes them in turn."""
 
 STALLED_MS = 10_000
 """The last stable offset is requested for a partition without a commit for this time."""
 
 STALLED_MAX = 1_000
-"""Partitions per request and broker for it."""
+"""Maximum number of partitions per request and broker for it."""
 
 
 @dataclass(frozen=True, slots=True)

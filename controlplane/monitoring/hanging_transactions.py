@@ -30,13 +30,13 @@ SEARCH_FIRST_MS = 5_000
 """Milliseconds before the first search: the brokers are known by then."""
 
 PARTITIONS_MAX = 1_000
-"""Partitions of one search, a few requests to each leader. Ten thousand partitions are searched in two and a half minutes."""
+"""Maximum number of partitions of one search, a few requests to each leader. Ten thousand partitions are searched in two and a half minutes."""
 
 OPEN_MS_MIN = 30_000
 """Milliseconds since a search found a transaction open before it is judged. Most transactions are shorter."""
 
 ROWS_MAX = 1_000
-"""Rows of one search. The alert names three of them."""
+"""Maximum number of rows of one search. The alert names three of them."""
 
 Spot = tuple[str, int]
 OpenKey = tuple[str, int, int, int]

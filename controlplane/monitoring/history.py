@@ -48,10 +48,10 @@ LATE_S_MAX = 30
 """Seconds between two sampling rounds that may be longer than a step: the steps between them get the later values."""
 
 PENDING_MAX = 90
-"""Times in memory while the database does not respond: a quarter of an hour."""
+"""Maximum number of points in time that are kept in memory while the database does not respond: a quarter of an hour."""
 
 SERIES_MAX = 40_000
-"""Series of all subjects, also of deleted ones whose history is still stored."""
+"""Maximum number of series of all subjects, also of deleted ones whose history is still stored."""
 
 BLOCKS_PER_JOB = 2
 """Blocks that one job maintains, each in some tenths of a second."""

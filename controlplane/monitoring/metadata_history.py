@@ -28,7 +28,7 @@ KEPT_MS = 30 * 86_400_000
 """Retention, as of the history of figures. One image before it is kept, so that the whole time can be read."""
 
 KEPT_BYTES_MAX = 512 * 1024 * 1024
-"""All images and entries together. The oldest ones are deleted first."""
+"""Maximum size of all images and entries together. The oldest are deleted first."""
 
 IMAGE_EVERY_MS = 24 * 3_600_000
 """Time between two images of a cluster that changes, so that retention can delete a day."""
@@ -37,10 +37,10 @@ IMAGE_EVERY_BYTES = 1024 * 1024
 """Bytes of entries after which an image follows, if they are more than the last image: bounds the replay of a read."""
 
 SEGMENT_ENTRIES_MAX = 500
-"""Entries of a row. One row has the entries of about a second."""
+"""Maximum number of entries of a row. One row has the entries of about a second."""
 
 PENDING_MAX = 20_000
-"""Entries in memory while the database does not respond. More are dropped: that time becomes a gap."""
+"""Maximum number of entries in memory while the database does not respond. More are dropped: that time becomes a gap."""
 
 PRUNE_EVERY_MS = 3_600_000
 

@@ -50,9 +50,9 @@ from controlplane.selectors.role_bindings import binding_shape
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
 """Configs that name the topic which a topic follows."""
 OWNERS_MAX = 50
-"""Owners of documents that a page shows."""
+"""Maximum number of owners of documents that a page shows."""
 EXPORT_MAX = 20_000
-"""Resources of one export; the response is one document."""
+"""Maximum number of resources of one export; the response is one document."""
 
 
 class StepResult(StrEnum):

@@ -27,7 +27,7 @@ from controlplane.models import Cluster, MetadataImage, MetadataSegment
 from controlplane.selectors.paging import Page, PageStart, numbered
 
 CHANGES_MAX = 5_000
-"""Single changes of one answer. The differences between the two ends are always complete."""
+"""Maximum number of single changes in one answer. The differences between the two ends are always complete."""
 
 IMAGES_IN_MEMORY = 2
 """Decoded images of a process. One of 100,000 partitions takes 3 s to decode and 70 MB."""

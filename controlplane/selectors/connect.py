@@ -38,13 +38,13 @@ PARALLEL = 20
 """Requests of one page at a time; one or two per cluster."""
 
 PER_PAGE_MAX = 200
-"""Connectors of one page. The workers send all of them, whatever the page shows."""
+"""Maximum number of connectors of one page. The workers send all of them, whatever the page shows."""
 
 TRACE_CHARS_MAX = 20_000
-"""Characters of the trace of a failed task. Traces of Java have some thousand characters."""
+"""Maximum number of characters of the trace of a failed task. Traces of Java have some thousand characters."""
 
 OFFSETS_MAX = 500
-"""Offsets of one connector that are shown. A source may have one per file or table."""
+"""Maximum number of offsets of one connector that are shown. A source may have one per file or table."""
 
 K = TypeVar("K")
 NO_CLUSTER = "No Connect cluster is configured (WEIR_CONNECT_URLS)."

@@ -27,10 +27,10 @@ from controlplane.selectors.front_leaders import (
 )
 
 ROWS_MAX = 500
-"""Rows of one look-up."""
+"""Maximum number of rows of one look-up."""
 ROWS_FIRST = 50
 KEY_BYTES_MAX = 64 * 1024
-"""Bytes of a key in a question."""
+"""Maximum number of bytes of a key in a question."""
 DURATION_MS = 2_000
 """Time of one look-up in one partition."""
 

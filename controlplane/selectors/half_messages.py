@@ -16,7 +16,7 @@ from controlplane.clients.connection import KafkaConnection
 from controlplane.selectors.front_leaders import MissingPartition, Unanswered, front_of, leader_answers, leaders_of
 
 ROWS_MAX = 500
-"""Messages of one answer, the oldest of all partitions."""
+"""Maximum number of messages of one answer, the oldest of all partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from controlplane.models import ObservedPartition
 from controlplane.selectors import transactions as selectors
 
 SCANNED_PARTITIONS_MAX = 10_000
-"""Partitions of one search for hanging transactions. A larger search runs topic by topic."""
+"""Maximum number of partitions of one search for hanging transactions. A larger search runs topic by topic."""
 
 
 @dataclass(frozen=True, slots=True)

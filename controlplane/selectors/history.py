@@ -34,7 +34,7 @@ UNFINISHED_S = 2 * STEP_S
 """Seconds before now within which a missing value is not a gap: it is not written yet."""
 
 LAKE_READS_MAX = 2
-"""Reads of the lake at a time in this process: each has a process with up to 256 MB."""
+"""Maximum number of reads of the lake at a time in this process: each has a process with up to 256 MB."""
 
 SeriesKey = tuple[str, str]
 """(subject, figure)."""

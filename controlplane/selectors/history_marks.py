@@ -20,7 +20,7 @@ from controlplane.selectors.visibility import visible
 M = TypeVar("M", bound=Model)
 
 MARKS_MAX = 60
-"""Marks of a page."""
+"""Maximum number of marks of a page."""
 
 
 class MarkKind(StrEnum):

@@ -47,14 +47,14 @@ BROKER_CAUSES = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN, StallCause.NO_S
 """Causes of a stuck partition that its brokers explain."""
 
 TROUBLED_MAX = 1_000
-"""Partitions with problems that are read to find the brokers that alerts depend on."""
+"""Maximum number of partitions with problems that are read to find the brokers that alerts depend on."""
 
 BEFORE = timedelta(minutes=15)
 """The page of an alert lists the changes in this time before it."""
 AFTER = timedelta(minutes=1)
 """The monitor may observe an election some seconds after the alert that it causes."""
 CONTEXT_MAX = 100
-"""Rows of each source. A rolling change of many topics must not hide the elections."""
+"""Maximum number of rows of each source. A rolling change of many topics must not hide the elections."""
 
 
 class ContextSource(StrEnum):

@@ -21,13 +21,13 @@ from controlplane.models import Broker, ObservedPartition, ObservedTopic
 from controlplane.selectors.messages import DOWNLOAD_RESPONSE_BYTES, DOWNLOAD_SECONDS, MessageRow, message_row
 
 MATCHES_MAX = 100
-"""Records of one look-up: a page, not an export."""
+"""Maximum number of records of one look-up: a page, not an export."""
 KEY_BYTES_MAX = 64 * 1024
-"""Bytes of a key in a question. The brokers refuse longer ones."""
+"""Maximum number of bytes of a key in a question. The brokers refuse longer ones."""
 SCAN_BYTES = 256 * 1024 * 1024
 """Bytes of log that one look-up reads by default, in all partitions together."""
 SCAN_BYTES_MAX = 1024 * 1024 * 1024
-"""Bytes of log that one look-up may read: some seconds of one thread of each leader."""
+"""Maximum number of bytes of log that one look-up may read: some seconds of one thread of each leader."""
 DURATION_SECONDS = 5.0
 STOPS: dict[int, StopReason] = {
     LookupStop.LOG_START: StopReason.END,

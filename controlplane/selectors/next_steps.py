@@ -30,7 +30,7 @@ from controlplane.selectors.topics import drift_list
 from controlplane.selectors.visibility import visible
 
 PARTS_EXAMINED_MAX = 1000
-"""Partitions of running moves that are examined for a broker: the overview asks at each request."""
+"""Maximum number of partitions of running moves that are examined for a broker: the overview asks at each request."""
 
 
 class StepKind(StrEnum):

@@ -69,7 +69,7 @@ CHANNEL_COLUMNS = {"name": "name", "kind": "kind", "delivered_at": "delivered_at
 DELIVERY_COLUMNS = {"created_at": "created_at", "channel": "channel__name", "state": "state", "event": "event"}
 FINAL = (DeliveryState.DELIVERED, DeliveryState.FAILED, DeliveryState.CANCELLED)
 ALERT_DELIVERIES_MAX = 100
-"""Deliveries on the page of one alert, newest first."""
+"""Maximum number of deliveries on the page of one alert, newest first."""
 
 
 class NotificationChannelFilter(RowFilter):

@@ -17,7 +17,7 @@ from django.db.models.expressions import OrderBy
 from controlplane.selectors.visibility import visible
 
 PER_PAGE_MAX = 500
-"""Rows of one page; for more there is an export."""
+"""Maximum number of rows of one page; for more there is an export."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)

@@ -18,7 +18,7 @@ from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.selectors.visibility import visible
 
 LOOKED_AT_MAX = 1_000
-"""Partitions read from the first topics in trouble. A database cannot compare the length of an ISR, which is not a column of its own."""
+"""Maximum number of partitions read from the first topics in trouble. A database cannot compare the length of an ISR, which is not a column of its own."""
 
 
 @dataclass(frozen=True, slots=True)

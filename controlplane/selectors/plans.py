@@ -20,7 +20,7 @@ from controlplane.selectors.paging import Page, PageOptions, PageStart, numbered
 from controlplane.selectors.plan_parts import Part, parts_of, placements_now
 
 DIFFERENCES_SHOWN_MAX = 500
-"""Rows of a difference. It counts all parts; the others are in the Kafka JSON of both plans."""
+"""Maximum number of rows of a difference. It counts all parts; the others are in the Kafka JSON of both plans."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from weir_common.schema_formats import SchemaType, SchemaUnavailable
 from weir_common.schema_registry import SchemaRegistryClient, SchemaUnknown
 
 PER_PAGE_MAX = 50
-"""Subjects of one page: each costs three requests of the registry."""
+"""Maximum number of subjects of one page: each costs three requests of the registry."""
 
 DETAIL_SECONDS = 3.0
 """Time limit for the details of a page. One request has at most two seconds."""
@@ -32,7 +32,7 @@ PARALLEL = 8
 """Requests at a time: a registry is shared with producers and consumers."""
 
 DIFFERENCE_LINES_MAX = 2_000
-"""Lines of a difference that are shown."""
+"""Maximum number of lines of a difference that are shown."""
 
 CONTEXT_LINES = 3
 NAME_SUFFIXES = ("-key", "-value")

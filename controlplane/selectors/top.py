@@ -22,7 +22,7 @@ from controlplane.selectors import clients, history
 
 TOP_DEFAULT = 10
 TOP_MAX = 100
-"""Rows of one answer. The lists of topics, groups and partitions have pages for more."""
+"""Maximum number of rows of one answer. The lists of topics, groups and partitions have pages for more."""
 
 GROWTH = timedelta(hours=1)
 GROWTH_TOPICS_MAX = 300

@@ -106,10 +106,10 @@ TOPIC_COLUMNS = {
 
 
 NAMES_OFFERED_MAX = 200
-"""Names that a browser offers while an operator types one. Another name is typed in full."""
+"""Maximum number of names that a browser suggests while an operator types. Other names must be typed in full."""
 
 WAITING_SHOWN_MAX = 200
-"""Topics not applied yet above the first page. The others are counted and can be found by a filter."""
+"""Maximum number of topics not applied yet above the first page. The others are counted and can be found by a filter."""
 
 
 class InternalFilter(FlagFilter):

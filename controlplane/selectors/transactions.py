@@ -28,7 +28,7 @@ from controlplane.models import Broker, ObservedPartition
 from controlplane.selectors.paging import Page, PageStart, ordered
 
 PARTITIONS_SHOWN_MAX = 500
-"""Partitions on the page of one transactional id."""
+"""Maximum number of partitions on the page of one transactional id."""
 
 COLUMNS = ("transactional_id", "state", "producer_id", "coordinator")
 T = TypeVar("T")

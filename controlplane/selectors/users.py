@@ -20,7 +20,7 @@ from controlplane.selectors.paging import Page, PageStart, keys_of
 from controlplane.selectors.visibility import USER, named, sees, visible
 
 ACLS_SHOWN_MAX = 200
-"""ACLs on the page of one user. The list of ACLs has all."""
+"""Maximum number of ACLs on the page of one user. The list of ACLs has all."""
 
 
 @dataclass(frozen=True, slots=True)

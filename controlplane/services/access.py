@@ -23,7 +23,7 @@ from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, record
 
 WAITING_MAX = 500
-"""Rows passed to the controller at a time. The next rows follow when these are applied."""
+"""Maximum number of rows passed to the controller at a time. The next rows follow when these are applied."""
 ALL_BROKERS = str(configs.ALL_BROKERS)
 RATES = (LEADER_RATE, FOLLOWER_RATE)
 Entries = Mapping[str, tuple[int, Mapping[str, Any] | None]]
@@ -114,8 +114,8 @@ def _entries_of_log(image: Image) -> dict[str, Entries]:
 
 
 def missing_count(image: Image) -> int:
-    """The number of entries of the log that this database does not have, or has in an earlier generation: it was lost, or an older copy of it
-    was restored. Clients' changes are in the database before they are in the log."""
+    """The number of entries of the log that this database does not have, or has in an earlier generation. Then the database was lost, or an older copy was
+    restored, because changes are stored in the database before they are written to the log."""
     generations = {(kind, key): n for kind, key, n in AccessEntry.objects.values_list("kind", "key", "generation")}
     return sum(
         generations.get((kind, key), -1) < generation
@@ -146,8 +146,8 @@ def import_access(image: Image, *, actor: str) -> int:
             if kind == AccessRecordKind.ACL:
                 _mirror(row.value if row is not None else None, value, actor)
             kept = None if value is None else {k: v for k, v in value.items() if kind != BROKER or k not in RATES}
-            # The moves are lost with the database, so nothing else would remove their throttles. The row has no throttles and is one generation
-            # ahead.
+            # The moves were lost with the database, so nothing else would remove their throttles. The new row contains no throttles and is one generation ahead
+            # of the log.
             ahead = value is not None and kept != value
             AccessEntry.objects.update_or_create(
                 kind=kind,
@@ -165,7 +165,7 @@ def import_access(image: Image, *, actor: str) -> int:
 
 
 def mark_applied(row: AccessEntry, epoch: int) -> None:
-    """Record that the log contains this generation. A row with a newer generation, or an entry by a newer controller, does not change."""
+    """Record that the log contains this generation. A row with a newer generation, or a row that a newer controller has changed, stays as it is."""
     AccessEntry.objects.filter(pk=row.pk, generation=row.generation, controller_epoch__lte=epoch).update(
         waiting=False, applied_generation=row.generation, controller_epoch=epoch
     )

@@ -1,4 +1,4 @@
-"""ACLs of a template: preview, and creation of those that do not exist yet, all or none."""
+"""ACLs of a template: preview, and creation of the missing ACLs, all or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from controlplane.services.common import Rejected
 
 @dataclass(frozen=True, slots=True)
 class TemplateAcl:
-    """An ACL of a template. `exists`: it is stored already, and is left as it is."""
+    """An ACL of a template. If `exists`, it is already stored and stays unchanged."""
 
     resource_type: str
     pattern_type: str

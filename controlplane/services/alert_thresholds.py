@@ -1,7 +1,7 @@
 """Changes of the thresholds of alerts, for the cluster and for single objects.
 
-Invariants: only administrators change the values for the cluster, because they hide alerts about every object from everybody. A value for one object
-hides alerts about this object only, like a silence: operators of the cluster change it. The monitor applies a change with its next evaluation, two
+Invariants: only administrators change the values for the cluster, because such a value can hide alerts about every object from all users. A value for one
+object hides alerts about this object only, like a silence: operators of the cluster change it. The monitor applies a change with its next evaluation, two
 seconds later. Does not contain: the evaluation (`controlplane.services.alerts`).
 """
 
@@ -32,7 +32,7 @@ NEEDS_ADMINISTRATOR = "Thresholds of alerts are changed by administrators (super
 
 
 def check_administrator(user: AbstractBaseUser | AnonymousUser, name: str) -> None:
-    """Raises PermissionDenied, after the refusal is in the audit log."""
+    """Raises PermissionDenied after the refusal is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_refusal(user.get_username(), "threshold.alter", "threshold", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)
@@ -120,5 +120,5 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
 
 
 def _json_number(value: float | None) -> float | str | None:
-    """JSON has no infinity and no NaN."""
+    """The value for JSON, which has no infinity and no NaN."""
     return value if value is None or math.isfinite(value) else str(value)

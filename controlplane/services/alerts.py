@@ -50,16 +50,16 @@ from controlplane.selectors.forecasts import DISK_FIGURE, forecasts
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 FORECAST_AGE_MAX = timedelta(days=1)
-"""A forecast that is older is no reason for an alert: its job has stopped, and the disk may have changed since."""
+"""Maximum age of a forecast that causes an alert. After that time its job has stopped, and the disk may have changed."""
 
 KEPT = timedelta(days=7)
 """Retention of an ended alert: one week on call."""
 
 DOCUMENT_ALERTS_MAX = 50
-"""Alerts about drift, one per owner: as many as the page of documents shows."""
+"""Maximum number of alerts about drift, one per owner: as many as the page of documents shows."""
 
 LOOKED_AT_MAX = 1_000
-"""Partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
+"""Maximum number of partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
 
 
 def evaluate(thresholds: AlertThresholds | None = None) -> bool:
@@ -84,7 +84,7 @@ def evaluate(thresholds: AlertThresholds | None = None) -> bool:
     ]
     changes = alert_rows.changes(known, found, now.timestamp())
     if not (changes.created or changes.updated or changes.resolved):
-        return False  # without taking the database's only write lock
+        return False  # without waiting for the only write lock of the database
     with transaction.atomic():
         entries: list[AlertEntry] = []
         before = {k.id: k for k in known}
@@ -271,7 +271,7 @@ def _rows_beyond(
 
 
 def anomaly_text(a: AnomalyRow) -> str:
-    """The unusual figure, with two digits: a text that changes with every reading would be written each time."""
+    """The unusual figure with two digits. If the text changed with every reading, it would be written each time."""
     what = "higher" if a.state == AnomalyState.HIGH else "lower"
     times = "at this time of the day" if a.baseline == Baseline.DAYS else "in the last hours"
     return f"{a.label} of {a.subject}: {what} than usual, about {coarse_count(a.value)} instead of {coarse_count(a.usual)} {times}"

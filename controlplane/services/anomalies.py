@@ -49,7 +49,7 @@ def judge_series(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: flo
     """The judgement about the last ten minutes of each series."""
     series = list(keys)
     present = _averages(series, now)
-    # Hours with most of the last day; days of the same time of day. One read for each window: it has few rows.
+    # Read one window at a time, because a window has few rows: the hours of the last day, and the same time on earlier days.
     hours = [_averages(series, now - timedelta(hours=h)) for h in range(1, HOURS_MAX + 1)]
     days = [hours[HOURS_MAX - 1], *(_averages(series, now - timedelta(days=d)) for d in range(2, DAYS_MAX + 1))]
     return {
@@ -74,7 +74,7 @@ def _averages(series: list[SeriesKey], until: datetime) -> dict[SeriesKey, float
 
 
 def _watched_series() -> dict[SeriesKey, WatchedFigure]:
-    """The series of this round: the greatest of each kind of object, and those that are unusual already."""
+    """The series to compare in this round: the series with the highest values of each kind of object, and the series that are already unusual."""
     subjects: dict[HistorySubject, list[str]] = {
         HistorySubject.CLUSTER: ["cluster"],
         HistorySubject.TOPIC: [

@@ -24,9 +24,9 @@ MARK = "weir_"
 RANDOM_BYTES = 32
 PREFIX_CHARS = len(MARK) + 6
 TOKENS_PER_USER_MAX = 50
-"""Bounds the list of a user. A program that creates one token per run reaches it instead of filling the table."""
+"""Maximum number of tokens of a user. A program that creates one token per run reaches this limit and does not fill the table."""
 NAME_CHARS_MAX = 100
-"""Characters: the width of the column."""
+"""Maximum number of characters: the width of the column."""
 USE_RECORDED_EVERY = timedelta(minutes=1)
 """Each record of a use is a write."""
 
@@ -41,8 +41,8 @@ def create_token(
     expires_at: datetime | None = None,
     comment: str = "",
 ) -> tuple[ApiToken, str]:
-    """A token of the user `actor`. Returns its row and its text; nothing can show the text again. `limit`: the greatest scope that the caller may
-    give. Raises Rejected, and AlreadyExists for a name that the user has."""
+    """Create a token of the user `actor`. Returns its row and its text, which cannot be shown again. `limit` is the largest scope that the caller may give.
+    Raises Rejected, and AlreadyExists for a name that the user has."""
     if not name.strip() or len(name) > NAME_CHARS_MAX:
         raise Rejected(f"Give a name of 1 to {NAME_CHARS_MAX} characters.", "name")
     if not limit.permits(scope):

@@ -23,10 +23,10 @@ from controlplane.services.common import Rejected, audited, record
 from weir_common.java import JavaMissing, find_java
 
 TOPICS_MAX = 100
-"""Topics of one job: one Spark query reads all of them, and each partition is a task in every micro-batch."""
+"""Maximum number of topics of one job: one Spark query reads all of them, and each partition is a task in every micro-batch."""
 
 JOBS_RUNNING_MAX = 2
-"""Spark drivers at a time on this machine: each needs about 1 GB of memory and a core."""
+"""Maximum number of Spark drivers at a time on this machine: each needs about 1 GB of memory and a core."""
 
 WORKING = (ArchiveState.REQUESTED, ArchiveState.RUNNING, ArchiveState.STOPPING)
 
@@ -159,7 +159,7 @@ def _start(job: ArchiveJob) -> str | None:
     values: dict[str, object] = {"state": ArchiveState.RUNNING, "next_start_at": None, "started_at": timezone.now()}
     if again:
         values |= {"restarts": F("restarts") + 1, "restarts_in_a_row": F("restarts_in_a_row") + 1}
-    # The row is claimed before the process starts: two workers never start two processes.
+    # The row is claimed before the process starts, so that two workers never start two processes.
     if not _change(job, **values):
         return None
     process = spark.start(job.pk, job.topics, settings.WEIR.bootstrap)
@@ -172,7 +172,7 @@ def _start(job: ArchiveJob) -> str | None:
 
 
 def _found_again(job: ArchiveJob) -> bool:
-    """Take over a live driver whose process id the row lacks: the worker that started it ended before it could write the row."""
+    """Take over a live driver whose process id is not in the row, because the worker that started it ended before it could write the row."""
     command = spark.command(job.pk, job.topics, settings.WEIR.bootstrap)
     process = spark.found_again(spark.folder_of(job.pk), command)
     if process is None:

@@ -1,8 +1,8 @@
 """Tamper protection of the audit log. Database triggers refuse edits of change rows. A hash chain detects edits that bypassed the triggers.
 
 Invariants: rows are sealed in a separate transaction after the transaction of their operation, so an operation never waits for the row of another
-one. Each link contains the digest of the link before it, so a sealed row cannot be altered, removed or inserted without a break in the chain. Only a
-head that was noted elsewhere detects a rewrite of the whole chain. The worker seals (`seal`), the command `verify_audit` verifies, and the app
+one. Each link contains the digest of the link before it, so a sealed row cannot be altered, removed or inserted without a break in the chain. A rewrite of the
+whole chain can only be detected with a head that was stored elsewhere. The worker seals (`seal`), the command `verify_audit` verifies, and the app
 restores the triggers after each migration (`protect`).
 """
 
@@ -66,7 +66,7 @@ def protect(using: str = "default") -> None:
     connection = connections[using]
     tables = set(connection.introspection.table_names())
     if not {m._meta.db_table for m in (Change, ChangeSeal, MoveTransition)} <= tables:
-        return  # migrated back to a version without these tables
+        return  # after a migration back to a version without these tables
     with connection.cursor() as cursor:
         for statement in _postgres() if connection.vendor == "postgresql" else _sqlite():
             cursor.execute(statement)

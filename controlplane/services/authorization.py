@@ -52,7 +52,7 @@ PERMISSION_FOR = {
     Access.PRODUCE_RECORDS: "controlplane.produce_records",
 }
 NAMES_SHOWN_MAX = 20
-"""Names in one refusal. A move may have thousands of topics."""
+"""Maximum number of names in one message. A move may have thousands of topics."""
 NEEDS_OPERATOR = "Only operators may change the cluster; ask one for the role."
 NEEDS_CLUSTER_VIEWER = (
     "This shows the whole cluster, and you see only the resources of your role bindings (WEIR_VIEW_BY_ROLE). It needs the role viewer on the cluster. "

@@ -21,7 +21,7 @@ from controlplane.services.common import Rejected, record_refusal, recorded_refu
 
 
 def cordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
-    """The broker gets no new replicas and continues to serve those it has. Raises Rejected when no other broker could take a replica."""
+    """Cordon the broker: it gets no new replicas and continues to serve its replicas. Raises Rejected when no other broker could take a replica."""
     row = _row(broker_id, "broker.cordon", actor, comment)
     others = [b for b in Broker.objects.exclude(pk=broker_id) if b.alive and b.configs.get(CORDONED) != ALL_DIRECTORIES]
     if not others:
@@ -40,14 +40,14 @@ def uncordon(broker_id: int, *, actor: str, comment: str = "") -> Broker:
 
 
 def demote(broker_id: int, *, actor: str, comment: str = "") -> Broker:
-    """The broker leads only partitions that no other in-sync replica can lead, until `restore_leadership`."""
+    """Demote the broker: until `restore_leadership` it leads only partitions that no other in-sync replica can lead."""
     return _set_field(
         _row(broker_id, "broker.demote", actor, comment), LEADERSHIP, "false", "broker.demote", actor, comment
     )
 
 
 def restore_leadership(broker_id: int, *, actor: str, comment: str = "") -> Broker:
-    """The broker may lead again. The controller returns leadership to preferred leaders within seconds."""
+    """End the demotion. The controller returns leadership to preferred leaders within seconds."""
     return _set_field(
         _row(broker_id, "broker.restore_leadership", actor, comment),
         LEADERSHIP,

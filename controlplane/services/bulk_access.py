@@ -20,7 +20,7 @@ from controlplane.services import quotas, users
 from controlplane.services.common import Rejected, needs_reason
 
 ROWS_MAX = 500
-"""Quotas or users of one bulk deletion: each is a transaction, and all of them run in one request of the console."""
+"""Maximum number of quotas or users of one bulk deletion: each is a transaction, and all of them run in one request of the console."""
 
 
 class BulkAccessKind(StrEnum):
@@ -57,7 +57,7 @@ def preview(kind: BulkAccessKind, keys: Sequence[str]) -> list[BulkAccessRow]:
 
 
 def delete(kind: BulkAccessKind, keys: Sequence[str], *, actor: str, comment: str) -> list[BulkAccessResult]:
-    """Delete them one after the other, each with its change in the audit log. Raises Rejected if nothing was begun."""
+    """Delete the rows one after the other, each with its change in the audit log. If it raises Rejected, nothing was deleted."""
     needs_reason(comment)
     _limit(keys)
     names = {row.key: row.name for row in preview(kind, keys)}

@@ -16,7 +16,7 @@ from controlplane.services import incidents
 from controlplane.services.common import Rejected
 
 ALERTS_MAX = 500
-"""Alerts of one acknowledgement: a page of the list."""
+"""Maximum number of alerts of one acknowledgement: a page of the list."""
 
 
 class BulkAlertOutcome(StrEnum):

@@ -18,7 +18,7 @@ from controlplane.services.common import Rejected, needs_reason
 from controlplane.services.groups import delete_group
 
 GROUPS_MAX = 200
-"""Groups of one bulk deletion. Each one is a request to its coordinator, and all of them run in one request of the console."""
+"""Maximum number of groups of one bulk deletion. Each one is a request to its coordinator, and all of them run in one request of the console."""
 
 
 class GroupOutcome(StrEnum):
@@ -60,7 +60,7 @@ def preview(group_ids: Sequence[str]) -> list[BulkGroupRow]:
 
 
 def delete_groups(group_ids: Sequence[str], *, actor: str, comment: str) -> list[BulkGroupResult]:
-    """Delete the groups one after the other, each with its change in the audit log. Raises Rejected if nothing was begun."""
+    """Delete the groups one after the other, each with its change in the audit log. If it raises Rejected, nothing was deleted."""
     needs_reason(comment)
     _limit(group_ids)
     return [_delete(group_id, actor, comment) for group_id in dict.fromkeys(group_ids)]

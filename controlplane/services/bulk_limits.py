@@ -22,9 +22,9 @@ from controlplane.services.common import Rejected, needs_reason
 from controlplane.services.moves import throttle_move
 
 ROWS_MAX = 500
-"""Quotas of one change: each is a transaction, and all of them run in one request of the console."""
+"""Maximum number of quotas of one change: each is a transaction, and all of them run in one request of the console."""
 MOVES_MAX = 100
-"""Moves of one change. Each change computes the throttles of all brokers again."""
+"""Maximum number of moves of one change. Each change computes the throttles of all brokers again."""
 THROTTLE = "throttle_bytes_per_s"
 
 

@@ -18,7 +18,7 @@ from controlplane.services.topic_problems import config_problems
 from controlplane.services.topics import alter_topic, delete_topic
 
 TOPICS_MAX = 1_000
-"""Topics of one bulk operation. It runs in one request, at some milliseconds per topic: more would exceed the time-outs of proxies."""
+"""Maximum number of topics of one bulk operation. It runs in one request, at some milliseconds per topic: more would exceed the time-outs of proxies."""
 
 
 CHANGED_SINCE = "The topic changed since the preview."
@@ -122,7 +122,7 @@ def _problem(row: Topic, change: BulkChange, move: int | None, *, drifted: bool)
 
 
 def execute(generations: Mapping[str, int], change: BulkChange, *, actor: str, comment: str) -> list[BulkResult]:
-    """Carry the change out on each topic whose generation is still the given one. Raises Rejected if the whole operation is invalid."""
+    """Change each topic whose generation is still the given one. Raises Rejected if the whole operation is invalid."""
     needs_reason(comment)
     if len(generations) > TOPICS_MAX:
         raise Rejected(f"{len(generations):,} topics are more than {TOPICS_MAX:,}, the limit of a bulk operation.")

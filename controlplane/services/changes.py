@@ -1,4 +1,4 @@
-"""Outcomes of changes that were not confirmed. Invariant: `unknown` is an outcome of its own. Waiting never turns it into `confirmed`."""
+"""Outcomes of changes that were not confirmed. Invariant: `unknown` is a separate outcome, which never becomes `confirmed` later."""
 
 from __future__ import annotations
 

@@ -58,13 +58,13 @@ KEPT = timedelta(days=30)
 DOCUMENTS_KEPT = 10
 """Plans of one owner, the newest, that keep their document of up to 2 MB. The last applied plan keeps it, too."""
 CHANGES_NAMED_MAX = 10
-"""Changes in the message of a plan that is too old. The others are counted."""
+"""Maximum number of changes in the message of a plan that is too old. The others are counted."""
 
 
 def plan_document(
     document: Any, *, prune: bool = False, take_over: bool = False, actor: str, comment: str = ""
 ) -> DocumentPlan:
-    """Store the steps that this document requires. Changes nothing else. Raises InvalidDocument with all faults."""
+    """Store the steps that this document requires. The cluster is not changed. Raises InvalidDocument with all faults."""
     found = compare_document(document, prune=prune, take_over=take_over)
     if found.refusals:
         raise InvalidDocument(found.refusals)
@@ -242,7 +242,7 @@ def _run_step(plan_id: int, number: int, actor: str, comment: str) -> None:
 
 
 def _attempt(row: DocumentPlan, step: DocumentStep, actor: str, comment: str) -> tuple[StepResult, str]:
-    """The services write change rows of refusals. They stay, because a service rolls back only to its own savepoint."""
+    """The services write change rows of rejected operations. These rows stay, because a service rolls back only to its own savepoint."""
     if text := _stale(row, step, selectors.present({(step.kind, step.key)})):
         return StepResult.FAILED, f"Changed since the plan was made: {text}. Plan the document again."
     try:
@@ -264,7 +264,7 @@ def _manage(row: DocumentPlan, step: DocumentStep, identity: str) -> None:
 
 
 def _execute(step: DocumentStep, actor: str, comment: str) -> str:
-    """Carry the step out. Returns the identity of the resource, "" for one that its key identifies. Raises Rejected."""
+    """Run the step. Returns the identity of the resource, or "" if its key identifies the resource. Raises Rejected."""
     desired = step.desired or {}
     match step.kind:
         case ResourceKind.TOPIC:

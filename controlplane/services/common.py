@@ -19,7 +19,7 @@ from controlplane.models import Change
 from controlplane.models.change import Outcome
 
 READ_ONLY = "The console and the REST API are read-only now (WEIR_READ_ONLY). Nothing was changed."
-"""The answer to each change while the setting is on."""
+"""The error for every change while the console is read-only."""
 
 
 def needs_reason(comment: str) -> None:
@@ -87,8 +87,7 @@ def record_refusal(
 def recorded_refusals(
     actor: str, verb: str, object_kind: str, object_name: str, *, comment: str = "", after: Any = None
 ) -> Iterator[None]:
-    """Write a change row for a Rejected that the block raises. The transaction must be inside the block, so that its rollback keeps the change
-    row."""
+    """Write a change row if the block raises Rejected. The transaction must be inside the block, so that its rollback does not remove the change row."""
     try:
         yield
     except Rejected as refused:
@@ -147,7 +146,7 @@ def audited(
 
 
 def finish_changes(object_id: str, generation: int | None, outcome: Outcome, detail: str = "") -> int:
-    """Set the outcome of pending changes of this object up to `generation` (None = all). An outcome is set only one time. Returns the number of
+    """Set the outcome of pending changes of this object up to `generation` (None = all). An outcome is set only once. Returns the number of
     rows."""
     rows = Change.objects.filter(object_id=object_id, outcome=Outcome.PENDING)
     if generation is not None:

@@ -1,7 +1,7 @@
 """Changes of Kafka Connect by an operator: create, change, pause, resume, stop, restart and delete connectors, restart a task.
 
-Invariants: an audit row is written before the request and gets its outcome afterwards: the workers may carry out a request whose response is lost. A
-refusal of a worker has its own words. Neither an audit row nor an error has a secret of a config. A config is validated before it is sent. Does not
+Invariants: an audit row is written before the request and gets its outcome afterwards: the workers may carry out a request whose response is lost. If a worker
+rejects a request, its message is shown unchanged. Neither an audit row nor an error has a secret of a config. A config is validated before it is sent. Does not
 contain: reading (`controlplane.selectors.connect`).
 """
 
@@ -29,13 +29,13 @@ from controlplane.selectors.connect import client_of, config_version, secret_nam
 from controlplane.services.common import finish_changes, needs_reason, record, recorded_refusals
 
 NAME_CHARS_MAX = 200
-"""Characters of the name of a connector. A consumer group gets it with a prefix, and the audit log has 255 for cluster and name."""
+"""Maximum number of characters of the name of a connector. A consumer group gets it with a prefix, and the audit log has 255 for cluster and name."""
 
 CHARS_REFUSED = frozenset("/\\%;")
-"""Workers create connectors with these characters in the name, and then refuse each address with them (Jetty 12)."""
+"""Workers accept connector names with these characters, but later reject every URL that contains them (Jetty 12)."""
 
 CONFIGS_MAX = 1_000
-"""Configs of one connector; those with the most have some hundred. The audit row has all of them."""
+"""Maximum number of configs of one connector; those with the most have some hundred. The audit row has all of them."""
 
 VALUE_CHARS_MAX = 100_000
 """Characters of one config; queries and schemas are the longest."""
@@ -162,7 +162,7 @@ def change_connector(
 
 
 def pause_connector(cluster: str, name: str, *, actor: str, comment: str = "") -> None:
-    """Tasks stop to read and write, and stay assigned. Raises Rejected, as all functions below."""
+    """Pause: the tasks stop reading and writing and stay assigned. Raises Rejected, like all functions below."""
     _change("connector.pause", cluster, name, actor, comment, lambda c: api.pause(c, name))
 
 
@@ -172,7 +172,7 @@ def resume_connector(cluster: str, name: str, *, actor: str, comment: str = "") 
 
 
 def stop_connector(cluster: str, name: str, *, actor: str, comment: str) -> None:
-    """Tasks end and free their resources; the config and the offsets stay."""
+    """Stop: the tasks end and free their resources; the config and the offsets stay."""
     _change("connector.stop", cluster, name, actor, comment, lambda c: api.stop(c, name), reason_needed=True)
 
 
@@ -204,7 +204,7 @@ def restart_task(cluster: str, name: str, task: int, *, actor: str, comment: str
 
 
 def delete_connector(cluster: str, name: str, *, actor: str, comment: str) -> None:
-    """Its topics and their records stay, and so does the consumer group of a sink. Offsets of a source stay in the offsets topic."""
+    """Delete the connector. Its topics and records stay, and so does the consumer group of a sink. Offsets of a source stay in the offsets topic."""
     _change("connector.delete", cluster, name, actor, comment, lambda c: api.delete(c, name), reason_needed=True)
 
 
@@ -352,5 +352,5 @@ def _object(cluster: str, name: str) -> str:
 
 
 def _names(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the audit row of a refused config has: no values, because nothing is known about its secrets yet."""
+    """Return the audit values of a rejected config: without config values, because it is not known yet which of them are secrets."""
     return {CLASS: config.get(CLASS, "")[:255], "configs": sorted(config)[:CONFIGS_MAX]}

@@ -14,7 +14,8 @@ COMMAND = "disable_user"
 
 
 def set_active(user: Any, *, is_active: bool) -> None:
-    """A disabled user has no sessions, cannot log in, and the API tokens are refused, from the next request on. Without effect if it is so already."""
+    """A disabled user has no sessions, cannot log in, and the API tokens are refused, from the next request on. Without effect if the user is already
+    disabled."""
     if user.is_active == is_active:
         return
     with transaction.atomic():

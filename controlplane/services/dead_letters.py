@@ -1,8 +1,8 @@
 """Dead letters: list them, and send them again, one by one or all that match a filter. Checks permissions, writes the audit row, and sends each dead letter at
 most one time.
 
-A sending of one partition is a row (state sending), one Kafka transaction with the records and a marker, and the row's last state. After a crash in the
-middle the next sending of the partition asks for the marker of the open row first (`clients.transactional_producer`).
+To send the dead letters of one partition, the service writes a row (state sending), runs one Kafka transaction with the records and a marker, and writes the
+final state of the row. After a crash, the next sending of the partition first reads the marker of the open row (`clients.transactional_producer`).
 Invariants: a dead letter is written to a target at most one time, also by two operators at the same time and after crashes. All dead letters of a
 batch are written, or none. A failed record that several dead letters of share groups name is sent one time. Sending needs the right to see the raw
 records. Does not contain: causes and filters (`domain.dead_letters`), the records of share groups (`services.failed_records`).
@@ -51,19 +51,19 @@ VERB = "dead_letters.send"
 GROUP = "weir-dead-letters"
 """The group whose committed offsets are the markers. An offset reset of this group would remove one."""
 PLACES_MAX = 500
-"""Dead letters of one request: as many as a page can have."""
+"""Maximum number of dead letters of one request: as many as a page can have."""
 OFFSETS_SPAN_MAX = 100_000
-"""Offsets between the first and the last chosen dead letter of a partition: they are read in one pass."""
+"""Maximum number of offsets between the first and the last chosen dead letter of a partition: they are read in one pass."""
 BUSY_SECONDS = 90
-"""A batch that is open for this time is not sent any more: its client has given up."""
+"""After this time an open batch is no longer sent, because its client has timed out."""
 MARKER_DAYS_MAX = 6
-"""Days for which a marker is known: brokers delete the offsets of an empty group after seven (offsets.retention.minutes)."""
+"""Maximum age in days of a marker that can be read: brokers delete the offsets of an empty group after seven days (offsets.retention.minutes)."""
 PLACES_AUDITED_MAX = 50
-"""Places that the audit row names."""
+"""Maximum number of places that the audit row names."""
 REQUEST_SECONDS = 60.0
 """Time after which a request begins no further partition: each can wait 40 s for brokers that do not answer."""
 TARGETS_NAMED_MAX = 5
-"""Topics that a result names."""
+"""Maximum number of topics that a result names."""
 TIME_OVER = "The time limit of a request is reached. Send the rest again: what was sent is not sent twice."
 BUSY = "Dead letters of partition {partition} are being sent at this moment. Try again in a minute."
 OPEN = "It is unknown whether the dead letters of partition {partition} were sent: {problem} Send them again: each is written at most one time."
@@ -350,7 +350,7 @@ def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, co
                 )
                 for x in rest
             )
-    except IntegrityError:  # another operator was first
+    except IntegrityError:  # another operator has already sent it
         return ResendResult(to, already=already, refused=len(rest), problems=[busy])
     made = transactional_producer.send_once(_transactional_id(batch), to, [x.record for x in rest], _marker(batch))
     return replace(_batch_result(batch, made.end, made.problem, len(rest)), already=already, target=to)

@@ -30,7 +30,7 @@ User = AbstractBaseUser | AnonymousUser
 VERB = "delayed.cancel"
 LOOK_UP_VERB = "delayed.look_up"
 COUNTED_MAX = selectors.ROWS_MAX
-"""Records with one key that a preview counts."""
+"""Maximum number of records with one key that a preview counts."""
 CONFIRM_SECONDS = 3.0
 """Time limit for the leader to read the tombstone. It reads every 100 ms."""
 POLL_SECONDS = 0.2

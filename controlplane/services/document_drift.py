@@ -17,7 +17,7 @@ from controlplane.selectors import cluster_documents as selectors
 from controlplane.services.cluster_documents import compare_document
 
 OWNERS_MAX = selectors.OWNERS_MAX
-"""Owners of one round, the first by name: a comparison of ten thousand topics takes tenths of a second."""
+"""Maximum number of owners of one round, the first by name: a comparison of ten thousand topics takes tenths of a second."""
 
 
 def measure() -> None:

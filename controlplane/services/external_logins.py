@@ -50,7 +50,7 @@ def user_of(found: ExternalUser) -> Any:
     try:
         with transaction.atomic():
             return _refresh(found, rights)
-    except IntegrityError:  # two first logins at the same time
+    except IntegrityError:  # two concurrent first logins of the same user
         with transaction.atomic():
             return _refresh(found, rights)
 
@@ -175,7 +175,7 @@ def record_logout(user: str, *, reason: str = "") -> None:
 
 
 def record_failure(user: str, source: LoginSource, address: str, reason: str) -> None:
-    """Record a failed login. The user must be confirmed by the directory or exist locally: invented names would fill the audit log."""
+    """Record a failed login. The user must be confirmed by the directory or exist locally. Otherwise invented names would fill the audit log."""
     record(
         user,
         "session.login",

@@ -126,7 +126,7 @@ def _restore_topic(
             continue
         original = read.found.get(place)
         if original is not None and (row is None or _earlier(letter.record, row.created_at)):
-            original = None  # of a topic that was created after the failure
+            original = None  # the topic was created after the failure
         record = restore_failed_record(letter.record, original) or (NewRecord() if edited else None)
         if record is None:
             made.refuse(

@@ -41,7 +41,7 @@ FAILED_FOR = timedelta(minutes=5)
 """Time for which the check must have failed: leaders return automatically after a restart."""
 
 FRESH = timedelta(minutes=2)
-"""Age of a check from which it says nothing about now."""
+"""Age after which the result of a check is no longer current."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _damaged_replica() -> _Step | None:
 
 
 def _slow_broker() -> _Step | None:
-    """One broker at a time: with two slow disks, their partitions need the rest of the cluster."""
+    """Only one broker at a time is demoted: if two brokers have slow disks, their partitions need the other brokers."""
     failed = HealthResult.objects.filter(
         name=CheckName.DISK_SPEED,
         state=CheckState.FAILED,

@@ -29,10 +29,10 @@ from controlplane.selectors import alert_thresholds
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 FAILURES_MAX = 200
-"""Stored failures of a check, the worst first. All are counted."""
+"""Maximum number of stored failures of a check, the worst first. All are counted."""
 
 BALANCED_LEAST = 4
-"""Leaders or replicas per broker on average from which balance is checked: few cannot be divided evenly."""
+"""Minimum average of leaders or replicas per broker for a check of the balance. A few of them cannot be divided evenly."""
 
 SKEW_BYTES_LEAST = 10 * 1024 * 1024
 """Mean size of a topic's partitions from which their balance is checked."""

@@ -21,10 +21,10 @@ from controlplane.models.change import Outcome
 from controlplane.services.common import Rejected, audited, needs_reason, record
 
 SILENCE_MINUTES_MAX = 30 * 24 * 60
-"""A longer silence is a change of the cluster, not a pause."""
+"""Maximum duration of a silence. For a longer time, change the threshold of the alert instead."""
 
 NOTE_CHARS_MAX = 4_000
-"""Characters of a note: a page of text. The timeline is read as a whole."""
+"""Maximum number of characters of a note: a page of text. The timeline is read as a whole."""
 
 
 def _open_alert(alert_id: int) -> Alert:

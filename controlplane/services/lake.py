@@ -10,7 +10,7 @@ from controlplane.services.common import Rejected, record
 from weir_common.lake_queries import SQL_LENGTH_MAX, QueryResult
 
 QUERIES_MAX = 2
-"""Queries at a time in this process: each has a process with up to 512 MB."""
+"""Maximum number of queries at a time in this process: each has a process with up to 512 MB."""
 
 _free = threading.BoundedSemaphore(QUERIES_MAX)
 

@@ -21,7 +21,7 @@ from controlplane.selectors.leader_elections import ElectionPreview, ElectionRow
 from controlplane.services.common import Arguments, Rejected, audited, record
 
 RECORDED_MAX = 200
-"""Partitions that a change row lists; it counts the others."""
+"""Maximum number of partitions that a change row lists; it counts the others."""
 
 ALL_TOPICS = "all topics"
 

@@ -22,7 +22,8 @@ class OidcUsers(ModelBackend):
 
 
 class LdapUsers(ModelBackend):
-    """Users of an LDAP directory. Raises LoginRefused for a right password without a permitted group, and for a directory that does not answer."""
+    """Users of an LDAP directory. Raises LoginRefused if the password is correct but the user is in no permitted group, and if the directory does not
+    answer."""
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any

@@ -1,5 +1,6 @@
-"""Logins with a password and their audit records. Failed ones are counted in the database and so shared by all web processes. Invariant: a login that has to wait is refused before the password is
-checked, so the response reveals nothing about the password. Does not contain the waiting times (`controlplane.clients.logins`)."""
+"""Logins with a password and their audit records. Failed logins are counted in the database, so all web processes share the counts. Invariant: a login during a
+waiting time is rejected before the password is checked, so the response reveals nothing about the password. Does not contain the waiting times
+(`controlplane.clients.logins`)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from controlplane.services.common import Rejected, audited, record, record_refus
 
 NEEDS_ADMINISTRATOR = "Masking rules are changed by administrators (superusers)."
 RULES_MAX = 1_000
-"""Rules of all topics. Each record of a viewer is compared with those of its topic."""
+"""Maximum number of rules of all topics. Each record of a viewer is compared with those of its topic."""
 
 Reader = AbstractBaseUser | AnonymousUser
 
@@ -53,7 +53,7 @@ def has_rules(topic: str) -> bool:
 
 
 def check_administrator(user: Reader, verb: str, name: str) -> None:
-    """Raises PermissionDenied, after the refusal is in the audit log."""
+    """Raises PermissionDenied after the refusal is written to the audit log."""
     if not _is_administrator(user):
         record_refusal(user.get_username(), verb, "masking", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)

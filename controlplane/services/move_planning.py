@@ -26,19 +26,19 @@ from controlplane.services import tails, throttles
 from controlplane.services.common import Rejected, audited, record
 
 PARTS_IN_FLIGHT_MAX = 64
-"""Maximum of partitions copied at a time per move: each is a fetch stream that competes with the producers."""
+"""Maximum number of partitions that a move copies at the same time. Each is a fetch stream that competes with the producers."""
 
 MODES = tuple(MoveMode)
 HANDOVERS = tuple(Handover)
 
 DEADLINE_HOURS_MAX = 24 * 365
-"""A wait of more than a year is as good as no deadline."""
+"""Maximum wait in hours: a year. A longer wait would be like no deadline."""
 
 NAMED_MAX = 200
-"""Partitions listed by name in a change row or in a stored scope: a page of the audit log reads fifty such rows."""
+"""Maximum number of partitions listed by name in a change row or in a stored scope: a page of the audit log reads fifty such rows."""
 
 SENTENCES_MAX = 20
-"""Problems, warnings and lifted refusals stored per move: a plan of 100,000 partitions may have one for each."""
+"""Maximum number of problems, warnings and lifted refusals stored per move: a plan of 100,000 partitions may have one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ def in_turn(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]
 
 
 def sentences(all_of_them: Sequence[str]) -> str:
-    """The first sentences, and the number of the others: a person does not read thousands."""
+    """The first sentences, and the number of the others, because nobody reads thousands of sentences."""
     more = len(all_of_them) - SENTENCES_MAX
     return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
 

@@ -27,16 +27,16 @@ from controlplane.services.notifications import attempt_test
 NEEDS_ADMINISTRATOR = "Notification channels are changed by administrators (superusers)."
 
 CHANNELS_MAX = 50
-"""Each second the worker compares each open incident with each channel."""
+"""Maximum number of channels. Each second the worker compares each open incident with each channel."""
 
 RECIPIENTS_MAX = 50
-"""E-mail addresses of one channel. A longer list belongs to the mail server."""
+"""Maximum number of e-mail addresses of one channel. A longer list belongs to the mail server."""
 
 NAME_CHARS_MAX = 100
-"""Characters of the name of a channel, as in its column. Names are shown in tables."""
+"""Maximum number of characters of the name of a channel, as in its column. Names are shown in tables."""
 
 TEXT_CHARS_MAX = 2_000
-"""Characters of an address or a secret."""
+"""Maximum number of characters of an address or a secret."""
 
 FIELDS = ("name", "enabled", "severity_min", "alert_kinds", "send_resolved", "url", "secret", "recipients")
 CREDENTIALS = ("url", "secret")
@@ -58,7 +58,7 @@ NEEDS: Mapping[ChannelKind, tuple[str, str]] = {
 
 
 def check_administrator(user: AbstractBaseUser | AnonymousUser, verb: str, name: str) -> None:
-    """Raises PermissionDenied, after the refusal is in the audit log."""
+    """Raises PermissionDenied after the refusal is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_refusal(user.get_username(), verb, "notification", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)

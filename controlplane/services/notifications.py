@@ -1,4 +1,4 @@
-"""Deliveries of notifications: which are due, one attempt, retries, retention. The worker calls this each second.
+"""Deliveries of notifications: due deliveries, attempts, retries, retention. The worker calls this each second.
 
 Invariants: the row is the queue. A delivery is claimed with a compare-and-set and attempted at least once; the unique key (channel, incident, event)
 keeps it from being created twice. The events of an incident reach a channel in their order. One attempt runs at a time: a receiver that does not answer
@@ -38,13 +38,13 @@ from controlplane.selectors.alerts import AlertRow
 from controlplane.selectors.incidents import IncidentRow, incident_list
 
 KEPT = timedelta(days=14)
-"""Retention of a delivery: two weeks, as long as a question about a missed page is asked."""
+"""Retention of a delivery: two weeks, so that a missed notification can still be investigated."""
 
 LEASE = timedelta(seconds=60)
 """An attempt that did not end within this time is attempted again: the worker died. Longer than any attempt takes."""
 
 DUE_MAX = 20
-"""Deliveries that one poll hands to the worker. The others are due at the next poll."""
+"""Maximum number of deliveries that one poll hands to the worker. The others are due at the next poll."""
 
 Sent = dict[DeliveryEvent, Severity]
 
@@ -342,6 +342,6 @@ def sweep() -> None:
         Q(channel__enabled=False, state__in=(DeliveryState.PENDING, DeliveryState.RETRYING))
         | Q(event=DeliveryEvent.TEST, state=DeliveryState.SENDING, due_at__lte=now - LEASE)
     ).update(state=DeliveryState.CANCELLED, finished_at=now)
-    # The row of an incident that is still open keeps it from being sent again.
+    # The row of an incident that is still open is kept, because it prevents that the incident is sent again.
     ended = Q(is_open=False) | Q(channel__enabled=False)
     NotificationDelivery.objects.filter(ended, created_at__lt=now - KEPT).delete()

@@ -39,7 +39,7 @@ from controlplane.models.offset_reset import ResetCause, ResetState
 from controlplane.services.common import Rejected, finish_changes, record, record_refusal, recorded_refusals
 
 NAMED_MAX = 5
-"""Partitions that a message names; the row has all of them."""
+"""Maximum number of partitions that a message names; the row has all of them."""
 
 VERBS = {ResetTarget.DELETE: "group.delete_offsets", ResetTarget.UNDO: "group.undo_reset"}
 RESET_VERB = "group.reset_offsets"
@@ -47,7 +47,7 @@ WAIT_VERB = "group.wait_reset"
 
 
 class NotReady(Exception):
-    """The reset cannot be applied now; nothing was written. `recorded`: the audit log has the refusal."""
+    """The reset cannot be applied now; nothing was written. `recorded` tells whether the refusal is in the audit log."""
 
     def __init__(
         self, cause: ResetCause, reason: str, differences: Sequence[OffsetDifference] = (), *, recorded: bool = False
@@ -263,7 +263,7 @@ def _send(
             raise _all_declined(row, errors)
         committed, _ = client.committed([r.key for r in changing])
     except (NoAnswer, Declined) as e:
-        # Some requests may have been processed: the worker reads the offsets back.
+        # Some requests may have been processed, so the worker reads the offsets back.
         change_state(row, ResetState.APPLYING, cause=ResetCause.NO_RESPONSE, note=str(e))
         return row
     return finish(row, errors, core.not_applied(rows, committed))

@@ -1,4 +1,4 @@
-"""Kinds of operations that override a safety refusal: the view of both people, and the operation itself.
+"""Kinds of operations that override a safety check: the text that both people see, and the operation itself.
 
 Invariants: the table has one line per kind. The shown facts come from rows, those of transactions from the brokers, and are the same for both people.
 A repeated operation has no further effect. Does not contain: permission to approve (`proposals`).
@@ -111,7 +111,7 @@ def _delete_records(act: Act) -> tuple[Outcome, str]:
 
 
 LINES_MAX = 200
-"""Partitions and groups listed by name in the shown lines. The facts contain all of them."""
+"""Maximum number of partitions and groups listed by name in the shown lines. The facts contain all of them."""
 
 
 def _first_lines(lines: Sequence[str], what: str) -> list[str]:

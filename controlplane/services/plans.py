@@ -26,7 +26,7 @@ from controlplane.services.common import Rejected, audited, needs_reason, record
 from controlplane.services.move_planning import sentences
 
 STALE_NAMED_MAX = 5
-"""Partitions listed by name whose placement changed since. The others are counted; the comparison with the current state lists all."""
+"""Maximum number of partitions listed by name whose placement changed since. The others are counted; the comparison with the current state lists all."""
 
 
 @audited(
@@ -109,7 +109,7 @@ def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: M
                 "Compare the plan with the present assignment, and save it again."
             )
     scope = PartitionsScope(tuple(Placement(p[1], p[2], tuple(p[4])) for p in parts))
-    # No transaction around all of it: a refusal leaves a change row, which must not be rolled back with the rest.
+    # There is no transaction around all steps, because the change row of a rejected operation must not be rolled back.
     move = moves_planning.plan_move(
         scope,
         actor=actor,

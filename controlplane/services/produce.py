@@ -48,10 +48,10 @@ MASKED_SOURCE = (
     "Masking rules apply to the source topic for this user. Somebody who sees its raw records can copy them."
 )
 KEY_CHARS_MAX = 200
-"""Characters of a key in the audit log."""
+"""Maximum number of characters of a key in the audit log."""
 
 PARTITIONS_NAMED_MAX = 20
-"""Partitions whose offsets the audit log names."""
+"""Maximum number of partitions whose offsets the audit log names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class ProposalHandler:
-    """`show(target, arguments)` raises Rejected where there is nothing to propose. `carry_out(act)` runs the operation and returns its outcome (read
-    back, as far as possible) and a sentence. `carry_out` may raise Rejected, and must be idempotent."""
+    """`show(target, arguments)` raises Rejected if there is nothing to propose. `carry_out(act)` runs the operation and returns its outcome (read back if
+    possible) and a message. `carry_out` may raise Rejected, and must be idempotent."""
 
     label: str
     show: Callable[[str, Mapping[str, Any]], Shown]

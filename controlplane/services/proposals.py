@@ -29,10 +29,10 @@ from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 log = logging.getLogger(__name__)
 
 OPEN_HOURS = 24
-"""An undecided proposal expires after this time: its author saw figures that are out of date."""
+"""An undecided proposal expires after this time, because its author saw figures that are outdated by then."""
 
 CARRY_OUT_SECONDS = 60
-"""The worker carries out an approved proposal that is older: the approving process died before the end."""
+"""The worker carries out an approved proposal that is older than this, because the process of the approver died before the end."""
 
 
 def kind_of(name: str) -> ProposalHandler:

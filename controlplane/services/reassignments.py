@@ -44,7 +44,7 @@ def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> t
         topic = image.topic_named(item.topic)
         state = topic.partitions.get(item.partition) if topic is not None else None
         if topic is None or state is None:
-            continue  # checked before: the topic was just deleted, and the controller answers for it
+            continue  # this was checked before: the topic was just deleted, and the controller answers for it
         part = MovePartition.objects.filter(topic_id=topic.topic_id, partition=item.partition, active=True).first()
         if item.replicas is None:
             outcome = _send_back(part, topic, state, item.partition, image, actor)
@@ -121,7 +121,9 @@ def _send_back(
     if (problem := move_revert.cancel_problem([view], alive)) is not None:
         return ReassignmentRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
     move = Move.objects.get(pk=part.move_id)
-    Move.objects.filter(pk=move.pk).update(version=F("version") + 1)  # invalidates a poll in progress
+    Move.objects.filter(pk=move.pk).update(
+        version=F("version") + 1
+    )  # the new version invalidates a poll of the worker in progress
     move_worker.apply_steps(move, move_revert.cancel_steps([view]))
     record(
         actor,

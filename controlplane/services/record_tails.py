@@ -83,7 +83,7 @@ class LiveTail:
     """A running tail. Its methods wait for brokers and the database, and are called by one thread at a time. Raises PermissionDenied and Rejected."""
 
     def __init__(self, user: User, query: RecordQuery, formats: Formats = AUTOMATIC) -> None:
-        user = _as_stored(user)  # a connection outlives changes of the account
+        user = _as_stored(user)  # the account may change while the connection is open
         self._user, self._query, self._formats = user, query, formats
         check_permission(user, "records.tail", query)
         query.check()
@@ -129,7 +129,7 @@ class LiveTail:
         self._reader.tail.drop(count)
 
     def close(self, end: TailEnd) -> None:
-        """Once."""
+        """Close the tail. Must be called only once."""
         actor = self._user.get_username()
         limits.release(actor)
         self._reader.close()

@@ -33,7 +33,7 @@ NEEDS_PERMISSION = (
 )
 LOOK_UP_MASKED = "A masking rule hides this part of the records from you; a look-up would disclose it."
 KEY_AUDITED_BYTES_MAX = 256
-"""Bytes of a key in the audit log."""
+"""Maximum number of bytes of a key in the audit log."""
 NEEDS_ADMINISTRATOR = "Records of internal topics are for administrators (superusers)."
 
 User = AbstractBaseUser | AnonymousUser
@@ -79,7 +79,7 @@ def renderers(user: User, topic: str, formats: Formats) -> dict[str, RecordRende
 
 
 def check_permission(user: User, verb: str, query: RecordQuery) -> None:
-    """Raises PermissionDenied, after the refusal is in the audit log."""
+    """Raises PermissionDenied after the refusal is written to the audit log."""
     if reason := read_denial(user, query.topic):
         record_refusal(user.get_username(), verb, "records", name_of(query), Rejected(reason), after=asked_of(query))
         raise PermissionDenied(reason)

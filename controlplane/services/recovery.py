@@ -24,7 +24,7 @@ STARTED_TOO_LATE = "The replica starts above its leader's log start and could no
 NAMED_BY_CONTENT = 5
 """UUID version of resets that the controller decides automatically. Requested resets have random ids (version 4)."""
 AUTO_REPAIRS_MAX = 2
-"""Automatic recoveries in progress at a time: a failing disk has many damaged replicas, and their leaders also serve clients."""
+"""Maximum number of automatic recoveries in progress at a time: a failing disk has many damaged replicas, and their leaders also serve clients."""
 REFUSED_AGAIN_SECONDS = 600
 """Seconds before a refused recovery is requested again."""
 UNTAKEN_SECONDS = 60
@@ -172,7 +172,7 @@ def begun_by_controller(
                 )
             object_id, outcome = f"recovery-{made.pk}", Outcome.PENDING
         except IntegrityError:
-            pass  # a recovery of the same replica is already requested: one row per replica at a time
+            pass  # a recovery of the same replica is already requested, and there is only one row per replica at a time
         record(
             CONTROLLER,
             "replica.recover",

@@ -27,16 +27,17 @@ from controlplane.models import Broker, MovePartition, ObservedPartition
 from controlplane.models.move import MoveState, PartState
 
 RANGE_BYTES = 1024 * 1024
-"""Read from each replica at a time: some milliseconds of one connection, however large the log."""
+"""Bytes that are read from each replica at a time: some milliseconds of one connection, however large the log is."""
 
 POLL_BYTES_MAX = 8 * 1024 * 1024
-"""Compared per replica and poll, where the whole replica is compared. The worker polls once a second, and these reads compete with consumers."""
+"""Maximum number of bytes that are compared per replica and poll, if the whole replica is compared. The worker polls once a second, and these reads compete
+with consumers."""
 
 PARTITIONS_PER_POLL = 8
 """Partitions compared per poll of the worker: each sends one request to every replica."""
 
 READS_MAX = 8
-"""Segments of one replica that the range may span. More would need a segment size below any sensible setting."""
+"""Maximum number of segments of one replica that the range may span. More would need a segment size below any sensible setting."""
 
 RECORD_BYTES_LEAST = 64
 """Assumed size of a record where no size is known: determines how many records fill the range. The earlier ones are not compared."""

@@ -62,7 +62,7 @@ def query_name(parameter: str) -> Names:
 
 
 def no_names(given: Given) -> list[str]:
-    """A list, or a view that checks the resources itself."""
+    """No names: the request is for a list, or the view checks the resources itself."""
     return []
 
 
@@ -148,7 +148,7 @@ def topics_of_plan(given: Given) -> list[str]:
 
 
 def topics_of_moved_plan(given: Given) -> list[str]:
-    """The same for the page that makes a move of the plan; other operations on a plan move nothing."""
+    """The same for the page that creates a move from the plan. Other operations on a plan do not move replicas."""
     return topics_of_plan(given) if given.path.get("verb") == "move" else []
 
 

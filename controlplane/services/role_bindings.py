@@ -16,11 +16,11 @@ from controlplane.services.common import AlreadyExists, Rejected, audited, recor
 
 NEEDS_ADMINISTRATOR = "Role bindings are changed by administrators (superusers)."
 BINDINGS_MAX = 10_000
-"""Bindings of all users and groups. Those of one user are read for each change that this user requests."""
+"""Maximum number of bindings of all users and groups. Those of one user are read for each change that this user requests."""
 
 
 def check_administrator(user: User, verb: str, name: str) -> None:
-    """Raises PermissionDenied, after the refusal is in the audit log."""
+    """Raises PermissionDenied after the refusal is written to the audit log."""
     if not (isinstance(user, PermissionsMixin) and user.is_superuser):
         record_refusal(user.get_username(), verb, "role_binding", name[:255], Rejected(NEEDS_ADMINISTRATOR))
         raise PermissionDenied(NEEDS_ADMINISTRATOR)

@@ -58,7 +58,7 @@ def start_restart(broker_ids: Sequence[int] | None = None, *, actor: str, commen
 
 
 def pause_restart(restart_id: int, *, actor: str, comment: str = "") -> RollingRestart:
-    """No further broker restarts. The restart of the current broker finishes."""
+    """Pause: no further broker is restarted. The restart of the current broker finishes."""
     return _turn(restart_id, "restart.pause", (RestartState.RUNNING,), RestartState.PAUSED, actor, comment)
 
 
@@ -67,7 +67,7 @@ def resume_restart(restart_id: int, *, actor: str, comment: str = "") -> Rolling
 
 
 def cancel_restart(restart_id: int, *, actor: str, comment: str = "") -> RollingRestart:
-    """The remaining brokers are skipped. The restart of the current broker finishes, and its leadership is restored."""
+    """Cancel: the remaining brokers are skipped. The restart of the current broker finishes, and its leadership is restored."""
     allowed = (RestartState.RUNNING, RestartState.PAUSED)
     return _turn(restart_id, "restart.cancel", allowed, RestartState.CANCELLING, actor, comment)
 

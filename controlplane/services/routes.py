@@ -1,7 +1,8 @@
 """Routes: create, change, delete. The rows are access entries, which the controller writes to the metadata log (`access`).
 
 Invariants: the enabled routes and the front topics have no loop. The source topic and the start of a route never change. A route that is created
-again after its deletion has another id, so that brokers do not continue at the position of the deleted one. Does not contain: what brokers do.
+again after its deletion has another id, so that brokers do not continue at the position of the deleted one. Does not contain: the routing itself
+(`brokerd/delivery`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from controlplane.services import access
 from controlplane.services.common import AlreadyExists, Rejected, audited
 
 ROUTES_MAX = 500
-"""Routes of a cluster. Each runs on every partition of its source topic."""
+"""Maximum number of routes of a cluster. Each runs on every partition of its source topic."""
 CHANGEABLE = ("bindings", "enabled", "owner", "description")
 
 
@@ -63,7 +64,7 @@ def change_route(
 
 @audited("route.delete", "{name}")
 def delete_route(name: str, *, actor: str, comment: str = "") -> None:
-    """Brokers stop routing. Records in the targets stay. Raises Rejected."""
+    """Delete the route: brokers stop routing. Records in the targets stay. Raises Rejected."""
     with transaction.atomic():
         _existing(name)
         access.put(AccessRecordKind.ROUTE, name, None, actor=actor, comment=comment, verb="route.delete")
@@ -100,7 +101,7 @@ def enabled_routes() -> list[Route]:
         try:
             route = route_of(row.key, row.generation, row.value or {})
         except InvalidRoute:
-            continue  # written by a later version; brokers do not run it either
+            continue  # a later version wrote this route; brokers of this version do not run it either
         if route.enabled:
             found.append(route)
     return found

@@ -11,15 +11,15 @@ from controlplane.models import HiddenColumns, SavedView
 from controlplane.services.common import Rejected
 
 VIEWS_MAX = 100
-"""Saved views of one user: more than a list that is read at a glance."""
+"""Maximum number of saved views of one user: more than a list that is read at a glance."""
 NAME_CHARS_MAX = 80
-"""Characters of a name: one line of the list. The width of its column."""
+"""Maximum number of characters of a name: one line of the list. The width of its column."""
 ADDRESS_CHARS_MAX = 1000
-"""Characters of an address: all filters of a page, several times. The width of its column."""
+"""Maximum number of characters of an address: all filters of a page, several times. The width of its column."""
 COLUMNS_MAX = 40
-"""Columns of one table, twice as many as the widest has."""
+"""Maximum number of columns of one table: twice as many as the widest table has."""
 TABLE_CHARS_MAX = 40
-"""Characters of the name of a table. The width of its column."""
+"""Maximum number of characters of the name of a table. The width of its column."""
 
 
 def save_view(user_id: int, name: str, address: str) -> int:

@@ -1,7 +1,7 @@
 """Changes of the schema registry by an operator: check, register, soft deletion.
 
-Invariants: an audit row is written before the request and gets its outcome afterwards: the registry may carry out a request whose response is lost. A
-refusal of the registry has its own words. Does not contain: reading (`controlplane.selectors.schema_subjects`).
+Invariants: an audit row is written before the request and gets its outcome afterwards: the registry may carry out a request whose response is lost. If the
+registry rejects a request, its message is shown unchanged. Does not contain: reading (`controlplane.selectors.schema_subjects`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SUBJECT_CHARS_MAX = 1_000
 """Characters of a subject: a topic has at most 249, and strategies put a name of a record behind it."""
 
 DEFINITION_CHARS_MAX = 1_000_000
-"""Characters of a definition. Registries have a limit of the same order."""
+"""Maximum number of characters of a definition. Registries have a limit of the same order."""
 
 VERSION_DIGITS_MAX = 9
-"""Digits of a version number, which has 32 bits."""
+"""Maximum number of digits of a version number, which has 32 bits."""
 
 T = TypeVar("T")
 UNKNOWN_OUTCOME = "The registry may have carried it out. Look at the subject before you try again."
@@ -92,7 +92,7 @@ def register_schema(subject: str, schema: NewSchema, *, actor: str, comment: str
 
 
 def delete_subject(subject: str, *, actor: str, comment: str) -> None:
-    """Soft: consumers still read records by the IDs of its schemas. Raises Rejected."""
+    """Soft deletion: consumers can still read records by the IDs of the subject's schemas. Raises Rejected."""
     with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment):
         needs_reason(comment)
         client = required_registry()
@@ -100,7 +100,7 @@ def delete_subject(subject: str, *, actor: str, comment: str) -> None:
 
 
 def delete_version(subject: str, version: int, *, actor: str, comment: str) -> None:
-    """Soft, as `delete_subject`. Raises Rejected."""
+    """Soft deletion, like `delete_subject`. Raises Rejected."""
     requested = {"version": version}
     with recorded_refusals(actor, "schema.delete", "schema", subject, comment=comment, after=requested):
         needs_reason(comment)

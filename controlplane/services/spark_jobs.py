@@ -21,10 +21,10 @@ from weir_common.java import JavaMissing, find_java
 from weir_common.spark_jobs import KINDS, JobKind, ParameterError, ParameterType, parse
 
 JOBS_MAX = 500
-"""Jobs that are not deleted: the page lists all of them with their last run."""
+"""Maximum number of jobs that are not deleted: the page lists all of them with their last run."""
 
 NAME_LENGTH_MAX = 100
-"""Characters, as in the column."""
+"""Maximum number of characters, as in the column."""
 
 
 @audited("spark_job.create", "{name}")

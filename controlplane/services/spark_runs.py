@@ -22,10 +22,10 @@ from controlplane.services.spark_jobs import request_run
 from weir_common.spark_runs import Phase
 
 RUNS_ACTIVE_MAX = 4
-"""Drivers at a time on this machine: each needs about 1 GB of memory. Further runs wait in the state requested."""
+"""Maximum number of drivers at a time on this machine: each needs about 1 GB of memory. Further runs wait in the state requested."""
 
 NOTE_LENGTH_MAX = 2_000
-"""Characters of the cause of an end: a list shows it."""
+"""Maximum number of characters of the cause of an end: a list shows it."""
 
 SCHEDULER = "schedule"
 """The actor of runs that a schedule requests."""

@@ -204,7 +204,7 @@ def _losses(row: MovePartition, start: int, end: int) -> list[GroupLoss]:
 
 
 def confirm_of(move: Move) -> str:
-    """The text to be typed: the name of the topic, or the number of the move if it has several topics."""
+    """The confirmation text that the operator must type: the name of the topic, or the number of the move if it has several topics."""
     names = list(move.parts.order_by().values_list("topic_name", flat=True).distinct()[:2])
     return names[0] if len(names) == 1 else f"move {move.pk}"
 

@@ -26,9 +26,9 @@ from controlplane.models import AccessEntry, Broker, Move, MovePartition, Observ
 from controlplane.services.common import Rejected
 
 LEAST_BYTES_PER_S = 1_000
-"""A lower throttle is taken for a typing error: one batch would take minutes."""
+"""Minimum throttle. A lower one counts as a typing error: one batch would take minutes."""
 NAMED_MAX = 5
-"""Topics and brokers listed by name in a sentence. The others are counted."""
+"""Maximum number of topics and brokers listed by name in a sentence. The others are counted."""
 
 
 def refresh() -> None:

@@ -1,4 +1,4 @@
-"""Every problem of a requested topic or config at once, for forms. The services of topics refuse with the first one only."""
+"""All problems of a requested topic or config at once, for forms. The services of topics report only the first problem."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def _alter(
 def delete_topic(
     name: str, *, actor: str, comment: str = "", confirm_name: str | None = None, request_id: str | None = None
 ) -> Topic:
-    """Set the tombstone. Brokers delete the records as soon as they read it in the log. Raises Rejected."""
+    """Mark the row as deleted. Brokers delete the records as soon as they read the tombstone in the metadata log. Raises Rejected."""
     with transaction.atomic():
         if confirm_name is not None and confirm_name != name:
             raise Rejected(f"Type {name!r} to confirm; {confirm_name!r} does not match.", "confirm_name")

@@ -20,7 +20,7 @@ from controlplane.services.common import Rejected, record
 from controlplane.services.proposal_kinds import Act, Shown
 
 TARGET_CHARS_MAX = 300
-"""Characters of a proposal's target."""
+"""Maximum number of characters of a proposal's target."""
 
 VERDICT_TEXTS = {
     TransactionVerdict.UNKNOWN_PRODUCER: "No transaction coordinator has a transactional id with this producer id.",

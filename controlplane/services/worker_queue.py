@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 log = logging.getLogger(__name__)
 
 EXPIRES_S = 5
-"""Seconds until an undelivered message is dropped: the worker polls the rows in any case."""
+"""Seconds until an undelivered message is dropped. The worker polls the rows in any case."""
 
 
 def advance_on_commit(task: str, row_id: int) -> None:
@@ -24,7 +24,7 @@ def advance_on_commit(task: str, row_id: int) -> None:
 
 
 def _send(task: str, row_id: int) -> None:
-    if current_app.main != "weir":  # a process without the settings of the queue: the worker's poll finds the row
+    if current_app.main != "weir":  # this process has no settings of the queue; the worker's poll finds the row
         return
     try:
         current_app.send_task(task, (row_id,), expires=EXPIRES_S, retry=False)

@@ -31,7 +31,7 @@ from weir_common.java import JavaMissing
 
 HEARTBEAT_SECONDS = 5.0
 STOP_SECONDS_MAX = 60.0
-"""Time for which a micro-batch may continue after SIGTERM before it is cancelled (the next start repeats it)."""
+"""Time limit of a micro-batch after SIGTERM. Then it is cancelled, and the next start repeats it."""
 RECORDS_PER_BATCH_MAX = 500_000
 """Default of --records-per-batch: limits the disk space of a micro-batch, which is stored twice (staging and lake)."""
 

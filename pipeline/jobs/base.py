@@ -31,7 +31,7 @@ from weir_common.lake_catalog import LakeSettings
 from weir_common.spark_runs import RUN_FILE, STATUS_FILE, Phase, RunDescription
 
 REPORT_ROWS_MAX = 1_000
-"""Rows of one table of a report: a page and a response show all of them."""
+"""Maximum number of rows of one table of a report: a page and a response show all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ CHECKED_SPAN = timedelta(days=30)
 """Earlier forecasts that are compared with the observed values, which the database has."""
 
 CHECKED_MAX = 20_000
-"""Earlier forecasts of one run, the newest."""
+"""Maximum number of earlier forecasts of one run, the newest."""
 
 
 @dataclass(frozen=True, slots=True)

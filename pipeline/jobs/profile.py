@@ -19,7 +19,7 @@ TOP_KEYS = 10
 KEY_TEXT_MAX = 80
 
 SAMPLE_BYTES_MAX = 4_000_000
-"""Bytes of values that a task compresses with each codec."""
+"""Maximum number of bytes of values that a task compresses with each codec."""
 
 BATCH_BYTES = 100_000
 """Bytes of values that are compressed together, as a producer's batch."""

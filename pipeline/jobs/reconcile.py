@@ -23,7 +23,7 @@ from pipeline.source import NAME, Settings, SourceCluster
 from weir_common.lake import dead_letters_of
 
 OFFSETS_SHOWN_MAX = 200
-"""Differing offsets in the report of a topic."""
+"""Maximum number of differing offsets in the report of a topic."""
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ from pyiceberg.types import (
 )
 
 COLUMNS_MAX = 1_000
-"""Typed columns of a table, nested ones included: metadata and each file's footer list all of them."""
+"""Maximum number of typed columns of a table, nested ones included: metadata and each file's footer list all of them."""
 
 DEPTH_MAX = 8
-"""Nested records below this depth are JSON text: a recursive schema has no end."""
+"""Maximum depth of nested records. Records below it are JSON text, because a recursive schema has no end."""
 
 DECIMAL_DIGITS_MAX = 38
 

@@ -23,10 +23,10 @@ from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_queries import LakeQuery, QueryError, QueryResult
 
 FILES_MAX = 20_000
-"""Data files of one query. Compaction reduces them."""
+"""Maximum number of data files of one query. Compaction reduces them."""
 
 TEXT_LENGTH_MAX = 2_000
-"""Characters of a value in the result."""
+"""Maximum number of characters of a value in the result."""
 
 
 class QueryRejected(Exception):

@@ -39,7 +39,7 @@ from weir_common import lake as names
 from weir_common.lake import DeadLetterFiles
 
 COMMITS_MAX = 20
-"""Attempts of a commit while other processes (compaction, new columns) commit to the same table."""
+"""Maximum number of attempts of a commit while other processes (compaction, new columns) commit to the same table."""
 
 RETRY_SECONDS = 0.1
 """Pause before a commit is repeated."""

@@ -8,7 +8,7 @@ from typing import Any
 
 GAP = "  "
 COLUMN_MAX = 60
-"""Characters of a value in a table; more are cut off with an ellipsis."""
+"""Maximum number of characters of a value in a table; more are cut off with an ellipsis."""
 NONE = "-"
 PAGING = {"rows", "total", "limit", "next_cursor", "sort", "query"}
 """Names of a page of rows that are not shown: the last line of a table says what is needed of them."""

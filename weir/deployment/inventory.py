@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 ID_MAX = 255
-"""ZooKeeper's server numbers, which are the ids of the machines."""
+"""The largest server number of ZooKeeper. The ids of the machines are used as server numbers."""
 PLACEHOLDER = "CHANGE-ME"
 """Text in place of each secret in the example."""
 

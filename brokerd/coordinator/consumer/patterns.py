@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 LENGTH_MAX = 1_000
-"""Characters of a pattern."""
+"""Maximum number of characters of a pattern."""
 POSITIONS_MAX = 500
-"""Characters of a pattern after its repetitions are expanded. A state of the automaton is a set of these positions."""
+"""Maximum number of characters of a pattern after its repetitions are expanded. A state of the automaton is a set of these positions."""
 REPEAT_MAX = 1_000
 """RE2's limit of a repetition count."""
 DEPTH_MAX = 50
 STATES_MAX = 10_000
-"""States of the automaton that one search caches."""
+"""Maximum number of states of the automaton that one search caches."""
 WORK_MAX = 200_000
 """Limit of the positions that one search visits, about 40 ms of the event loop. Cached states cost nothing: an expression like `orders-.*` visits some hundreds
 of positions, an expression with a thousand alternatives about ten thousand."""

@@ -14,7 +14,7 @@ from controlplane.clients import supervisor as supervisor_client
 from controlplane.devcluster import processes
 
 STOP_SECONDS_MAX = 90
-"""Seconds for all processes to stop in order; then `down` fails."""
+"""Time limit in seconds for all processes to stop in order. After that `down` fails."""
 
 
 class Command(BaseCommand):

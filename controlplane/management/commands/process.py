@@ -17,7 +17,7 @@ from controlplane.clients import supervisor as supervisor_client
 from controlplane.clients.supervisor import ProcessState, SupervisedProcess
 
 WAIT_SECONDS_MAX = 40
-"""Seconds until the process must be in the requested state. A broker needs time to recover its logs."""
+"""Time limit in seconds for the process to reach the requested state. A broker needs time to recover its logs."""
 
 
 class Command(BaseCommand):

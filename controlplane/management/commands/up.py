@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 READY_SECONDS_MAX = 120
-"""Seconds until the whole local cluster must be ready; then `up` fails."""
+"""Time limit in seconds for the local cluster to be ready. After that `up` fails."""
 DEMO_SECONDS_MAX = 20.0
-"""Seconds that `up` waits for the first record of the demo, after everything else is ready. A demo that fails does not make the cluster fail."""
+"""Maximum number of seconds that `up` waits for the first record of the demo, after everything else is ready. A demo that fails does not make the cluster
+fail."""
 
 
 class Command(BaseCommand):
