@@ -1,4 +1,4 @@
-"""The age of the shown data, for the socket's heartbeat: one indexed read of one row. None = never."""
+"""The age of the displayed data, for the heartbeat of the WebSocket: one indexed read of one row. None means never."""
 
 from __future__ import annotations
 

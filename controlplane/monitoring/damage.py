@@ -80,7 +80,7 @@ class DamageReader:
 
     def _finish_one(self) -> None:
         if not self._pending:
-            return  # result of an abandoned read
+            return  # this is the result of an abandoned read
         self._pending -= 1
         if not self._pending and not self._failed:
             self.found = self._reading

@@ -36,7 +36,7 @@ STALLED_MS = 10_000
 """The last stable offset is requested for a partition without a commit for this time."""
 
 STALLED_MAX = 1_000
-"""Maximum number of partitions per request and broker for it."""
+"""Maximum number of partitions in one request for last stable offsets, per broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class GroupLags:
             track.note_members(bool(group.members), now_ms)
             track.add(lag.LagSample(sample.at_ms, committed, found.end), found.start)
         progress = _progress(tracks, owners)
-        # Members of other protocol types do not report their topics: then every topic counts as read.
+        # Members of other protocol types do not report their topics, so every topic counts as read.
         every = not read_topics or group.state != DescribedGroupState.STABLE
         total = self._total(group.group_id, {k: tracks[k] for k in observed if every or k[0] in read_topics}, now_ms)
         speeds = total.speeds(now_ms)

@@ -62,7 +62,7 @@ class HangingTransactionMonitor:
             self.search(now_ms)
         except DatabaseError as e:
             log.warning("database unavailable, hanging transactions are not searched: error=%s", e)
-        except Exception:  # A defect must not end the searches.
+        except Exception:  # A bug must not end the searches.
             log.exception("search for hanging transactions failed, retrying")
         finally:
             connection.close()
@@ -72,8 +72,9 @@ class HangingTransactionMonitor:
         """One search. Raises DatabaseError."""
         coordinated = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).exists()
         if not coordinated and not HangingTransaction.objects.exists():
-            return  # No transaction was ever begun.
-        # Without the topic, known transactions hang on until their partitions say otherwise: a lost topic is a cause of hanging transactions.
+            # No transaction was ever started. If the topic was lost, known transactions stay listed until their partitions show that they ended, because a
+            # lost topic is a cause of hanging transactions.
+            return
         known = {_row_key(row): row.pk for row in HangingTransaction.objects.all()}
         leaders = self._choose({(topic, index) for topic, index, _, _ in known})
         brokers = selectors.living_brokers()

@@ -1,7 +1,7 @@
 """Writes the history of figures: a frame every 10 s, chunks of 10 s each hour, chunks of a minute after a day (decision 054).
 
 Invariants: a value is a row at most one job after its time, so the end of the process costs only its own absence. Each step of the maintenance is
-one transaction and may be repeated. The monitor's thread only collects figures; a thread of its pool writes.
+one transaction and may be repeated. The thread of the monitor only collects figures; a thread of its pool writes them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class HistoryRecorder:
         except DatabaseError as e:
             self._ids = None
             log.warning("database unavailable, history is kept in memory: error=%s", e)
-        except Exception:  # A defect must not end the recording.
+        except Exception:  # A bug must not end the recording.
             self._ids = None
             log.exception("history not written, retrying")
         finally:
@@ -197,7 +197,7 @@ def frames_to_chunks(block: int, hour: int) -> None:
         codes.extend([MISSING] * (BLOCK_SERIES - len(codes)))
         rows[(at - hour) // STEP_S] = codes
     present = set(_series(block).values_list("id", flat=True))
-    # Frames of an hour that has chunks already: the clock was set back.
+    # These frames are from an hour that already has chunks, because the clock was set back.
     earlier = dict(_chunks(block, STEP_S).filter(begins=hour).values_list("series_id", "codes"))
     chunks = []
     for place, column in enumerate(zip(*rows, strict=True)):

@@ -22,7 +22,7 @@ PARTITIONS_MAX = 2_000
 """Partitions of a cluster up to which figures of single partitions are recorded. They need about 350 MB, by the bytes of decision 054."""
 
 TOPIC_RATES, CLUSTER_RATES = BROKER_RATES[:2], BROKER_RATES[:3]
-"""Over all brokers, as many bytes are sent for replication as received. Topics have no figure of replication."""
+"""The sum of replication bytes over all brokers is the same for sent and received bytes. Topics have no figure for replication."""
 
 TOPICS_MAX = 5_000
 """Topics of a cluster up to which rates of bytes of single topics are recorded: two more series for each."""

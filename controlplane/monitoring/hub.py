@@ -43,12 +43,12 @@ class UpdateBuffer:
         self._rows = 0
 
     def clear(self) -> None:
-        """Nothing is received from now on: a page must not believe that it has missed nothing."""
+        """Updates are no longer received. Remove the buffered updates, so that a page cannot conclude that it has missed nothing."""
         self.run, self.seq, self._rows = "", 0, 0
         self._kept.clear()
 
     def append(self, update: LiveUpdate) -> None:
-        """An update of another run, or one after a gap, replaces the buffered ones."""
+        """An update of another run, or an update after a gap, replaces the buffered updates."""
         if (update["run"], update["seq"]) != (self.run, self.seq + 1):
             self.clear()
         self.run, self.seq = update["run"], update["seq"]
@@ -86,7 +86,7 @@ class Hub:
         self._listeners.append(listener)
 
     def publish(self, kind: str, data: dict[str, Any]) -> LiveUpdate:
-        """Number, keep and send one update. From any thread; in order per thread."""
+        """Number, buffer and send one update. May be called on any thread; the updates of one thread keep their order."""
         with self._lock:
             update = LiveUpdate(run=self.run, seq=self._buffer.seq + 1, kind=kind, data=data)
             self._buffer.append(update)

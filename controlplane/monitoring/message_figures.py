@@ -133,7 +133,7 @@ class MessageFigureCollector:
     def _growth(self, name: str, end: int, now_s: float) -> int:
         ends = self._ends.setdefault(name, deque())
         if ends and end < ends[-1][1]:
-            ends.clear()  # the topic was deleted and created again
+            ends.clear()  # the topic was deleted and recreated
         ends.append((now_s, end))
         while len(ends) > 2 and ends[1][0] <= now_s - GROWTH_S:
             ends.popleft()

@@ -114,7 +114,7 @@ class MetadataHistoryRecorder:
         except DatabaseError as e:
             self._stored = None
             log.warning("database unavailable, entries of the metadata log are kept in memory: error=%s", e)
-        except Exception:  # A defect must not end the recording.
+        except Exception:  # A bug must not end the recording.
             self._stored = None
             log.exception("history of the metadata log not written, retrying")
         finally:
@@ -166,7 +166,7 @@ class MetadataHistoryRecorder:
         self._bytes_since_image = since.aggregate(size=Sum("size_bytes"))["size"] or 0
 
     def _write_image(self, image: _ImageToStore) -> None:
-        """An image whose entries are stored replaces nothing: it shortens later replays."""
+        """An image whose entries are already stored only makes later replays shorter."""
         at_ms = image.at_ms
         if image.seq > (self._stored or 0) and len(self._items) > 1:
             following = self._items[1]
@@ -203,7 +203,7 @@ class MetadataHistoryRecorder:
                 entries.append(replace(item.entry, at_ms=at_ms))
             taken += 1
         if not taken:
-            # Entries are missing and no image precedes: the next image begins a new kept time.
+            # Entries are missing, and there is no image before them: the next image begins a new known time.
             self._items.popleft()
             self._image_due = True
             return

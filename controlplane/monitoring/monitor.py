@@ -123,7 +123,7 @@ class ClusterMonitor:
         self._sample_note = ""
         self._stopping = False
         self.turns = 0
-        """Iterations of the loop, also of failed ones: a loop that hangs counts none."""
+        """Number of iterations of the loop, including failed ones. It does not increase while the loop hangs."""
         self._database_failing = False
         self._thread: threading.Thread | None = None
         self._feed = publisher.LivePublisher(hub)
@@ -168,7 +168,7 @@ class ClusterMonitor:
             except DatabaseError as e:
                 self._database_failed(e)
             except Exception:
-                # A bug must not stop all updates of the pages: compare with the rows and continue.
+                # A bug must not stop all updates of the pages, so compare with the rows and continue.
                 log.exception("cluster monitor iteration failed, retrying")
                 self.projection.forget()
                 self._dirty = True
@@ -419,5 +419,5 @@ def _number_of(data: bytes) -> int | None:
 def build(zookeeper: str, hub: Hub) -> Any:
     """The cluster monitor, not yet started."""
     logging.getLogger("kazoo").setLevel(logging.WARNING)
-    client_settings()  # an unusable file must fail at the start, not at each sample
+    client_settings()  # an invalid file must fail at the start, not at each sample
     return ClusterMonitor(zookeeper_store(zookeeper, 6000), hub)

@@ -28,7 +28,7 @@ class OtherClusterReader:
         self._hub = hub
 
     def read_all(self) -> None:
-        """One round. Without other consoles in the settings: nothing, except that rows of former ones are deleted one time."""
+        """Run one round. If the settings contain no other consoles, only the rows of former consoles are deleted, once."""
         consoles: tuple[OtherConsole, ...] = settings.OTHER_CONSOLES
         if not consoles:
             OtherCluster.objects.all().delete()
@@ -41,7 +41,7 @@ class OtherClusterReader:
             known = {row.name: row for row in OtherCluster.objects.all()}
             for console, answer in zip(consoles, answers, strict=True):
                 row = known.get(console.name)
-                if row is None or row.url != console.url:  # figures of another address are of another cluster
+                if row is None or row.url != console.url:  # figures from another address belong to another cluster
                     row = row or OtherCluster(name=console.name)
                     row.url, row.answered_at, row.figures = console.url, None, None
                 row.tried_at = now

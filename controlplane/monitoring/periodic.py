@@ -37,7 +37,7 @@ class PeriodicJob:
             self.work()
         except DatabaseError as e:
             log.warning("database unavailable, retrying later: job=%s error=%s", self.name, e)
-        except Exception:  # A defect must not end the job for ever.
+        except Exception:  # A bug must not end the job permanently.
             log.exception("job of the monitor failed, retrying: job=%s", self.name)
         finally:
             connection.close()

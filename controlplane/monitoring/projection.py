@@ -74,7 +74,7 @@ class BrokerSums:
     replicas_out_of_sync: int
     restart_blocked: int
     restart_blockers: list[tuple[str, int, list[int], int]]
-    """The first by name: (topic, index, brokers in sync, min.insync.replicas)."""
+    """The first partitions by name: (topic, index, brokers in sync, min.insync.replicas)."""
     config_generation: int
     configs: Mapping[str, str]
 
@@ -302,7 +302,7 @@ class MetadataProjection:
 
     # -- content of the rows ---------------------------------------------------------------------------------------------
     def _load(self) -> None:
-        """Read the rows, so that a restart writes only changes since the last run. Brokers are few and written again."""
+        """Read the rows, so that after a restart only changes since the last run are written. The rows of brokers are few and are written again."""
         self._brokers = {}
         lives = Broker.objects.values_list("broker_id", "alive", "life")
         self._lives = {broker_id: BrokerLife(alive, life) for broker_id, alive, life in lives}

@@ -15,7 +15,7 @@ from controlplane.clients.broker_samples import ApiSample, BrokerSample
 from controlplane.monitoring.sample_window import SampleWindow
 
 WINDOW_MS = 10_000
-"""Least milliseconds between the two samples: figures are of the last 10 to 23 seconds."""
+"""Minimum milliseconds between the two samples. The figures describe the last 10 to 23 seconds."""
 
 NO_REQUESTS = ApiSample((), 0.0, {})
 

@@ -95,11 +95,11 @@ class MetricsCache:
         self.directories: dict[int, dict[str, Any]] = {}
         """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
-        """(bytes, when) of each partition as last reported by its leader, or by another replica while it had none."""
+        """(bytes, time of the report) of each partition, as last reported by its leader, or by another replica while there was no leader."""
         self._totals: dict[str, deque[tuple[int, int]]] = {}
         self._restored = False
         self.thresholds = AlertThresholds()
-        """Those in force at the last evaluation of the alerts."""
+        """The thresholds in force at the last evaluation of the alerts."""
 
     def use_thresholds(self, thresholds: AlertThresholds) -> None:
         self.thresholds = thresholds

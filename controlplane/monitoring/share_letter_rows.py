@@ -29,7 +29,7 @@ def write(samples: Iterable[BrokerSample], now: datetime) -> None:
             if row is not None and (row.written, row.unwritten) == (x.written, x.unwritten):
                 continue
             row = row or ShareGroupLetters(broker_id=broker_id, group_id=x.group_id, topic=x.topic)
-            # A restarted broker begins with 0: what it counts since then is new.
+            # A restarted broker starts counting at 0, so all that it counts is new.
             if x.unwritten > before or 0 < x.unwritten < before:
                 row.unwritten_at = now
             row.written, row.unwritten, row.reason, row.changed_at = x.written, x.unwritten, x.reason, now

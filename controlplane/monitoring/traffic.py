@@ -14,7 +14,7 @@ from controlplane.clients.group_samples import Key
 from controlplane.monitoring.sample_window import SampleWindow
 
 WINDOW_MS = 5_000
-"""Least milliseconds between the samples that a rate compares with the newest one: a rate covers one to two of these windows."""
+"""Minimum milliseconds between the newest sample and the sample with which it is compared. A rate covers one to two of these windows."""
 
 DIGITS = 3
 """Significant digits of a rate. A change below them writes no row and updates no page."""
@@ -114,7 +114,7 @@ class TrafficCache:
         return None if known is None or known.rates is None else _sum(known.rates.values())
 
     def cluster(self, stale: Container[str] = ()) -> Traffic | None:
-        """Over all topics, without those of `stale`."""
+        """The sum over all topics except those in `stale`."""
         return _sum(t for name, t in self.topics.items() if name not in stale) if self.topics else None
 
 

@@ -1,4 +1,4 @@
-"""Live updates as a user with some role bindings may have them. Does not contain: which subjects of an update are visible (`domain.visibility`)."""
+"""Live updates, reduced to what a user with role bindings may see. Does not contain: the visibility of the subjects of an update (`domain.visibility`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controlplane.monitoring.live_events import LiveUpdate
 
 
 def visible_update(update: LiveUpdate, seen: Visibility) -> LiveUpdate:
-    """`update` without the names of hidden topics in what is said about visible objects."""
+    """`update` without the names of hidden topics in the data of visible objects."""
     if not seen.limited or update["kind"] != live_events.GROUPS:
         return update
     data = update["data"]
@@ -19,6 +19,6 @@ def visible_update(update: LiveUpdate, seen: Visibility) -> LiveUpdate:
 
 
 def _without_hidden_partition(group: dict[str, Any], seen: Visibility) -> dict[str, Any]:
-    """The partition that retention deletes first may be of a hidden topic."""
+    """The partition whose records retention deletes first may belong to a hidden topic."""
     topic = str(group["retention_partition"]).rpartition("-")[0]
     return group if seen.sees(RoleResource.TOPIC, topic) else {**group, "retention_partition": ""}

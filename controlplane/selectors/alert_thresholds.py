@@ -29,8 +29,8 @@ class ThresholdOverrideRow:
 
 @dataclass(frozen=True, slots=True)
 class AppliedThreshold:
-    """The value of a threshold that decided about an alert. `scope`: what the value was set for; `cluster` also for a default. `objects`: the kind of
-    object that can have a value of its own, or cluster."""
+    """The value of a threshold that applies to an alert. `scope` is the object kind for which the value was set, or `cluster`, also for a default. `objects` is
+    the kind of object that can have its own value, or cluster."""
 
     name: str
     text: str

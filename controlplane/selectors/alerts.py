@@ -1,4 +1,4 @@
-"""Open and recent alerts. Invariant: a silent monitor is an alert of its own, which is computed here because the monitor cannot write it."""
+"""Open and recent alerts. Invariant: a silent monitor causes an alert, which is computed here because the monitor itself cannot write it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ ORDER = tuple(r.kind for r in RULES)
 GRAVITY = Case(When(severity=Severity.AT_RISK, then=Value(0)), default=Value(len(ORDER))) + Case(
     *(When(kind=name, then=Value(place)) for place, name in enumerate(ORDER)), default=Value(0)
 )
-"""Sort key: by severity, then in the order of the table: a partition without a leader is above a disk that fills up, whichever started first."""
+"""Sort key: by severity, then in the order of the table of kinds. So a partition without a leader is above a disk that fills up, whichever alert started
+first."""
 
 
 OPEN, RESOLVED = "open", "resolved"
@@ -78,7 +79,7 @@ class AlertFilter(TimeFilter):
     )
 
     def search(self, rows: QuerySet[Alert], name: str, value: str) -> QuerySet[Alert]:
-        if limited():  # the text may name other topics than those of the user: a match would reveal them
+        if limited():  # the text may contain topics that the user must not see: a match would reveal their names
             return rows.filter(Q(subject__icontains=value) | Q(kind__icontains=value))
         return rows.filter(Q(text__icontains=value) | Q(kind__icontains=value))
 
@@ -129,7 +130,7 @@ def silence() -> AlertRow | None:
 
 
 def open_alerts() -> list[AlertRow]:
-    """All open alerts, gravest and oldest first, after the alert of a silent monitor."""
+    """All open alerts, most severe and oldest first, after the alert of a silent monitor."""
     rows = alert_shapes(visible(Alert.objects.filter(ended_at__isnull=True)).order_by("severity", "since", "pk"))
     silent = silence()
     return [silent, *rows] if silent is not None else rows

@@ -51,7 +51,7 @@ class AuthorizerReport:
 
 
 def authorizer_report() -> AuthorizerReport:
-    """Asks all registered brokers, which takes a second at most per 16 of them."""
+    """Send a request to all registered brokers, which takes at most a second per 16 brokers."""
     brokers = [BrokerAddress(b.broker_id, b.host, b.port) for b in Broker.objects.order_by("pk")]
     ids = {(b.host, b.port): b.broker_id for b in brokers}
 

@@ -24,7 +24,7 @@ from controlplane.selectors.paging import Page, PageStart, numbered, paged
 from controlplane.selectors.visibility import BROKER, TOPIC, sees, sees_all, visible
 
 TOLD_SECONDS = 60
-"""A broker's report about itself that is older is not used."""
+"""Maximum age of a broker's report about itself. Older reports are not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def broker_list() -> list[BrokerRow]:
             disk_alert=str(disk_severity(b.total_bytes, b.free_bytes, thresholds, b.broker_id) or ""),
             leaders_skew_pct=skew(b.leaders, [x.leaders for x in living]) if b.alive else None,
             replicas_skew_pct=skew(b.replicas, [x.replicas for x in living]) if b.alive else None,
-            # Controllers are separate processes. The field is kept for a controller that runs inside a broker.
+            # Controllers are separate processes. The field exists for a controller that runs inside a broker.
             is_controller=False,
             age_s=age,
             sample_age_s=age_s(b.sampled_at),

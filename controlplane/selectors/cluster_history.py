@@ -1,6 +1,7 @@
 """The cluster at an earlier time, from the kept metadata log (decision 061): the known times, the image at one of them, what differs between two.
 
-Invariant: a time is either known completely or answered as unknown with the known times around it; nothing is guessed. A read waits for no broker.
+Invariant: the state at a time is either completely known, or the answer is "unknown" with the known times before and after. No state is guessed. A read does
+not wait for brokers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CHANGES_MAX = 5_000
 """Maximum number of single changes in one answer. The differences between the two ends are always complete."""
 
 IMAGES_IN_MEMORY = 2
-"""Decoded images of a process. One of 100,000 partitions takes 3 s to decode and 70 MB."""
+"""Number of decoded images that a process keeps in memory. An image of 100,000 partitions takes 3 s to decode and uses 70 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
 
 @lru_cache(maxsize=IMAGES_IN_MEMORY)
 def _decode_image(data: bytes, seq: int, controller_epoch: int) -> Image:
-    """Shared: copy it before a change."""
+    """The image is cached and shared: copy it before a change."""
     return Image.from_records(unpack_image(data), seq, "", controller_epoch)
 
 

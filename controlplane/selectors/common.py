@@ -47,8 +47,8 @@ class TimeFilter(RowFilter):
 
 
 class TruthField(forms.Field):
-    """true or false, or None without a value. Raises ValidationError for other texts: Django's field takes them for an unknown value, and the filter
-    would then be ignored silently."""
+    """true or false, or None without a value. Raises ValidationError for other texts: Django's field would treat them as an unknown value and silently ignore
+    the filter."""
 
     def to_python(self, value: Any) -> bool | None:
         if value in self.empty_values:
@@ -69,7 +69,7 @@ class TruthFilter(filters.BooleanFilter):  # type: ignore[misc]
 
 
 class NumberFilter(filters.NumberFilter):  # type: ignore[misc]
-    """The number of a broker, partition or row: an integer that the database can store."""
+    """The id of a broker or row, or the index of a partition: an integer that the database can store."""
 
     field_class = forms.IntegerField
 
@@ -78,7 +78,7 @@ class NumberFilter(filters.NumberFilter):  # type: ignore[misc]
 
 
 class FlagFilter(TruthFilter):
-    """A missing value means False, and False is also a condition."""
+    """A missing value means False, and False is a condition too."""
 
     def filter(self, rows: QuerySet[Any], value: bool | None) -> QuerySet[Any]:
         return cast("QuerySet[Any]", super().filter(rows, bool(value)))

@@ -271,7 +271,7 @@ def secret_names(client: ConnectClient, config: Mapping[str, str]) -> frozenset[
 
 
 def config_version(config: Mapping[str, str]) -> str:
-    """Changes with each change of the config, and tells nothing about its secrets."""
+    """The version of a config. It changes with each change of the config and reveals nothing about its secrets."""
     return salted_hmac("weir.connector", json.dumps(config, sort_keys=True), algorithm="sha256").hexdigest()[:32]
 
 

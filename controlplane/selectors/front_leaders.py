@@ -1,4 +1,5 @@
-"""One question to the leaders of a front topic's partitions: only they know its waiting messages. Invariant: a read waits at most a few seconds, and a
+"""Sends one request to the leaders of a front topic's partitions, because only they know its waiting messages. Invariant: a read waits at most a few seconds,
+and a
 partition without an answer has its reason. Does not contain: the questions (`half_messages`, `delayed_messages`)."""
 
 from __future__ import annotations

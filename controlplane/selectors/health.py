@@ -129,7 +129,7 @@ def failure_list(check: str = "", *, page: PageStart = 1, per_page: int = 50) ->
 
 
 def score_list(scope: str, *, page: PageStart = 1, per_page: int = 50) -> Page[HealthScoreRow]:
-    """Brokers, topics or groups that fail a check, the lowest score first. All others have 100."""
+    """Brokers, topics or groups that fail a check, the lowest score first. All other objects have the score 100."""
     failed: dict[str, list[str]] = {}
     checks = [r.name for r in RULES if r.scope == scope]
     for name, subject in HealthFailure.objects.filter(name__in=checks).values_list("name", "subject"):

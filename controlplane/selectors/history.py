@@ -31,7 +31,7 @@ from weir_common.lake_queries import QueryError
 
 RANGE_DEFAULT = timedelta(hours=1)
 UNFINISHED_S = 2 * STEP_S
-"""Seconds before now within which a missing value is not a gap: it is not written yet."""
+"""Seconds for which a missing value does not count as a gap, because it may not be written yet."""
 
 LAKE_READS_MAX = 2
 """Maximum number of reads of the lake at a time in this process: each has a process with up to 256 MB."""

@@ -44,7 +44,7 @@ BROKER_KINDS = frozenset(
     }
 )
 BROKER_CAUSES = (StallCause.TARGET_DOWN, StallCause.SOURCE_DOWN, StallCause.NO_SPACE, StallCause.FETCH_ERROR)
-"""Causes of a stuck partition that its brokers explain."""
+"""Causes of a stuck partition for which its brokers are the reason."""
 
 TROUBLED_MAX = 1_000
 """Maximum number of partitions with problems that are read to find the brokers that alerts depend on."""
@@ -52,7 +52,7 @@ TROUBLED_MAX = 1_000
 BEFORE = timedelta(minutes=15)
 """The page of an alert lists the changes in this time before it."""
 AFTER = timedelta(minutes=1)
-"""The monitor may observe an election some seconds after the alert that it causes."""
+"""The monitor may observe an election some seconds after the alert that the election causes."""
 CONTEXT_MAX = 100
 """Maximum number of rows of each source. A rolling change of many topics must not hide the elections."""
 
@@ -132,7 +132,7 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
         else:
             caused_by = own.cause
     entries = AlertEntry.objects.filter(alert_id=row.id)
-    # The texts of the monitor may name other topics than those of the user.
+    # The texts of the monitor may contain topics that the user must not see.
     timeline = [EntryRow(e.at, e.kind, e.actor, e.text if e.actor or not limited() else "") for e in entries]
     thresholds = applied_thresholds(row.kind, row.subject)
     return IncidentDetail(row, severity, caused_by, effects, next_steps(row), before(row.since), timeline, thresholds)

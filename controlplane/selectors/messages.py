@@ -201,7 +201,7 @@ def expression_of(query: RecordQuery, plain: RecordRenderer) -> Iterator[Express
     if not query.filters.expression:
         yield None
         return
-    query.matcher()  # its length
+    query.matcher()  # checks the length of the expression
     with ExpressionProcess(query.filters.expression, lambda p, r: variables_of(p, r, plain)) as expression:
         yield expression
 

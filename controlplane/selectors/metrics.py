@@ -27,7 +27,7 @@ COUNTERS = (
     "weir_share_group_dead_letters_total",
     "weir_share_group_archived_without_dead_letter_total",
 )
-"""The others are gauges, `weir_move_bytes_total` too: it is a size."""
+"""Names of the counters. All other metrics are gauges, also `weir_move_bytes_total`, which is a size."""
 
 Labels = Mapping[str, str | int]
 Series = Iterable[tuple[Labels, float | int | None]]

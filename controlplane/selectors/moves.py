@@ -177,7 +177,7 @@ class MoveFilter(TimeFilter):
     )
 
     def search(self, rows: QuerySet[Move], name: str, value: str) -> QuerySet[Move]:
-        # The ids first: a join would copy the row of each move for each of its partitions.
+        # Read the ids first: a join would copy the row of each move for each of its partitions.
         of_topic = (
             MovePartition.objects.filter(topic_name__icontains=value).order_by().values_list("move_id").distinct()
         )
@@ -396,5 +396,5 @@ def _row(m: Move, s: MoveTotals) -> MoveRow:
 
 
 def visible_moves(numbers: Iterable[int]) -> set[int]:
-    """Those of the moves that the user may see."""
+    """The moves that the user may see."""
     return set(visible(Move.objects.filter(pk__in=list(numbers))).values_list("pk", flat=True))

@@ -90,7 +90,7 @@ def _no_controller(_: AlertRow) -> list[NextStep]:
 
 
 def _broker_down(a: AlertRow) -> list[NextStep]:
-    """A drain is the last: it copies all replicas, and most brokers come back."""
+    """A drain is the last step, because it copies all replicas, and most brokers come back."""
     drain = NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])
     return [*_process(f"broker-{a.subject}", f"broker {a.subject}"), *_broker(a), drain]
 
@@ -106,7 +106,7 @@ def _disk_failed(a: AlertRow) -> list[NextStep]:
 def _disk_slow(a: AlertRow) -> list[NextStep]:
     broker = Broker.objects.filter(pk=a.subject).first()
     if broker is None or leadership_disabled(broker.configs):
-        return _broker(a)  # its page restores leadership
+        return _broker(a)  # the page of the broker restores leadership
     return [NextStep(StepKind.DEMOTE_BROKER, f"Move leadership off broker {a.subject}", [a.subject]), *_broker(a)]
 
 

@@ -98,7 +98,7 @@ def overview() -> Overview:
     cluster = cluster_row()
     brokers = Broker.objects.aggregate(
         total=Count("pk"),
-        sized=Count("pk", filter=Q(alive=True) & ~Q(answered=False)),  # before an aggregate takes the name `alive`
+        sized=Count("pk", filter=Q(alive=True) & ~Q(answered=False)),  # before an aggregate uses the name `alive`
         alive=Count("pk", filter=Q(alive=True)),
     )
     topics = visible(ObservedTopic.objects.all()).aggregate(
@@ -194,7 +194,7 @@ def _health(
     zookeeper: bool | None,
     alert: AlertRow | None,
 ) -> Health:
-    """The current state first, because alerts are some seconds late; then the gravest alert."""
+    """The current state comes first, because alerts are some seconds late; then the most severe alert."""
     if age is None:
         return Health(HealthStatus.UNKNOWN, "The cluster monitor has not read the cluster yet.")
     away = zookeeper is False and heartbeat_age is not None and heartbeat_age <= STALE_AGE_S

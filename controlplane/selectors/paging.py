@@ -25,7 +25,7 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """The place after the row with these values of the list's order. Without values: the place before the first row."""
+    """The position after the row with these values of the list's order. Without values it is the position before the first row."""
 
     values: tuple[Any, ...] = ()
 
@@ -221,7 +221,7 @@ def paged(
     if name not in columns:
         sort = name = next(iter(columns))
     order = _order(rows, (columns[name], sort.startswith("-")), (tie.lstrip("-"), tie.startswith("-")))
-    # Keys first: a sort of tens of thousands of whole joined rows copies all their columns.
+    # Sort the keys first: a sort of tens of thousands of joined rows would copy all their columns.
     found_keys, total, window = keys_of(rows, order, page=page, per_page=per_page)
     keys = [key[-1] for key in found_keys]
     found = {row.pk: row for row in (rows if whole is None else whole).filter(pk__in=keys)}

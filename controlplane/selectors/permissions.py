@@ -20,7 +20,7 @@ from controlplane.selectors.paging import Page, PageStart, ordered
 OPERATIONS_OF: dict[str, list[str]] = {r.name.lower(): [o.name.lower() for o in SUPPORTED[r]] for r in SUPPORTED}
 """Operations per resource type."""
 _LONGER = "\0"
-"""Appended to a prefix: the name of a resource that only this pattern and shorter ones match. No resource has such a name."""
+"""A character that is appended to a prefix, so that only this pattern and shorter ones match the name. No resource has such a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class TailReader:
         self._took_at = time.monotonic()
 
     def mask(self, plain: RecordRenderer) -> None:
-        """Apply the present masking rules."""
+        """Apply the current masking rules."""
         self._plain = plain
         self.tail.matcher = self._matcher(plain)
 

@@ -26,13 +26,13 @@ TOP_MAX = 100
 
 GROWTH = timedelta(hours=1)
 GROWTH_TOPICS_MAX = 300
-"""Topics whose growth is compared: the largest ones."""
+"""Number of topics, the largest ones, whose growth is compared."""
 
 SKEW_BYTES_LEAST = 1_000_000
 """Mean size of a topic's partitions from which a partition can be skewed."""
 
 CLIENTS_MAX = 500
-"""Clients that are summed, those with the most traffic: more do not change the greatest."""
+"""Number of clients that are summed, those with the most traffic. Further clients do not change the result."""
 
 
 class TopOf(StrEnum):
@@ -143,7 +143,7 @@ def _skew(limit: int) -> _Found:
     }
     found: list[tuple[str, float, str]] = []
     columns = ("topic_id", "topic__name", "index", "size_bytes")
-    # The greatest partitions of a cluster contain those that are far above their mean.
+    # The partitions that are far above their mean are among the largest partitions of the cluster.
     rows = ObservedPartition.objects.filter(topic_id__in=_largest(means), size_bytes__isnull=False)
     for topic_id, name, index, size in rows.order_by("-size_bytes").values_list(*columns)[: 20 * TOP_MAX]:
         found.append((f"{name}-{index}", 100 * size / means[topic_id], f"partition:{name}:{index}"))

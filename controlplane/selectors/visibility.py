@@ -73,7 +73,8 @@ CLUSTER_ALERTS = (
     AlertKind.DISK_FILLING,
     AlertKind.DISK_SLOW,
 )
-"""About brokers and the cluster itself: they name no topic and no group. Alerts about partitions of several topics are not among them."""
+"""Kinds of alerts about brokers and the cluster itself, which contain no name of a topic or group. Alerts about partitions of several topics are not among
+them."""
 
 _current: ContextVar[Visibility] = ContextVar("visibility", default=EVERYTHING)
 
@@ -83,7 +84,7 @@ def current() -> Visibility:
 
 
 def become(visibility: Visibility) -> None:
-    """Replace what the rest of the present request may see: its user is known only after the authentication of the REST API."""
+    """Replace the visibility for the rest of the current request, because the user is known only after the authentication of the REST API."""
     _current.set(visibility)
 
 
@@ -209,6 +210,6 @@ CONDITIONS: dict[type[Model], Callable[[], Q]] = {
     Broker: _brokers,
     Acl: _acls,
     AccessEntry: _entries,
-    ApiToken: Q,  # the views read those of the user only
+    ApiToken: Q,  # the views read only the rows of the user
 }
 """Condition of the visible rows of each model that a limited user may see."""
