@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+
+from weir_common.json_values import Json
 
 EVERYONE = "*"
 """Value of `GroupRules.viewers` with which every user of the directory may log in."""
@@ -134,19 +135,19 @@ def shown(names: Collection[str]) -> str:
     return (", ".join(first) or "-") + rest
 
 
-def claim(claims: Mapping[str, Any], name: str) -> Any:
+def claim(claims: Mapping[str, Json], name: str) -> Json:
     """The claim of this name. A name with dots also names a claim inside of objects: `realm_access.roles`. None: not sent."""
     if name in claims:
         return claims[name]
-    value: Any = claims
+    value: Json = dict(claims)
     for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        value = value.get(part) if isinstance(value, dict) else None
     return value
 
 
-def group_names(value: Any) -> frozenset[str]:
+def group_names(value: Json) -> frozenset[str]:
     """The groups of a claim: a list of names, or one name. A leading slash, as Keycloak sends for the path of a group, stays."""
     if isinstance(value, str):
         return frozenset({value} if value else ())
-    names: Iterable[Any] = value if isinstance(value, list | tuple | set | frozenset) else ()
+    names: Iterable[Json] = value if isinstance(value, list | tuple | set | frozenset) else ()
     return frozenset(str(name) for name in names if isinstance(name, str | int) and str(name))

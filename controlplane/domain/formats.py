@@ -13,8 +13,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
+from weir_common.json_values import Json
 from weir_common.schema_formats import (
     DoesNotFit,
     Schemas,
@@ -61,7 +61,7 @@ class Decoded:
 
     format: Format
     text: str
-    structure: Any = None
+    structure: Json = None
     note: str = ""
 
 
@@ -100,7 +100,7 @@ def shown(decoded: Decoded, size: int) -> Rendered:
     return Rendered(decoded.format, text[:limit], size, decoded.note, cut=len(text) > limit)
 
 
-def structure_of(data: bytes, schemas: Schemas | None = None) -> Any:
+def structure_of(data: bytes, schemas: Schemas | None = None) -> Json:
     """The object or array in these bytes, by the automatic format; None if they contain neither."""
     try:
         return _auto(data, schemas).structure
@@ -116,7 +116,7 @@ def text_of(data: bytes, schemas: Schemas | None = None) -> str:
         return _hex(data)
 
 
-def json_text(structure: Any) -> str:
+def json_text(structure: Json) -> str:
     """Encode as JSON. A surrogate without its partner stays an escape sequence."""
     return json.dumps(structure, ensure_ascii=False, default=_json_value).encode(errors="backslashreplace").decode()
 
@@ -167,11 +167,12 @@ def _float(data: bytes, schemas: Schemas | None = None) -> Decoded:
     return Decoded(Format.FLOAT, repr(_number(data, FLOAT_CODES)))
 
 
-def _number(data: bytes, codes: dict[int, str]) -> Any:
+def _number(data: bytes, codes: dict[int, str]) -> Json:
     if len(data) not in codes:
         sizes = ", ".join(str(size) for size in codes)
         raise DoesNotFit(f"it has {len(data)} bytes; this format has {sizes}.")
-    return struct.unpack(codes[len(data)], data)[0]
+    number: int | float = struct.unpack(codes[len(data)], data)[0]
+    return number
 
 
 def _msgpack(data: bytes, schemas: Schemas | None = None) -> Decoded:
@@ -243,7 +244,7 @@ LABELS = {
 }
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: Json) -> Json:
     """The value with text as keys. Keys that are UTF-8 bytes are decoded, so that a masking rule finds them."""
     if isinstance(value, dict):
         return {_key(k): plain_value(v) for k, v in value.items()}
@@ -252,16 +253,16 @@ def plain_value(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else _json_value(value)
 
 
-def _key(key: Any) -> str:
+def _key(key: Json) -> str:
     return key.decode(errors="backslashreplace") if isinstance(key, bytes) else str(key)
 
 
-def _json_value(value: Any) -> str:
+def _json_value(value: Json) -> str:
     """Bytes as hex, and other types of Avro and MessagePack (times, decimals, UUIDs) as their usual text."""
     return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
 
 
-def _container(value: Any) -> Any:
+def _container(value: Json) -> Json:
     return value if isinstance(value, dict | list) else None
 
 
@@ -272,9 +273,10 @@ def _utf8(data: bytes) -> str:
         raise DoesNotFit(f"it is not UTF-8 (byte {error.start}).") from None
 
 
-def _parsed_json(text: str) -> Any:
+def _parsed_json(text: str) -> Json:
     try:
-        return json.loads(text)
+        value: Json = json.loads(text)
+        return value
     except json.JSONDecodeError as error:
         raise DoesNotFit(f"{error.msg} (line {error.lineno}, column {error.colno}).") from None
     except (ValueError, RecursionError) as error:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.formats import NULL, Decoded, Format, Rendered, json_text, render, shown, structure_of, text_of
+from weir_common.json_values import Json
 from weir_common.schema_formats import Schemas
 
 MASKED = "masked"
@@ -89,7 +89,7 @@ def check_rule(rule: MaskRule) -> None:
         raise Rejected("Name a header, with * for any characters.", "field")
 
 
-def apply_path(structure: Any, steps: Sequence[PathStep]) -> Any:
+def apply_path(structure: Json, steps: Sequence[PathStep]) -> Json:
     """A copy of the structure with each value at the path replaced."""
     if not steps:
         return structure if structure is None else REPLACEMENT
@@ -106,7 +106,7 @@ def apply_path(structure: Any, steps: Sequence[PathStep]) -> Any:
     return masked
 
 
-def _deeper(value: Any, steps: Sequence[PathStep]) -> Any:
+def _deeper(value: Json, steps: Sequence[PathStep]) -> Json:
     return apply_path(value, steps) if isinstance(value, dict | list) else value
 
 
@@ -160,15 +160,15 @@ class RecordRenderer:
             return hidden(len(data))
         return render(data)
 
-    def structured_key(self, data: bytes | None) -> Any:
+    def structured_key(self, data: bytes | None) -> Json:
         """The object or array of the key by the automatic format, else its text, as the rules permit. None for null."""
         return self._decoded_json(MaskTarget.KEY, data)
 
-    def structured_value(self, data: bytes | None) -> Any:
+    def structured_value(self, data: bytes | None) -> Json:
         """The same for the value."""
         return self._decoded_json(MaskTarget.VALUE, data)
 
-    def _decoded_json(self, target: MaskTarget, data: bytes | None) -> Any:
+    def _decoded_json(self, target: MaskTarget, data: bytes | None) -> Json:
         paths = self._paths[target]
         if data is None:
             return None

@@ -8,10 +8,10 @@ from __future__ import annotations
 import csv
 import json
 import re
-from typing import Any
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.offset_reset import RESET_PARTITIONS_MAX, Key
+from weir_common.json_values import Json
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)
@@ -38,8 +38,8 @@ def offsets_of_text(text: str) -> dict[Key, int]:
     return found
 
 
-def _csv_entries(text: str) -> list[tuple[str, Any, Any, Any]]:
-    out: list[tuple[str, Any, Any, Any]] = []
+def _csv_entries(text: str) -> list[tuple[str, Json, Json, Json]]:
+    out: list[tuple[str, Json, Json, Json]] = []
     for number, cells in enumerate(csv.reader(text.splitlines()), 1):
         cells = [c.strip() for c in cells]
         if not any(cells) or (number == 1 and cells == ["topic", "partition", "offset"]):
@@ -50,7 +50,7 @@ def _csv_entries(text: str) -> list[tuple[str, Any, Any, Any]]:
     return out
 
 
-def _json_entries(text: str) -> list[tuple[str, Any, Any, Any]]:
+def _json_entries(text: str) -> list[tuple[str, Json, Json, Json]]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as e:
@@ -67,7 +67,7 @@ def _json_entries(text: str) -> list[tuple[str, Any, Any, Any]]:
     return out
 
 
-def _number(where: str, what: str, value: Any) -> int:
+def _number(where: str, what: str, value: Json) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
 from controlplane.domain.masking import RecordRenderer
+from weir_common.json_values import Json, JsonObject
 
 BATCH_RECORDS, BATCH_BYTES = 200, 1024 * 1024
 """Maximum number of records, and of bytes of keys and values, that are sent to the evaluation together."""
@@ -102,10 +103,10 @@ def size_of(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"")
 
 
-def variables_of(partition: int, record: Record, renderer: RecordRenderer) -> tuple[Any, ...]:
+def variables_of(partition: int, record: Record, renderer: RecordRenderer) -> tuple[Json, ...]:
     """The values of VARIABLES, as the reader of the renderer may see them. `timestamp` is in ms since 1970. A header that is there several times has
     its last value."""
-    headers = {name: renderer.header(name, data).text for name, data in record.headers}
+    headers: JsonObject = {name: renderer.header(name, data).text for name, data in record.headers}
     key, value = renderer.structured_key(record.key), renderer.structured_value(record.value)
     return key, value, headers, partition, record.offset, record.timestamp
 

@@ -10,7 +10,8 @@ import json
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+
+from weir_common.json_values import Json, JsonObject
 
 FAULTS_MAX = 50
 """Maximum number of faults of one value that are collected: more than somebody corrects at once."""
@@ -46,7 +47,7 @@ class ValueMisfit(Exception):
 class Faults(list[ValueFault]):
     """Collects faults up to the limit."""
 
-    def add(self, path: str, expected: str, value: Any) -> None:
+    def add(self, path: str, expected: str, value: Json) -> None:
         self.append_fault(ValueFault(path, expected, found(value)))
 
     def append_fault(self, fault: ValueFault) -> None:
@@ -63,7 +64,7 @@ def element(path: str, position: int) -> str:
     return f"{path}[{position}]"
 
 
-def found(value: Any) -> str:
+def found(value: Json) -> str:
     """A value of JSON in a sentence, with its type."""
     match value:
         case None:
@@ -89,7 +90,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= FOUND_CHARS_MAX else text[: FOUND_CHARS_MAX - 1] + "…"
 
 
-def _names(value: dict[str, Any]) -> str:
+def _names(value: JsonObject) -> str:
     names = ", ".join(_quote(shortened(name)) for name in list(value)[:3])
     return f"{names} and {len(value) - 3} more" if len(value) > 3 else names
 

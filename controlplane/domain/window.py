@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import Any
+
+from weir_common.json_values import Json, JsonObject
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DAY = timedelta(days=1)
@@ -25,7 +26,7 @@ class Window:
     ends: datetime | None = None
 
 
-def read(said: Mapping[str, Any]) -> Window:
+def read(said: Mapping[str, Json]) -> Window:
     """{"opens": "22:00", "stop_by": "05:30", "days": [0, 1, 2, 3, 4]} (`days` is optional), or one time
     {"from": "2026-11-21T22:00", "stop_by": "2026-11-22T05:30"} (`from` is optional). Raises ValueError with the reason."""
     unknown = sorted(set(said) - {"opens", "stop_by", "days", "from"})
@@ -46,16 +47,16 @@ def read(said: Mapping[str, Any]) -> Window:
     days = said.get("days", list(range(7)))
     if not isinstance(days, list) or not days or not all(isinstance(d, int) and 0 <= d <= 6 for d in days):
         raise ValueError("Days are numbers from 0 (Monday) to 6, at least one.")
-    return Window(opens, stop_by, frozenset(days))
+    return Window(opens, stop_by, frozenset(d for d in days if isinstance(d, int)))
 
 
-def to_json(window: Window) -> dict[str, Any]:
+def to_json(window: Window) -> JsonObject:
     """The JSON value that `read` reads."""
     if window.ends is not None:
-        head = {} if window.begins is None else {"from": _format_time(window.begins)}
+        head: JsonObject = {} if window.begins is None else {"from": _format_time(window.begins)}
         return head | {"stop_by": _format_time(window.ends)}
     assert window.opens is not None and window.stop_by is not None
-    days = {} if len(window.days) == len(DAYS) else {"days": sorted(window.days)}
+    days: JsonObject = {} if len(window.days) == len(DAYS) else {"days": [*sorted(window.days)]}
     return {"opens": f"{window.opens:%H:%M}", "stop_by": f"{window.stop_by:%H:%M}", **days}
 
 
@@ -64,14 +65,14 @@ def _format_time(at: datetime) -> str:
     return at.replace(tzinfo=None).isoformat(timespec="auto" if exact else "minutes")
 
 
-def _time(text: Any) -> time:
+def _time(text: Json) -> time:
     try:
         return datetime.strptime(str(text), "%H:%M").time()  # noqa: DTZ007  a time of day has no zone; all are UTC
     except ValueError:
         raise ValueError(f"{text!r} is not a time of day; use the format 22:00 (UTC).") from None
 
 
-def _instant(text: Any) -> datetime | None:
+def _instant(text: Json) -> datetime | None:
     if not text:
         return None
     try:
