@@ -94,7 +94,7 @@ def difference(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
 
     def flat(value: Any, name: str = "") -> dict[str, Any]:
         if isinstance(value, dict) and value:
-            found: dict[str, Any] = {}
+            found: dict[str, object] = {}
             for key, inner in value.items():
                 found |= flat(inner, f"{name}.{key}" if name else str(key))
             return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
@@ -52,7 +51,7 @@ def edit(request: HttpRequest, broker_id: int) -> HttpResponse:
         return not_found(request, _("broker {broker_id}").format(broker_id=broker_id), "brokers", nav="brokers")
     first = {n: request.GET[n] for n in ("name", "value", "scope") if n in request.GET}
     form = BrokerConfigForm(broker_id, request.POST or None, initial=first)
-    context: dict[str, Any] = {"broker_id": broker_id, "form": form, "body": {"configs": {"NAME": "VALUE"}}}
+    context: dict[str, object] = {"broker_id": broker_id, "form": form, "body": {"configs": {"NAME": "VALUE"}}}
     if request.method != "POST" or not form.is_valid():
         status = 400 if form.is_bound else 200
         return render_page(request, "console/broker_config_edit.html", context, nav="brokers", status=status)

@@ -145,7 +145,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
 @viewer_required
 def compare(request: HttpRequest) -> HttpResponse:
     form = DocumentForm(request)
-    context: dict[str, Any] = {"form": form, "body": {"document": EXAMPLE, "prune": False}}
+    context: dict[str, object] = {"form": form, "body": {"document": EXAMPLE, "prune": False}}
     if form.is_bound and form.is_valid():
         try:
             found = selectors.difference_row(services.compare_document(**form.comparison))
@@ -222,7 +222,7 @@ def apply(request: HttpRequest, plan_id: int) -> HttpResponse:
             return redirect_to("document-plan", row.id)
     page, steps = _page_of(request, row.steps)
     body = {"digest": row.digest, "comment": "COMMENT"}
-    context: dict[str, Any] = {"p": row, "form": form, "page": page, "steps": steps, "body": body}
+    context: dict[str, object] = {"p": row, "form": form, "page": page, "steps": steps, "body": body}
     context |= {
         "results": bool(row.failed),
         "path": f"document-plans/{row.id}/apply",

@@ -118,7 +118,7 @@ def _form_page(request: HttpRequest, cluster: str, name: str, config: dict[str, 
     else:
         fields, problem = _fields(cluster, config, name)
         form = ConnectorForm(fields, config, is_new=not name, initial={"version": version})
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "form": form,
         "cluster": cluster,
         "name": name,

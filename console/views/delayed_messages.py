@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -41,7 +40,7 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
     if found is None:
         return _no_topic(request, name)
     form = PendingForm(request.GET)
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "found": found,
         "form": form,
         "bars": [(bar, _due_range(bar)) for bar in found.histogram],

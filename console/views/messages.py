@@ -76,7 +76,7 @@ class MessageRecord:
 
 @viewer_required
 def read_topic(request: HttpRequest) -> HttpResponse:
-    context: dict[str, Any] = {"may_not": read_denial(request.user, request.GET.get("topic", ""))}
+    context: dict[str, object] = {"may_not": read_denial(request.user, request.GET.get("topic", ""))}
     if "topic" not in request.GET:
         return _page(request, MessagesForm(initial=DEFAULTS), context)
     form = MessagesForm.of_address(request.GET)
@@ -145,7 +145,7 @@ def download(request: HttpRequest) -> HttpResponse:
     return _page(request, form, {}, status=400)
 
 
-def _page(request: HttpRequest, form: MessagesForm, context: dict[str, Any], status: int = 200) -> HttpResponse:
+def _page(request: HttpRequest, form: MessagesForm, context: dict[str, object], status: int = 200) -> HttpResponse:
     more = {
         "form": form,
         "filtered": any(request.GET.get(name) for name in FILTER_FIELDS),

@@ -68,7 +68,7 @@ def move_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     tab = request.GET.get("tab") if request.GET.get("tab") in ("recoveries", "damage") else "moves"
     state = request.GET.get("state", "")
-    context: dict[str, Any] = {"q": query, "tab": tab, "state": state, "damaged": recoveries.damage_reports_open()}
+    context: dict[str, object] = {"q": query, "tab": tab, "state": state, "damaged": recoveries.damage_reports_open()}
     if tab == "moves":
         context["page"] = moves.move_list(query=query, state=state, **list_options(request, "-id"))
     elif tab == "damage":
@@ -88,10 +88,13 @@ def move(request: HttpRequest, move_id: int) -> HttpResponse:
     row = moves.move_row(move_id, kinds)
     if row is None:
         return not_found(request, _("move {move_id}").format(move_id=move_id), "moves", nav="moves")
+    options = list_options(request, "topic")
     parts = lazy(
         moves.move_parts,
         move_id,
-        **{**list_options(request, "topic"), "per_page": 100},
+        sort=options["sort"],
+        page=options["page"],
+        per_page=100,
         state=request.GET.get("state", ""),
     )
     involved, counts = lazy(move_loads.move_brokers, kinds), move_loads.part_counts(kinds)

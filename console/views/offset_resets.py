@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -98,7 +96,7 @@ def _page(request: HttpRequest, reset_id: int, form: ApplyForm, *, status: int =
     if detail is None:
         return not_found(request, _("offset reset {reset_id}").format(reset_id=reset_id), "groups", nav="groups")
     options = list_options(request, "")
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "r": detail.row,
         "page": selectors.partitions_page(detail, page=options["page"], per_page=options["per_page"]),
         "form": form,

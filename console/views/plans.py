@@ -117,7 +117,7 @@ def act(request: HttpRequest, plan_id: int, verb: str) -> HttpResponse:
         "drop": [_("The plan moves to the archived plans. The audit log keeps its digest.")],
     }
     labels = {"approve": _("Approve plan {id}").format(id=row.id), "drop": _("Archive plan {id}").format(id=row.id)}
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "title": labels[verb],
         "form": form,
         "button": labels[verb],

@@ -188,7 +188,7 @@ def produce(request: HttpRequest, name: str) -> HttpResponse:
         "value_format": "json",
         "headers": [{"name": "source", "value": "console"}],
     }
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "t": row,
         "form": form,
         "body": body,
@@ -254,7 +254,7 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
     form = CopyForm(request.POST or None, initial={**initial, "topic": initial["topic"] or name})
     names = ("source_partition", "first_offset", "last_offset", "partition", "timestamp")
     target = str(form["topic"].value() or name)
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "name": name,
         "form": form,
         "may_not": services.produce_denial(request.user, target),

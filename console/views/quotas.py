@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -87,7 +85,7 @@ def edit(request: HttpRequest, quota_id: int) -> HttpResponse:
                 else _("Quota of {name} deleted.").format(name=row.name),
             )
             return redirect_to("quota", quota_id) if after.value else redirect_to("quotas")
-    context: dict[str, Any] = {"row": row, "form": form, "body": {"limits": now, "comment": "REASON"}}
+    context: dict[str, object] = {"row": row, "form": form, "body": {"limits": now, "comment": "REASON"}}
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/quota_edit.html", context, nav="quotas", status=status)
 

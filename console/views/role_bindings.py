@@ -104,7 +104,7 @@ class AccessCheckForm(WeirForm):
 def binding_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     form = AccessCheckForm(request.GET if "access" in request.GET else None)
-    context: dict[str, Any] = {"q": query, "form": form}
+    context: dict[str, object] = {"q": query, "form": form}
     if form.is_bound and form.is_valid():
         try:
             check = authorization.check_access(**form.cleaned_data)

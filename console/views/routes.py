@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -98,7 +97,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         else:
             flash(request, _("Route {name} changed.").format(name=name))
             return redirect_to("route", name)
-    context: dict[str, Any] = {"row": row, "form": form, "body": {"enabled": not row.enabled, "comment": "REASON"}}
+    context: dict[str, object] = {"row": row, "form": form, "body": {"enabled": not row.enabled, "comment": "REASON"}}
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/route_edit.html", context, nav="topics", status=status)
 

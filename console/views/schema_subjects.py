@@ -89,7 +89,7 @@ def register(request: HttpRequest) -> HttpResponse:
     name = request.GET.get("name", "")
     form = SchemaForm(request.POST or None, initial=_latest(name) | {"subject": name})
     body = {"subject": "SUBJECT", "type": "AVRO", "definition": '"string"', "comment": "REASON"}
-    context: dict[str, Any] = {"form": form, "body": body}
+    context: dict[str, object] = {"form": form, "body": body}
     if request.method == "POST" and form.is_valid():
         v = form.cleaned_data
         try:

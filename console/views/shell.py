@@ -6,10 +6,10 @@ template renders only these (`console.panels`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypedDict
 
 from django.conf import settings
 from django.contrib import messages
@@ -183,7 +183,12 @@ def require_role(request: HttpRequest, resource: RoleResource, names: Collection
 
 
 def render_page(
-    request: HttpRequest, template: str, context: dict[str, Any] | None = None, *, nav: str = "", status: int = 200
+    request: HttpRequest,
+    template: str,
+    context: Mapping[str, object] | None = None,
+    *,
+    nav: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     """A page in its frame, or the panels that the request asks for. A page carries the feed position from before the view read its rows, so the
     socket sends all later changes."""
@@ -258,7 +263,15 @@ def page_number(request: HttpRequest) -> int:
     return _number(request.GET.get("page"), 1)
 
 
-def list_options(request: HttpRequest, sort: str) -> dict[str, Any]:
+class ListOptions(TypedDict):
+    """Keyword arguments of the selectors of lists. `page` counts from 1."""
+
+    sort: str
+    page: int
+    per_page: int
+
+
+def list_options(request: HttpRequest, sort: str) -> ListOptions:
     """Sort order, page number and page size of a list, from the query string. `sort` is the default order."""
     return {
         "sort": request.GET.get("sort") or sort,

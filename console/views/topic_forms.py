@@ -83,7 +83,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     configs = topics.topic_configs(name)
     if (chosen := request.GET.get("config", "")) and any(c.name == chosen for c in configs):
         configs = [c for c in configs if c.name == chosen]
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "errors": {},
         "t": detail,
         "configs": configs,
@@ -124,7 +124,7 @@ def _review(
     name: str,
     detail: topics.TopicDetail,
     configs: list[topics.ConfigRow],
-    context: dict[str, Any],
+    context: dict[str, object],
 ) -> HttpResponse:
     typed = {c.name: request.POST[f"c:{c.name}"].strip() for c in configs if f"c:{c.name}" in request.POST}
     values, errors = _values(typed)

@@ -115,7 +115,10 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         else None,
     }
     if tab == "partitions":
-        context["page"] = lazy(partitions.partition_list, name, **{**list_options(request, "index"), "per_page": 100})
+        options = list_options(request, "index")
+        context["page"] = lazy(
+            partitions.partition_list, name, sort=options["sort"], page=options["page"], per_page=100
+        )
         context["recoveries"] = lazy(recoveries.recovery_list, state=recoveries.UNFINISHED, topic=name)
     elif tab == "configs":
         other = request.GET.get("other", "").strip()
