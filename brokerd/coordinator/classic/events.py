@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from brokerd.coordinator.reply_callback import ReplyCallback
+
 
 class State(Enum):
     EMPTY = "Empty"
@@ -32,7 +34,7 @@ class Member:
     deadline_ms: int = 0
     consumer_epoch: int = -1
     join: Join | None = None
-    sync: Any = None
+    sync: ReplyCallback | None = None
 
     def metadata(self, protocol: str) -> bytes:
         return next((data for name, data in self.protocols if name == protocol), b"")
@@ -56,7 +58,7 @@ TopicIndex = tuple[str, int]
 class Join:
     """`new_member_id` is a new member id, used if one is needed. `require_known_member_id`: a new member must join again with it (v4+)."""
 
-    token: Any
+    token: ReplyCallback
     member_id: str
     new_member_id: str
     instance_id: str | None
@@ -73,7 +75,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    token: Any
+    token: ReplyCallback
     member_id: str
     instance_id: str | None
     generation: int
@@ -84,7 +86,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    token: Any
+    token: ReplyCallback
     member_id: str
     instance_id: str | None
     generation: int
@@ -94,13 +96,13 @@ class Heartbeat:
 class Leave:
     """Members to remove (several since version 3), each as (member id, instance id)."""
 
-    token: Any
+    token: ReplyCallback
     members: tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    token: Any
+    token: ReplyCallback
     member_id: str
     instance_id: str | None
     generation: int
@@ -111,7 +113,7 @@ class Commit:
 class TransactionalCommit:
     """A commit in a producer's transaction. It takes effect when the transaction is committed."""
 
-    token: Any
+    token: ReplyCallback
     member_id: str
     instance_id: str | None
     generation: int
@@ -180,7 +182,7 @@ class Answered:
 class Reply:
     """`answer`: Joined, Synced, Left, Answered or HeartbeatResponse (`consumer.events`), as the event of `token` requires."""
 
-    token: Any
+    token: ReplyCallback
     answer: Any
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from brokerd.coordinator.consumer.assignors import Assignment
+from brokerd.coordinator.reply_callback import ReplyCallback
 
 JOIN_GROUP_MEMBER_EPOCH, LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH = 0, -1, -2
 """Member epochs with a special meaning in a heartbeat. The last one is also stored: the static member left and is expected to return."""
@@ -101,7 +102,7 @@ class Topics(Protocol):
 class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat: the only request to join, stay, change the subscription, revoke partitions and leave. None and -1: unchanged."""
 
-    token: Any
+    token: ReplyCallback
     member_id: str
     epoch: int
     client_id: str

@@ -47,6 +47,7 @@ from brokerd.coordinator.consumer.events import (
 from brokerd.coordinator.consumer.heartbeat_validation import membership_error
 from brokerd.coordinator.consumer.patterns import Pattern, PatternError
 from brokerd.coordinator.consumer.reconciliation import MemberAssignment, MemberState, reconcile
+from brokerd.coordinator.reply_callback import ReplyCallback
 from brokerd.wire.errors import ErrorCode
 
 EXPIRY_RETRY_MS = 1_000
@@ -75,7 +76,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
     """Time of the last target assignment by this coordinator (mono ms)."""
     _next_deadline_ms: int | None = None
     """No timer expires before this time (mono ms)."""
-    _pending_replies: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
+    _pending_replies: dict[int, list[tuple[ReplyCallback, Any]]] = field(default_factory=dict)
     """{number of a write: (token, answer) pairs that wait for it}."""
 
     # -- handling ------------------------------------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         return current
 
     # -- writes ------------------------------------------------------------------------------------------------------------
-    def _persist_and_reply(self, *answers: tuple[Any, Any]) -> list[Effect]:
+    def _persist_and_reply(self, *answers: tuple[ReplyCallback, Any]) -> list[Effect]:
         """Persist the changes. The answers wait for this write, or for the last pending one if nothing changed."""
         if self.changes:
             number = self.commits.next_number()

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from brokerd.coordinator.consumer.assignors import Assignment
+from brokerd.coordinator.reply_callback import ReplyCallback
 
 JOIN_GROUP_MEMBER_EPOCH, LEAVE_GROUP_MEMBER_EPOCH = 0, -1
 """Member epochs with a special meaning in a heartbeat."""
@@ -70,7 +71,7 @@ class ShareGroupChange:
 class ShareHeartbeat:
     """A ShareGroupHeartbeat: the request to join, stay, change the subscription and leave. None: unchanged."""
 
-    token: Any
+    token: ReplyCallback
     member_id: str
     epoch: int
     client_id: str
@@ -90,7 +91,7 @@ class StateInitialized:
 class StateDeleted:
     """The share coordinator has deleted the state of these topics."""
 
-    token: Any
+    token: ReplyCallback
     topics: frozenset[UUID]
 
 
@@ -98,7 +99,7 @@ class StateDeleted:
 class OffsetsAltered:
     """An administrator sets the start offsets of these partitions. The group epoch increases: it is the state epoch of the new state."""
 
-    token: Any
+    token: ReplyCallback
     partitions: Mapping[UUID, tuple[str, frozenset[int]]]
 
 

@@ -27,6 +27,7 @@ from brokerd.coordinator.classic.events import Answered, Reply
 from brokerd.coordinator.classic.offsets import GroupOffsets
 from brokerd.coordinator.consumer.assignors import EMPTY_ASSIGNMENT
 from brokerd.coordinator.consumer.events import Topics
+from brokerd.coordinator.reply_callback import ReplyCallback
 from brokerd.coordinator.share_group.assignor import simple
 from brokerd.coordinator.share_group.events import (
     JOIN_GROUP_MEMBER_EPOCH,
@@ -81,7 +82,7 @@ class ShareGroup(PersistedShareGroup):
     _last_assignment_ms: int | None = None
     _initializing: bool = False
     """The share coordinator is initializing partitions. A second request meanwhile could reset state that is already in use."""
-    _pending_replies: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
+    _pending_replies: dict[int, list[tuple[ReplyCallback, Any]]] = field(default_factory=dict)
     """{number of a write: (token, answer) pairs that wait for it}."""
 
     # -- handling ------------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ class ShareGroup(PersistedShareGroup):
             self._raise_epoch(only_if_partitions_changed=True)
 
     # -- writes ------------------------------------------------------------------------------------------------------------
-    def _persist_and_reply(self, *answers: tuple[Any, Any]) -> list[Effect]:
+    def _persist_and_reply(self, *answers: tuple[ReplyCallback, Any]) -> list[Effect]:
         """Persist the changes. The answers wait for this write, or for the last pending one if nothing changed."""
         if self.changes:
             number = self.commits.next_number()

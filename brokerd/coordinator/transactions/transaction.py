@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from brokerd.cluster.model import Now
+from brokerd.coordinator.reply_callback import ReplyCallback
 from brokerd.coordinator.transactions.transaction_events import (
     COMPLETE,
     EPOCH_MAX,
@@ -55,7 +55,7 @@ class Pending:
 
     number: int
     record: TransactionMetadata
-    token: Any
+    token: ReplyCallback | None
     answer: TransactionAnswered
 
 
@@ -105,7 +105,9 @@ class Transaction:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return ErrorCode.NONE if epoch == self.record.epoch else ErrorCode.PRODUCER_FENCED
 
-    def _persist(self, record: TransactionMetadata, token: Any, answer: TransactionAnswered) -> list[Effect]:
+    def _persist(
+        self, record: TransactionMetadata, token: ReplyCallback | None, answer: TransactionAnswered
+    ) -> list[Effect]:
         self._number += 1
         self.pending = Pending(self._number, record, token, answer)
         return [Persist(self._number, record)]
@@ -161,7 +163,7 @@ class Transaction:
             return e.epoch in (r.epoch, r.last_epoch) and e.epoch != NO_EPOCH
         return e.producer_id == r.previous_producer_id and e.epoch >= EPOCH_MAX - 1 and r.epoch == 0
 
-    def _fence(self, now: Now, token: Any, answer: TransactionAnswered) -> list[Effect]:
+    def _fence(self, now: Now, token: ReplyCallback | None, answer: TransactionAnswered) -> list[Effect]:
         """Abort with the next epoch, which fences the current producer."""
         r = self.record
         aborted = replace(
