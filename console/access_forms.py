@@ -1,5 +1,5 @@
 """Forms of SCRAM users, API tokens and ACL templates. No page contains a password, except the page that creates a user or a password: it shows a generated
-password one time."""
+password once."""
 
 from __future__ import annotations
 

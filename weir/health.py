@@ -50,7 +50,7 @@ def check_database() -> WebReadiness:
 
 
 def ask_database() -> WebReadiness:
-    """The same without the migrations, after they were complete one time."""
+    """The same without the migrations, after they were complete once."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

@@ -2,7 +2,7 @@
 
 Invariants: the holder has the lock SPARK_DRIVERS of the database and asks for it each second. LEASE_SECONDS after the last question with a good answer it
 ends its drivers and itself. Another worker that gets the lock waits longer than that before it starts a driver. So a driver never runs on two machines,
-whichever of process, network and database fails, unless a machine stands still for seconds and then continues. With SQLite there is one machine and no
+whichever of process, network and database fails, unless a machine stalls for seconds and then continues. With SQLite there is one machine and no
 lock. Does not contain: the lock (`controlplane.db.process_lock`), rows of jobs.
 """
 

@@ -1,7 +1,7 @@
 """Static files under names with the hash of their content, compressed with brotli or gzip, and cached by browsers for a year.
 
 Invariants: a hashed name always has the same content, so a browser never asks for it again, and a new release has new names. A name with another
-hash (a page of the release before) is answered with the present content without a cache. Files are read from the source directories: no
+hash (a page of the release before) is answered with the current content without a cache. Files are read from the source directories: no
 `collectstatic` is needed. Does not contain: names without a hash (WhiteNoise, as configured in `weir.settings`).
 """
 
@@ -30,7 +30,7 @@ HASH_CHARS = 12
 HASHED = re.compile(rf"(?P<stem>.+)\.(?P<hash>[0-9a-f]{{{HASH_CHARS}}})(?P<suffix>\.[a-z0-9]+)")
 FOREVER = "public, max-age=31536000, immutable"
 BROTLI_LEVEL, GZIP_LEVEL = 11, 9
-"""The highest levels: a file is compressed one time per process."""
+"""The highest levels: a file is compressed once per process."""
 COMPRESSED_BYTES_MIN = 512
 """Smaller files are not compressed: the header costs as much as it saves."""
 FILES_MAX = 1000

@@ -1,6 +1,6 @@
 """Client of a Confluent-compatible schema registry: the schema of an ID, with the schemas that it references.
 
-Invariants: a response is limited in bytes and time, and redirects are not followed. Schemas never change, so each is fetched one time per process.
+Invariants: a response is limited in bytes and time, and redirects are not followed. Schemas never change, so each is fetched once per process.
 A failure is remembered for some seconds, so that a page of records does not wait for each of them. Does not contain: decoding
 (`weir_common.schema_formats`).
 """

@@ -37,7 +37,7 @@ class Absent(Exception):
 
 
 def jars(version: str, *more: str) -> Path:
-    """Directory of the jars of Apache Kafka `version` and of its artifacts `more` (kafka-tools), downloaded one time. Raises Absent."""
+    """Directory of the jars of Apache Kafka `version` and of its artifacts `more` (kafka-tools), downloaded once. Raises Absent."""
     kafka = (f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", *more))
     return copy_dependencies(CACHE / "-".join(["kafka", version, *more]), [*kafka, VERSIONS[version]])
 
@@ -50,7 +50,7 @@ def dependency(name: str, alone: bool) -> str:
 
 def copy_dependencies(folder: Path, names: Sequence[str], alone: bool = False) -> Path:
     """Directory of these artifacts (group:artifact:version, optionally :classifier) and, without `alone`, of their run-time dependencies, downloaded
-    one time. Raises Absent."""
+    once. Raises Absent."""
     complete = folder / "complete"
     dependencies = "\n".join(dependency(name, alone) for name in names)
     pom = POM.format(dependencies=dependencies)

@@ -161,7 +161,7 @@ class ConfigsApi:
                         result(error_code=r.error, error_message=r.message, resource_type=k, resource_name=n)
                         for (k, n, _), r in zip(resources, results, strict=True)
                     ]
-                    + [_unauthorized(x, result) for x in unauthorized]
+                    + [_unauthorized_result(x, result) for x in unauthorized]
                 )
             )
 
@@ -232,7 +232,7 @@ class ConfigsApi:
                     if not body.include_documentation:
                         entry.documentation = None
                     result.configs.append(entry)
-        results += [_unauthorized(x, m.DescribeConfigsResponse.DescribeConfigsResult) for x in unauthorized]
+        results += [_unauthorized_result(x, m.DescribeConfigsResponse.DescribeConfigsResult) for x in unauthorized]
         request.reply(m.DescribeConfigsResponse(results=results))
 
     def _entries(self, kind: int, name: str) -> tuple[list[Entry], tuple[int, str] | None]:
@@ -338,7 +338,7 @@ def _authorized_as(resource: Any) -> Resource:
     return AUTHORIZED_BY_NAME.get(resource.resource_type, Resource.CLUSTER)
 
 
-def _unauthorized(resource: Any, result: Callable[..., T]) -> T:
+def _unauthorized_result(resource: Any, result: Callable[..., T]) -> T:
     return result(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,

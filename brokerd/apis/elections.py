@@ -38,7 +38,7 @@ class ElectionsApi:
     def elect(self, request: Request) -> None:
         body: ElectLeadersRequest = request.body
         if not self._auth.authorize(request, Operation.ALTER, Resource.CLUSTER):
-            request.reply(_unauthorized(body))
+            request.reply(_unauthorized_response(body))
             return
         unclean = request.header.api_version >= 1 and body.election_type == UNCLEAN
         if request.header.api_version >= 1 and body.election_type not in (PREFERRED, UNCLEAN):
@@ -80,7 +80,7 @@ class ElectionsApi:
         return found
 
 
-def _unauthorized(body: ElectLeadersRequest) -> ElectLeadersResponse:
+def _unauthorized_response(body: ElectLeadersRequest) -> ElectLeadersResponse:
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     result = ElectLeadersResponse.PartitionResult
     return ElectLeadersResponse(

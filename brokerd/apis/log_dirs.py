@@ -79,7 +79,7 @@ class LogDirsApi:
         """Start or cancel moves within this broker. DescribeLogDirs reports their progress."""
         body: AlterReplicaLogDirsRequest = request.body
         if not self._auth.authorize(request, Operation.ALTER, Resource.CLUSTER):
-            request.reply(_unauthorized(body))
+            request.reply(_unauthorized_response(body))
             return
         topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
         for d in body.dirs:
@@ -224,7 +224,7 @@ class LogDirsApi:
         return result
 
 
-def _unauthorized(body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def _unauthorized_response(body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     r, denied = AlterReplicaLogDirsResponse, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     part = r.AlterReplicaLogDirPartitionResult
     return r(

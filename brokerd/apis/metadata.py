@@ -113,7 +113,7 @@ class MetadataApi:
                 (w.topic_id, w.name): w for w in requested
             }  # each topic only once: a response may be 1,000 times as large as its request
             topics = [self._response_topic(image, w, version, allow, request) for w in once.values()]
-            topics += [_unauthorized(w, version) for w in unauthorized]
+            topics += [_unauthorized_topic(w, version) for w in unauthorized]
         if version >= 8 and body.include_topic_authorized_operations:
             for t in topics:
                 if not t.error_code:
@@ -286,7 +286,7 @@ def _by_id(topic: RequestTopic, version: int) -> bool:
     return version >= 10 and topic.topic_id != NO_ID
 
 
-def _unauthorized(topic: RequestTopic, version: int) -> MetadataResponse.MetadataResponseTopic:
+def _unauthorized_topic(topic: RequestTopic, version: int) -> MetadataResponse.MetadataResponseTopic:
     """A topic that was requested by its id is answered without its name."""
     name = topic.name if not _by_id(topic, version) else None if version >= 12 else ""
     return MetadataResponse.MetadataResponseTopic(

@@ -100,7 +100,7 @@ class ProduceApi:
         if body.route:
             self._routed.handle(request)
             return
-        unauthorized = self._unauthorized(request) if self._auth.enabled else NOTHING
+        unauthorized = self._unauthorized_topics(request) if self._auth.enabled else NOTHING
         if unauthorized and body.acks == 0:
             request.close()  # as in Kafka: with acks=0 there is no response for the error
             return
@@ -124,7 +124,7 @@ class ProduceApi:
             # Meanwhile no further requests of the connection are read, so that the batches of a producer are written in the order in which it sent them.
             request.block(needs_client=False)
 
-    def _unauthorized(self, request: Request) -> Unauthorized:
+    def _unauthorized_topics(self, request: Request) -> Unauthorized:
         body: ProduceRequest = request.body
         auth, transactional_id, topics = self._auth, body.transactional_id, range(len(body.topic_data))
         if transactional_id is not None and not auth.authorize(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 CORDONED = "cordoned.log.dirs"
 """Kafka's name (KIP-1066). Only `*` (all log directories) and empty are supported."""
 LEADERSHIP = "leader.eligible"
-"""false: the broker leads only partitions without another candidate. Kafka has no such setting."""
+"""Setting of a demoted broker. If it is false, the broker leads only partitions without another candidate. Kafka has no such setting."""
 SET_ASIDE = (CORDONED, LEADERSHIP)
 ALL_DIRECTORIES = "*"
 

@@ -136,7 +136,7 @@ class StoredDelays:
         records: Mapping[int, tuple[PendingRecord, ...]],
         taken: Iterable[TakenBucket],
     ) -> Iterator[LaterBucket]:
-        """Yield the later buckets for a look-up, in the order of their times and in their present state. `records`: of `buckets`, not stored yet.
+        """Yield the later buckets for a look-up, in the order of their times and in their current state. `records`: of `buckets`, not stored yet.
         `taken`: buckets that are being read."""
         memory = {bucket: (data, len(data)) for bucket, data in self._memory.items()}
         segments, being_read = tuple(self._segments), {t.bucket: t for t in taken}

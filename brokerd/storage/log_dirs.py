@@ -68,7 +68,7 @@ class LogDir:
         self.failed: str | None = None
         self.health = DiskHealth.OK
         self.probe_ms: int | None = None
-        """Time of the last probe in ms, or of the present one if it is longer. None: unknown."""
+        """Time of the last probe in ms, or of the current one if it is longer. None: unknown."""
         self.deep = False
         self.lane: Runner | None = None
         """The thread of this directory, for work that may wait for its disk. If None, such work runs on the caller's thread (at the start, in tools)."""

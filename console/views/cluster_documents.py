@@ -249,7 +249,7 @@ def drift(request: HttpRequest, plan_id: int) -> HttpResponse:
 
 @viewer_required
 def export(request: HttpRequest) -> HttpResponse:
-    """The present state as a YAML file."""
+    """The current state as a YAML file."""
     form = ExportForm(request.GET)
     if not form.is_valid():
         return rejected(request, Rejected(_("The prefix or the owner is too long.")), "documents", nav=NAV)

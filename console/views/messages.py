@@ -87,7 +87,7 @@ def read_topic(request: HttpRequest) -> HttpResponse:
             context["tail"] = None if context["may_not"] else tail_context(request.GET, query)
             return _page(request, form, context, status=403 if context["may_not"] else 200)
         try:
-            context |= _read(request, query, form.formats())
+            context |= _read_records(request, query, form.formats())
         except PermissionDenied as error:
             return _page(request, form, {**context, "may_not": str(error)}, status=403)
         except Rejected as error:
@@ -95,7 +95,7 @@ def read_topic(request: HttpRequest) -> HttpResponse:
     return _page(request, form, context, status=400 if form.errors else 200)
 
 
-def _read(request: HttpRequest, query: RecordQuery, formats: Formats) -> dict[str, Any]:
+def _read_records(request: HttpRequest, query: RecordQuery, formats: Formats) -> dict[str, Any]:
     """`lookup`: the result by the key index, else `read` and, for a search by key, the `scan_cause`."""
     resume, cause = request.GET.get("resume", ""), None
     if query.filters.key:

@@ -288,7 +288,7 @@ def _show_after_redirect(request: HttpRequest, result: services.ProduceResult) -
 
 
 def _result(request: HttpRequest) -> dict[str, Any] | None:
-    """The result of the POST before the redirect. It is shown one time."""
+    """The result of the POST before the redirect. It is shown once."""
     kept = request.session.get(RESULT)
     if kept is None or kept["path"] != request.path:
         return None

@@ -1,6 +1,6 @@
 """Rebalance proposal: goals by priority, before and after per broker.
 
-Writes nothing. The button opens the review of a move, which computes the proposal again from the present state."""
+Writes nothing. The button opens the review of a move, which computes the proposal again from the current state."""
 
 from __future__ import annotations
 

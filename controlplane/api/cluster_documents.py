@@ -1,4 +1,4 @@
-"""Cluster documents: plan the difference of a document, apply the plan, export the present state."""
+"""Cluster documents: plan the difference of a document, apply the plan, export the current state."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class DocumentPlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=DocumentPlanCreate, responses={201: DETAIL})
     def create(self, request: Request) -> Response:
-        """Compare a document with the present state, and store the difference as a plan. Changes nothing else."""
+        """Compare a document with the current state, and store the difference as a plan. Changes nothing else."""
         given = self.body(DocumentPlanCreate)
         document = given.pop("document")
         with _faults_of_document():
@@ -99,7 +99,7 @@ class DocumentPlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(responses={200: DIFFERENCE})
     @action(detail=True, methods=["get"])
     def drift(self, request: Request, plan_id: int) -> Response:
-        """Return the difference between the present state and the document of this applied plan. Stores nothing."""
+        """Return the difference between the current state and the document of this applied plan. Stores nothing."""
         self.get_object()
         return Response(as_dict(selectors.difference_row(services.drift_of(plan_id))))
 
@@ -124,7 +124,7 @@ class DocumentDifferenceView(InputMixin):
 
     @extend_schema(operation_id="cluster_document_diff", request=DocumentCompare, responses={200: DIFFERENCE})
     def post(self, request: Request) -> Response:
-        """Compare a document with the present state. Stores nothing, so a token of the scope read is enough."""
+        """Compare a document with the current state. Stores nothing, so a token of the scope read is enough."""
         given = self.body(DocumentCompare)
         document = given.pop("document")
         with _faults_of_document():
@@ -137,5 +137,5 @@ class ClusterDocumentView(InputMixin):
         operation_id="cluster_document_retrieve", parameters=[ExportQuery], responses={200: OpenApiTypes.OBJECT}
     )
     def get(self, request: Request) -> Response:
-        """The present topics, ACLs, quotas, routes, users, broker configs and role bindings as a document, without secrets."""
+        """The current topics, ACLs, quotas, routes, users, broker configs and role bindings as a document, without secrets."""
         return Response(selectors.export(**self.query(ExportQuery)))

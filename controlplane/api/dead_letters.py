@@ -100,7 +100,7 @@ class DeadLetterViews(RowViewSet):
     @extend_schema(request=SendBody, responses={200: SENT})
     @action(detail=True, methods=["post"], url_path="dead-letters/send", tag_of=None, **NO_LIST)
     def send_dead_letters(self, request: Request, name: str) -> Response:
-        """Send dead letters again. Each is written to a target at most one time, also when the request is repeated. Those of one partition are written
+        """Send dead letters again. Each is written to a target at most once, also when the request is repeated. Those of one partition are written
         all or none. Needs the permissions read_records and produce_records."""
         v = self.body(SendBody)
         places = [(p["partition"], p["offset"]) for p in v["places"]]

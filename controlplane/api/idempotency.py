@@ -33,7 +33,7 @@ Handler = Callable[..., Any]
 
 
 def run_once(handler: Handler, on_error: Callable[[Exception], Any], *, secret: bool) -> Handler:
-    """`handler` of a POST that runs one time per key. `on_error` turns its exceptions into responses and raises defects again. `secret`: the
+    """`handler` of a POST that runs once per key. `on_error` turns its exceptions into responses and raises defects again. `secret`: the
     body of its response is not stored."""
 
     def run(request: Request, *args: Any, **kwargs: Any) -> Any:

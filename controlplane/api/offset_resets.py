@@ -104,7 +104,7 @@ class OffsetResetViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=None, responses={201: DETAIL})
     @action(detail=True, methods=["post"])
     def preview(self, request: Request, reset_id: int) -> Response:
-        """The same reset from the present offsets."""
+        """The same reset from the current offsets."""
         self._check_reset(reset_id)
         return self._detail(services.preview_again(reset_id, actor=self.actor).pk, 201)
 

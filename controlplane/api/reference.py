@@ -82,7 +82,7 @@ class ReferencePage:
 
 @cache
 def api_reference() -> tuple[ReferencePage, ...]:
-    """All pages, in the order of their nouns. Read one time: the schema changes with the program only, and takes seconds."""
+    """All pages, in the order of their nouns. Read once: the schema changes with the program only, and takes seconds."""
     return pages_of(SchemaGenerator().get_schema(request=None, public=True))  # type: ignore[no-untyped-call]
 
 

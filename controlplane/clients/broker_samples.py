@@ -95,13 +95,13 @@ class BrokerSample:
     remote: Mapping[Key, RemoteSample] | None = None
     """Samples of the partitions with tiered storage that the broker leads; None: not requested."""
     share_groups: tuple[DescribedShareGroup, ...] | None = ()
-    """None: not answered in time."""
+    """None if the broker did not answer in time."""
     traffic: Mapping[Key, TrafficCounters] | None = None
     """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
     """Request metrics by Kafka's name of the API, for APIs with requests; requested with `replicas`. Empty: not reported."""
     share_letters: tuple[ShareLetters, ...] | None = None
-    """None: not requested."""
+    """None if it was not requested."""
 
 
 def sample_broker(

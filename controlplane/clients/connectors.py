@@ -136,7 +136,7 @@ def plugins(client: ConnectClient) -> list[ConnectPlugin]:
 
 
 def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
-    """Configs of the type PASSWORD of a plugin (KIP-769). Read one time per class."""
+    """Configs of the type PASSWORD of a plugin (KIP-769). Read once per class."""
     if class_name not in client.secret_configs:
         what = f"configs of plugin {class_name}"
         found = client.request("GET", f"/connector-plugins/{quote(class_name, safe='')}/config", what)

@@ -1,6 +1,6 @@
 """The login provider of OpenID Connect, through Authlib: authorization code flow with PKCE, state and nonce.
 
-Invariants: issuer, audience, signature, expiry and nonce of the ID token are verified, and only with asymmetric algorithms. A state is accepted one time,
+Invariants: issuer, audience, signature, expiry and nonce of the ID token are verified, and only with asymmetric algorithms. A state is accepted once,
 in the session in which it was created. Nothing of a token is logged or stored. Does not contain: what groups permit (`domain.external_login`).
 Authlib is an optional dependency (the extra `oidc`): `is_configured()` does not import it.
 """

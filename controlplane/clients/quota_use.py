@@ -1,4 +1,4 @@
-"""The present use of client quotas, as each broker measures it."""
+"""The current use of client quotas, as each broker measures it."""
 
 from __future__ import annotations
 

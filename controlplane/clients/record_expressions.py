@@ -147,10 +147,10 @@ class ExpressionProcess:
             raise _Ended from None
 
     def _receive(self) -> Any:
-        head = self._read(4)
-        return marshal.loads(self._read(struct.unpack(">I", head)[0]))  # noqa: S302 - written by our own worker.
+        head = self._read_exactly(4)
+        return marshal.loads(self._read_exactly(struct.unpack(">I", head)[0]))  # noqa: S302 - written by our own worker.
 
-    def _read(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         assert self._process is not None and self._process.stdout is not None
         deadline = time.monotonic() + ANSWER_SECONDS
         source = self._process.stdout.fileno()

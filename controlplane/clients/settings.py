@@ -20,7 +20,7 @@ from brokerd.config.kafka_client import ClientSettings
 
 @cache
 def client_settings() -> ClientSettings:
-    """Read one time: a changed password needs a restart. Certificate files are read at each connection. Raises ClientSettingsError."""
+    """Read once: a changed password needs a restart. Certificate files are read at each connection. Raises ClientSettingsError."""
     path = settings.WEIR.kafka_config
     return ClientSettings.load(path) if path is not None else ClientSettings()
 

@@ -55,7 +55,7 @@ def handed_over(
     read_generation: int,
     broker_epoch: Callable[[int], int | None],
 ) -> PartitionState | str:
-    """Assign the partition to new replicas that need no record below `offset`, where their logs start. The present ISR keeps the older records.
+    """Assign the partition to new replicas that need no record below `offset`, where their logs start. The current ISR keeps the older records.
 
     Every ISR member has valid records below `offset`, because `offset` was committed while it was in sync.
     """
@@ -88,7 +88,7 @@ def _without_history_replicas(state: PartitionState) -> PartitionState:
 def with_observers(
     state: PartitionState, observers: tuple[int, ...], read_generation: int, broker_epoch: Callable[[int], int | None]
 ) -> PartitionState | str:
-    """Start a `tail` move: add observers, whose logs start at the present log end and which do not count for the ISR."""
+    """Start a `tail` move: add observers, whose logs start at the current log end and which do not count for the ISR."""
     if state.assignment_generation != read_generation:
         return f"the assignment has changed since it was read (generation {read_generation}, now {state.assignment_generation})"
     if state.reassigning:

@@ -1,6 +1,6 @@
 """Requests that brokers forward for clients. A request that needs rows is pending until its records are in the log.
 
-Invariants: each request is answered one time, in the log entry of its effect or at its deadline. Metadata levels, features, elections
+Invariants: each request is answered once, in the log entry of its effect or at its deadline. Metadata levels, features, elections
 and controlled shutdowns never wait for the database. Does not contain: validation (`request_validation`), rows (`desired`).
 """
 

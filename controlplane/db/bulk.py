@@ -1,7 +1,7 @@
 """Bulk reads and writes for ten thousands of rows.
 
 A write is one prepared statement: the ORM's bulk_update builds a CASE of all rows and is twenty times slower, its bulk_create is five
-times slower. A read decodes each distinct JSON text and id one time: a hundred thousand partitions have about ten assignments and ten
+times slower. A read decodes each distinct JSON text and id once: a hundred thousand partitions have about ten assignments and ten
 thousand topics. Invariants: all statements run in the caller's transaction. Values are converted by the model's fields. Decoded lists are
 tuples, because rows share them.
 """
@@ -102,7 +102,7 @@ def _prepare(model: Any, names: Sequence[str], values: Iterable[tuple[Any, ...]]
 
 
 def _converter(field: Any, own: Any) -> Callable[[Any], Any]:
-    """The field's conversion for `own`. Each list of numbers (given as a tuple) and each hashable dataclass is encoded one time."""
+    """The field's conversion for `own`. Each list of numbers (given as a tuple) and each hashable dataclass is encoded once."""
     known: dict[Hashable, Any] = {}
 
     def convert(value: Any) -> Any:

@@ -73,7 +73,7 @@ def scheduled_departure(row: dict[str, str]) -> tuple[int, int, int, int]:
 
 
 def in_time_order(path: Path, cache: Path) -> Path:
-    """A file of records, one JSON object in UTF-8 a line, in the order of scheduled departure. Created one time (some seconds, 100 MB)."""
+    """A file of records, one JSON object in UTF-8 a line, in the order of scheduled departure. Created once (some seconds, 100 MB)."""
     if cache.exists():
         return cache
     found = sorted((scheduled_departure(row), as_json(row)) for row in rows(path))
@@ -144,8 +144,8 @@ class FlightsReplay:
     def run(self) -> None:
         self._ensure_topic()
         readers = [
-            threading.Thread(target=self._read, args=(KEEPS_UP, None), daemon=True),
-            threading.Thread(target=self._read, args=(SLOW, self._rate * SLOW_SHARE), daemon=True),
+            threading.Thread(target=self._run_reader, args=(KEEPS_UP, None), daemon=True),
+            threading.Thread(target=self._run_reader, args=(SLOW, self._rate * SLOW_SHARE), daemon=True),
         ]
         for reader in readers:
             reader.start()
@@ -240,7 +240,7 @@ class FlightsReplay:
     def _note(self, place: int) -> None:
         replace_text(self._folder / "place", str(place))
 
-    def _read(self, group: str, rate: float | None) -> None:
+    def _run_reader(self, group: str, rate: float | None) -> None:
         consumer = Consumer(
             {
                 **self._client,

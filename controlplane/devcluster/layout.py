@@ -79,7 +79,7 @@ class Layout:
         return self.folder / "stopped" / name
 
     def restart(self, name: str) -> Path:
-        """Contains the pid and start time of a process that the supervisor must restart one time."""
+        """Contains the pid and start time of a process that the supervisor must restart once."""
         return self.folder / "restart" / name
 
 

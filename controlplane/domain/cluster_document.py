@@ -3,7 +3,7 @@
 Invariants: a document contains no secret. Of a user it contains the name and the mechanisms; a password in it is a fault. `parse` either returns a document
 whose resources are well-formed and named once each, or every fault with its path. A config or limit that a document does not name stays as it is; null removes
 it.
-Does not contain: the present state (`document_plan`), text (`weir_common.document_text`).
+Does not contain: the current state (`document_plan`), text (`weir_common.document_text`).
 """
 
 from __future__ import annotations

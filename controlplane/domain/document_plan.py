@@ -1,4 +1,4 @@
-"""The difference between a cluster document and the present state, as steps in a safe order. Pure.
+"""The difference between a cluster document and the current state, as steps in a safe order. Pure.
 
 Invariants: a resource that the document does not name is never changed, except that `prune` deletes those that its owner manages. No step reduces
 partitions or changes replicas: such a document is refused. Creations come before deletions; a deny ACL is created before the allow ACLs and deleted
@@ -61,7 +61,7 @@ class DocumentStep:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The present state of the resources that a document can name. `owners`: who manages which resource. `protected`: topics that follow another topic,
+    """The current state of the resources that a document can name. `owners`: who manages which resource. `protected`: topics that follow another topic,
     with its name."""
 
     values: Mapping[ResourceId, dict[str, Any]]

@@ -187,7 +187,7 @@ class Track:
     moved_ms: int | None = None
     """Time of the last observed change of `committed`."""
     waiting_ms: int | None = None
-    """Start of the present wait: records are unread and nothing was committed since."""
+    """Start of the current wait: records are unread and nothing was committed since."""
     waits: list[tuple[int, int]] = field(default_factory=list)
     """(end time, duration) of the longest waits of the window, oldest first."""
     trend_status: LagStatus = LagStatus.HEALTHY

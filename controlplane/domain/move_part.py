@@ -45,7 +45,7 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
         return _advance_submitted(part, seen, move.alive, now)
     if seen.target != part.desired_replicas:
         if part.going_back and seen.target in part.forward:
-            # The controller had read the forward order before it was withdrawn: bind the revert to the present generation.
+            # The controller had read the forward order before it was withdrawn: bind the revert to the current generation.
             return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
         return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
     total, done = _bytes(part, seen)
@@ -136,7 +136,7 @@ def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int]
         return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
     overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)
     if part.going_back and overtaken:
-        # The earlier order was carried out: bind the revert to the present generation.
+        # The earlier order was carried out: bind the revert to the current generation.
         return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
     return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
 

@@ -113,7 +113,7 @@ class ChannelRule:
 
 @dataclass(frozen=True, slots=True)
 class IncidentState:
-    """An open incident. `alerts`: the kinds of its cause and of the alerts that the cause explains, each with its gravest severity."""
+    """An open incident. `alerts`: the kinds of its cause and of the alerts that the cause explains, each with its highest severity."""
 
     severity: Severity
     alerts: Mapping[AlertKind, Severity]

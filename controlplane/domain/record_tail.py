@@ -39,7 +39,7 @@ class TailEnd(StrEnum):
 @dataclass(slots=True)
 class TailCounts:
     """Records since the start. `scanned`: compared with the filter. `dropped`: matched above the limits of rows or bytes. `passed_over`: matched
-    during the pause, the last one or the present. `unread`: skipped because more arrive than a tail reads, or because they could not be read.
+    during the pause, the last one or the current. `unread`: skipped because more arrive than a tail reads, or because they could not be read.
     `not_evaluated`: scanned, but the filter expression could not be evaluated."""
 
     scanned: int = 0

@@ -19,7 +19,7 @@ class StoragePrices:
 
 @dataclass(frozen=True, slots=True)
 class StorageCost:
-    """Cost per month, for the present sizes. `disk`: all replicas. A part without a price is None, and `total` is the sum of the known parts."""
+    """Cost per month, for the current sizes. `disk`: all replicas. A part without a price is None, and `total` is the sum of the known parts."""
 
     disk: float | None
     remote: float | None

@@ -122,7 +122,7 @@ def next_speed(speed: Speed, worst_ms: float | None, *, heard: bool, floor: floa
     if speed.learned <= FIRST_SECONDS and not slow:
         return replace(
             speed, rate=floor, heard=now, slow=0
-        )  # without produce requests until now, the present rate has not been shown to be harmless
+        )  # without produce requests until now, the current rate has not been shown to be harmless
     harmed = speed.harmed + 1 if speed.baseline is not None and is_latency_affected(worst_ms, speed.baseline) else 0
     after = replace(_learn(speed, worst_ms, slow), heard=now, harmed=harmed, slow=slow)
     if after.learned <= FIRST_SECONDS:

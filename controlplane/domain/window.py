@@ -1,6 +1,6 @@
 """Maintenance window of a move: when it may start copies. Pure.
 
-A window opens and has a stop-by time, after which no copy starts, every day or one time. All times are UTC. Does not contain: clocks, rows.
+A window opens and has a stop-by time, after which no copy starts, every day or once. All times are UTC. Does not contain: clocks, rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Window:
 
 
 def read(said: Mapping[str, Json]) -> Window:
-    """{"opens": "22:00", "stop_by": "05:30", "days": [0, 1, 2, 3, 4]} (`days` is optional), or one time
+    """{"opens": "22:00", "stop_by": "05:30", "days": [0, 1, 2, 3, 4]} (`days` is optional), or once
     {"from": "2026-11-21T22:00", "stop_by": "2026-11-22T05:30"} (`from` is optional). Raises ValueError with the reason."""
     unknown = sorted(set(said) - {"opens", "stop_by", "days", "from"})
     if unknown:

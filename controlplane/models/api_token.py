@@ -9,7 +9,7 @@ from controlplane.domain.token_scopes import TokenScope
 
 
 class ApiToken(models.Model):
-    """`prefix`: the first characters of the token, to recognise it. `last_used_at` is written at most one time a minute."""
+    """`prefix`: the first characters of the token, to recognise it. `last_used_at` is written at most once a minute."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)

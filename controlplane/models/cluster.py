@@ -295,7 +295,7 @@ class LogEnds(models.Model):
 class ConsumerGroup(models.Model):
     """`lag_records` and the rates (records per second) are sums over partitions with a known lag; `partitions_unknown` counts the others.
     `lag_at_least`: `lag_ms_max` is a lower bound. `status`: `controlplane.domain.lag.LagStatus`. `lost_records`: records deleted unread within the
-    last minutes. `retention_*`: the partition whose unread records are deleted first, in how many seconds, and by which config, at the present
+    last minutes. `retention_*`: the partition whose unread records are deleted first, in how many seconds, and by which config, at the current
     rates; `retention_at_most`: it may be earlier. `track`: all partitions combined, in the form that a new process continues from
     (`lag.Track.stored`)."""
 

@@ -24,7 +24,7 @@ class HistorySeries(models.Model):
 
 
 class HistoryFrame(models.Model):
-    """The values of up to 1,000 series at one time. `codes`: 16 bits for each series of the block, by its id (`weir_common.history_codes.code_of`)."""
+    """The values of up to 1,000 series at one point in time. `codes`: 16 bits for each series of the block, by its id (`weir_common.history_codes.code_of`)."""
 
     block = models.PositiveIntegerField(help_text="Id of the series, divided by 1,000.")
     at = models.BigIntegerField(help_text="Unix seconds.")

@@ -6,7 +6,7 @@ from django.db import models
 
 
 class IdempotencyKey(models.Model):
-    """`status` is null while the request runs, and for ever if the server ended before its response was stored.
+    """`status` is null while the request runs, and forever if the server ended before its response was stored.
 
     `fingerprint`: HMAC-SHA-256 of method, path and body, hexadecimal. `body`: the JSON of the response; null if it had none or contained a secret.
     """

@@ -31,7 +31,7 @@ class Proposal(models.Model):
     """`kind` is a name in services.overrides.KINDS, `target` the object in the form of that kind, `arguments` the other arguments of the operation.
 
     `shown` is what its author saw ({"title", "lines", "facts"}). `shown_hash` is SHA-256 of it, kind, target and arguments. An approval is rejected
-    if the present state would be shown differently. `approved` lasts while the operation runs; `detail` is its result.
+    if the current state would be shown differently. `approved` lasts while the operation runs; `detail` is its result.
     """
 
     kind = models.CharField(max_length=40, choices=ProposalKind.choices)

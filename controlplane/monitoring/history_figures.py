@@ -1,4 +1,4 @@
-"""The figures of one time that the history records, from the image and the samples in memory.
+"""The figures that the history records for one point in time, from the image and the samples in memory.
 
 Invariant: a figure that the brokers did not report is left out. Does not contain: rows.
 """

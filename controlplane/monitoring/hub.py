@@ -23,7 +23,7 @@ KEPT_ROWS = 100_000
 kilobyte."""
 
 WAITING_MAX = 20_000
-"""Maximum number of updates that wait for the channel layer. If it stands still for longer, sockets see a gap and their pages reload."""
+"""Maximum number of updates that wait for the channel layer. If it stalls for longer, sockets see a gap and their pages reload."""
 
 BATCH_ROWS = 500
 """Rows of one message on the channel layer: the event loop serves requests between two messages."""

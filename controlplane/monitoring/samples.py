@@ -110,7 +110,7 @@ class MetricsCache:
         return self.lags.groups
 
     def restore(self) -> None:
-        """Load the figures of the rows one time, before the first `take`. Raises DatabaseError."""
+        """Load the figures of the rows once, before the first `take`. Raises DatabaseError."""
         if self._restored:
             return
         self.use_thresholds(alert_thresholds.current())

@@ -99,7 +99,7 @@ def broker_config_page(
     page: PageStart,
     per_page: int,
 ) -> BrokerConfigPage | None:
-    """None: unknown broker."""
+    """Return None for an unknown broker."""
     found = broker_configs(broker_id, other_id=other_id, query=query, only=only)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The present state in the form of a cluster document, and plans of documents with the result of each step.
+"""The current state in the form of a cluster document, and plans of documents with the result of each step.
 
 Invariants: a topic that follows another topic, and an internal topic, is in no document. Secrets are in no document. Does not contain: decisions
 (`controlplane.domain.document_plan`).
@@ -234,7 +234,7 @@ def _values(row: DocumentPlan) -> dict[str, Any]:
 
 
 def present(only: Collection[ResourceId] | None = None) -> Present:
-    """The present state of all resources, or only of these."""
+    """The current state of all resources, or only of these."""
     values: dict[ResourceId, dict[str, Any]] = {}
     kinds = set(ResourceKind) if only is None else {kind for kind, _ in only}
     identities: dict[ResourceId, str] = {}
@@ -337,7 +337,7 @@ def _export(kind: ResourceKind, key: str, value: dict[str, Any]) -> dict[str, An
 
 
 def export(*, prefix: str = "", owner: str = "") -> dict[str, Any]:
-    """The present state as a document. `prefix`: only topics, and routes, whose names begin with it. `owner`: only the resources that it manages.
+    """The current state as a document. `prefix`: only topics, and routes, whose names begin with it. `owner`: only the resources that it manages.
     Raises Rejected for more than EXPORT_MAX resources."""
     now = present()
     document: dict[str, Any] = {"version": VERSION, "owner": owner, **{section: [] for section in SECTIONS}}

@@ -37,7 +37,7 @@ DURATION_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class DelayedPartition:
-    """`pending`: records that are not due yet; cancelled ones count until their time. `delivered`, `cancelled`, `discarded`: since the present leader
+    """`pending`: records that are not due yet; cancelled ones count until their time. `delivered`, `cancelled`, `discarded`: since the current leader
     leads. `blocked`: the error of the last delivery, if it was not accepted."""
 
     partition: int

@@ -52,7 +52,7 @@ EVERY = HalfFilter()
 
 @dataclass(frozen=True, slots=True)
 class HalfMessageList:
-    """`undecided`: the number in the partitions that answered. `searched`: the number of messages to which the filter was applied, the oldest ones. `delivered`, `expired`, `checks_sent`: by the present leaders, since they lead.
+    """`undecided`: the number in the partitions that answered. `searched`: the number of messages to which the filter was applied, the oldest ones. `delivered`, `expired`, `checks_sent`: by the current leaders, since they lead.
     `blocked`: partitions whose delivery is not accepted, with the error."""
 
     topic: str

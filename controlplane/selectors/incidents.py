@@ -65,7 +65,7 @@ class ContextSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """`severity`: the gravest of the cause and its effects. `effects`: open alerts that the cause explains."""
+    """`severity`: the most severe of the cause and its effects. `effects`: open alerts that the cause explains."""
 
     cause: AlertRow
     severity: str
@@ -98,7 +98,7 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
-    """An alert with its context. `severity`: the gravest of the alert and its effects. `caused_by`: the open alert that explains this one.
+    """An alert with its context. `severity`: the most severe of the alert and its effects. `caused_by`: the open alert that explains this one.
     `before`: changes and events of the 15 minutes before, newest first."""
 
     alert: AlertRow

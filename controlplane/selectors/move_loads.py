@@ -1,5 +1,5 @@
 """The load of a move on brokers and their producers, computed from the kinds of its partitions. Invariant: the cost depends on the number of
-different placements of a move, not on the number of its partitions. A page reads the kinds one time (`move_kinds`) and passes them to the other
+different placements of a move, not on the number of its partitions. A page reads the kinds once (`move_kinds`) and passes them to the other
 functions."""
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class OffsetResetRow:
     """`target`: earliest, latest, time, offset, shift, group, file, delete or undo; `spec` is the whole request. `state`: previewed, waiting, applying,
     applied, failed, cancelled or expired. `cause`: why the last attempt to apply it did not succeed: active, changed, out_of_range, no_response,
     declined or different. `requests`: requests of the preview to brokers. `can`: apply, cancel,
-    preview (again, from the present offsets), undo."""
+    preview (again, from the current offsets), undo."""
 
     id: int
     group_id: str

@@ -1,5 +1,5 @@
 """Plans: the list, one plan with its parts, and the difference between two plans, or between a plan and the current state. Invariants: a page of
-parts reads only its own chunks. A difference reads each plan one time, counts all parts and shows the first rows."""
+parts reads only its own chunks. A difference reads each plan once, counts all parts and shows the first rows."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from controlplane.selectors.common import age_s
 
 @dataclass(frozen=True, slots=True)
 class PartitionStorage:
-    """Bytes. `local_bytes`: on the leader. `replica_bytes`: on all its replicas. `remote_bytes`: in the remote store. `total_bytes`: all records one time,
+    """Bytes. `local_bytes`: on the leader. `replica_bytes`: on all its replicas. `remote_bytes`: in the remote store. `total_bytes`: all records once,
     over both tiers. `copying_bytes`: the segment that is being copied to the store, 0 = none. `read_bytes_per_s`: read from the store for consumers.
     `cost`: estimate
-    for the present sizes. null = unknown, without tiered storage, or without a price."""
+    for the current sizes. null = unknown, without tiered storage, or without a price."""
 
     index: int
     local_bytes: int | None
@@ -37,7 +37,7 @@ class PartitionStorage:
 @dataclass(frozen=True, slots=True)
 class TopicStorage:
     """Sums over the partitions whose sizes are known. `tiered`: a partition has a remote size. `unknown`: partitions without a reported local size.
-    `cost`: estimate for the present sizes; null = no price is set."""
+    `cost`: estimate for the current sizes; null = no price is set."""
 
     topic: str
     tiered: bool

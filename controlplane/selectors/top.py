@@ -32,7 +32,7 @@ SKEW_BYTES_LEAST = 1_000_000
 """Mean size of a topic's partitions from which a partition can be skewed."""
 
 CLIENTS_MAX = 500
-"""Number of clients that are summed, those with the most traffic. Further clients do not change the result."""
+"""Maximum number of clients that are summed, those with the most traffic. Further clients do not change the result."""
 
 
 class TopOf(StrEnum):

@@ -1,4 +1,4 @@
-"""Cluster documents: plan the difference from the present state, and apply exactly that plan.
+"""Cluster documents: plan the difference from the current state, and apply exactly that plan.
 
 Invariants: a plan applies only while the resources of its remaining steps have the values that it was made from. The result of a step is stored in
 the transaction of the step, so that a repeated `apply` runs no step twice. After a failed step nothing is deleted.
@@ -88,14 +88,14 @@ def plan_document(
 def compare_document(
     document: Any, *, prune: bool = False, take_over: bool = False, now: Present | None = None
 ) -> DocumentDifference:
-    """The difference between this document and the present state, with the steps that the cluster refuses. `now`: the state, if it was read already. Stores
+    """The difference between this document and the current state, with the steps that the cluster refuses. `now`: the state, if it was read already. Stores
     nothing. Raises InvalidDocument for a document that is not well-formed."""
     state = selectors.present() if now is None else now
     return difference(parse(document), state, prune=prune, take_over=take_over, check=_problems)
 
 
 def drift_of(plan_id: int) -> DocumentDifference:
-    """The difference between the present state and the document of an applied plan: the changes of another `apply`. Raises Rejected."""
+    """The difference between the current state and the document of an applied plan: the changes of another `apply`. Raises Rejected."""
     row = _get(plan_id)
     if row.applied_at is None:
         raise Rejected(f"Document plan {row.pk} is not applied. Only an applied document has drift.")

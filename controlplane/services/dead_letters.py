@@ -1,10 +1,10 @@
 """Dead letters: list them, and send them again, one by one or all that match a filter. Checks permissions, writes the audit row, and sends each dead letter at
-most one time.
+most once.
 
 To send the dead letters of one partition, the service writes a row (state sending), runs one Kafka transaction with the records and a marker, and writes the
 final state of the row. After a crash, the next sending of the partition first reads the marker of the open row (`clients.transactional_producer`).
-Invariants: a dead letter is written to a target at most one time, also by two operators at the same time and after crashes. All dead letters of a
-batch are written, or none. A failed record that several dead letters of share groups name is sent one time. Sending needs the right to see the raw
+Invariants: a dead letter is written to a target at most once, also by two operators at the same time and after crashes. All dead letters of a
+batch are written, or none. A failed record that several dead letters of share groups name is sent once. Sending needs the right to see the raw
 records. Does not contain: causes and filters (`domain.dead_letters`), the records of share groups (`services.failed_records`).
 """
 
@@ -73,7 +73,7 @@ OPEN = "It is unknown whether the dead letters of partition {partition} were sen
 class ResendResult:
     """Numbers of dead letters. `target`: the topic, or the topics. `already`: the same dead letters, or others of the same record, were sent to the target
     before. `missing`: not in the log any more. `unknown`: the outcome is determined by the next sending. `refused`: nothing was written; `problems` has each
-    reason one time. `resume`: continues a sending by filter, "" at its end."""
+    reason once. `resume`: continues a sending by filter, "" at its end."""
 
     target: str
     sent: int = 0

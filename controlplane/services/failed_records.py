@@ -56,7 +56,7 @@ class Letter:
 
 @dataclass(slots=True)
 class Restored:
-    """`problems`: why the other `refused` dead letters cannot be sent, each reason one time."""
+    """`problems`: why the other `refused` dead letters cannot be sent, each reason once."""
 
     letters: list[Letter] = field(default_factory=list)
     refused: int = 0

@@ -65,7 +65,7 @@ def preview_log_dir_move(broker_id: int, topic: str, index: int, directory: str)
 
 
 def other_directories(broker_id: int, topic: str, index: int) -> tuple[str, list[tuple[str, int | None]]]:
-    """(present directory, (path, free bytes) of the directories to which the replica can move). Raises Rejected."""
+    """(current directory, (path, free bytes) of the directories to which the replica can move). Raises Rejected."""
     dirs = _directories(broker_id)
     found = location(dirs, topic, index)
     if found is None:

@@ -81,7 +81,7 @@ def preview(group_id: str, spec: ResetSpec, *, actor: str, undo_of: OffsetReset 
 
 
 def preview_again(reset_id: int, *, actor: str) -> OffsetReset:
-    """A new preview of the request of another reset, from the present offsets. Raises Rejected."""
+    """A new preview of the request of another reset, from the current offsets. Raises Rejected."""
     row = existing(reset_id)
     return preview(row.group_id, row.spec, actor=actor, undo_of=row.undo_of)
 

@@ -56,7 +56,7 @@ PARTITIONS_NAMED_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class ProduceResult:
-    """`written`, `refused`, `unknown`: numbers of records; unknown ones may have been written. `problems`: each reason one time. `records`:
+    """`written`, `refused`, `unknown`: numbers of records; unknown ones may have been written. `problems`: each reason once. `records`:
     partition and offset of each record, in the order of the request."""
 
     topic: str

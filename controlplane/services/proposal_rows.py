@@ -21,7 +21,7 @@ from controlplane.services.overrides import KINDS
 class ProposalRow:
     """`shown` is the text that the author saw ({"title", "lines", "facts", "figures"}). `figures` change automatically: current ones while the proposal is
     open, otherwise those of the time of the proposal. `may_not`: why this person may not approve, empty = approval is allowed. `differs`: how the
-    present view differs, so approval is refused. `differs` is computed only for a single open proposal."""
+    current view differs, so approval is refused. `differs` is computed only for a single open proposal."""
 
     id: int
     kind: str

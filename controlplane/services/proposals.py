@@ -71,7 +71,7 @@ def propose(
     comment: str,
     shown_hash: str = "",
 ) -> Proposal:
-    """Store a proposal for another person to approve. `shown_hash` (if given) must match the hash of the present view. Raises Rejected."""
+    """Store a proposal for another person to approve. `shown_hash` (if given) must match the hash of the current view. Raises Rejected."""
     arguments = dict(arguments or {})
     needs_reason(comment)
     now, now_hash = render_target(kind, target, arguments)
@@ -219,7 +219,7 @@ def _get(proposal_id: int) -> Proposal:
 
 
 def difference(row: Proposal, shown: Shown | None = None) -> str:
-    """The difference of the present view (`shown`, if already computed) from the stored view, as a sentence; "" = none. Raises Rejected when the
+    """The difference of the current view (`shown`, if already computed) from the stored view, as a sentence; "" = none. Raises Rejected when the
     operation can no longer be proposed."""
     now = _plain(shown or shown_now(row.kind, row.target, row.arguments))
     if hashed(row.kind, row.target, row.arguments, now) == row.shown_hash:

@@ -164,7 +164,7 @@ class LiveTail:
 
 
 def _as_stored(user: User) -> User:
-    """Return the user of the tail with the present permissions. Raises PermissionDenied."""
+    """Return the user of the tail with the current permissions. Raises PermissionDenied."""
     found = get_user_model().objects.filter(username=user.get_username(), is_active=True).first()
     if found is None:
         raise PermissionDenied("The account is not active.")

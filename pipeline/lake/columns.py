@@ -208,7 +208,7 @@ class TypeConflict(Exception):
 
 
 class ColumnNameConflict(Exception):
-    """A name that a column cannot have beside the present ones."""
+    """A name that a column cannot have beside the current ones."""
 
 
 def leaves(kind: IcebergType) -> Iterator[IcebergType]:

@@ -1,6 +1,6 @@
 """TypedValue values as values of Iceberg types. Pure. Arrow would cut 1.5 to 1 in an integer column, so the types are checked here.
 
-`converter` compiles a type to a function one time; the function runs for each record.
+`converter` compiles a type to a function once; the function runs for each record.
 """
 
 from __future__ import annotations

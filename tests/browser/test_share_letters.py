@@ -1,5 +1,5 @@
 """Dead letters of a share group in a real browser on a local cluster: a member rejects records, an operator finds them, and sends them again, chosen, edited
-and by filter. Each is delivered to the group one time. One goes to the retry topic, where only the share group processes it."""
+and by filter. Each is delivered to the group once. One goes to the retry topic, where only the share group processes it."""
 
 from __future__ import annotations
 

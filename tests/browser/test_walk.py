@@ -265,7 +265,7 @@ def move_to_its_end(session: BrowserSession, devcluster: DevCluster) -> None:
     assert float(page.inner_text("[data-f=p99]").replace(",", "")) > 0
     assert unchanged(session)
     session.shot("walk-10-move-running")
-    # Raise the throttle with the button that shows its present value.
+    # Raise the throttle with the button that shows its current value.
     page.click("text=Throttle (now 50.0 kB/s)")
     page.wait_for_url("**/moves/*/throttle/")
     page.fill("#id_throttle_bytes_per_s", "50")

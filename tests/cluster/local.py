@@ -249,7 +249,7 @@ class LocalCluster:
     internal_topics: Sequence[str] = STARTUP_TOPICS
 
     probes = False
-    """True: the controller also detects dead brokers by probing their connections."""
+    """If True, the controller also detects dead brokers by probing their connections."""
 
     def __init__(self, folder: Path, brokers: int = 3, settings: dict[str, str] | None = None) -> None:
         self.folder, self.count, self.settings = folder, brokers, settings or {}

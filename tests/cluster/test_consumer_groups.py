@@ -1,6 +1,6 @@
 """The consumer protocol (KIP-848) with librdkafka's consumers: members join, leave, are killed and lose their coordinator.
 
-The tests compare the members' assignments over time and the records they read: no partition has two owners at one time, no record is unread, no
+The tests compare the members' assignments over time and the records they read: no partition has two owners at once, no record is unread, no
 committed offset is lost. Members that a test kills run in their own processes.
 """
 

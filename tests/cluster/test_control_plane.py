@@ -239,7 +239,7 @@ class Load:
         assert producer.flush(60) == 0
 
     def finish(self) -> None:
-        """Every acknowledged record is in the log exactly one time."""
+        """Every acknowledged record is in the log exactly once."""
         self._stop.set()
         self._thread.join(90)
         assert not self._thread.is_alive()

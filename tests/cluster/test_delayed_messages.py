@@ -251,7 +251,7 @@ def test_leaders_describe_and_look_up_pending_records(cluster: LocalCluster) -> 
     written.cancel("k3", 1)
 
     def ask(**asked: Any) -> DelayedMessagesAnswer | None:
-        """None: the leader has not read the partition, or is not the one that the client knows."""
+        """Return None if the leader has not read the partition, or is not the one that the client knows."""
         for broker_id, port in cluster.ports.items():
             connection = KafkaConnection(cluster.address(broker_id), port)
             try:

@@ -1,6 +1,6 @@
 """One group with members of both protocols: consumers are upgraded from the classic to the consumer protocol and back while records arrive.
 
-The tests compare assignments over time, records read and commits confirmed: no partition has two owners at one time or none for long, no record
+The tests compare assignments over time, records read and commits confirmed: no partition has two owners at once or none for long, no record
 is unread, no committed offset is lost.
 """
 
@@ -157,7 +157,7 @@ UNSTABLE_S_MAX = 15
 class KafkaPython:
     """A member in a thread; `has` is its latest assignment.
 
-    kafka-python 3.0.12 stops for ever in a rebalance, without heartbeats, if its metadata differs when it joins and returns to the previous
+    kafka-python 3.0.12 stops forever in a rebalance, without heartbeats, if its metadata differs when it joins and returns to the previous
     state before SyncGroup is answered (`need_rejoin` is false then, and nothing awaits the response). Its consumer is then replaced.
     """
 

@@ -1,4 +1,4 @@
-"""The supervisor restarts exactly the requested process, one time, by SIGTERM. It sends SIGKILL only if the process does not end."""
+"""The supervisor restarts exactly the requested process, once, by SIGTERM. It sends SIGKILL only if the process does not end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`make connect`: two workers of Apache Kafka's Connect in distributed mode on three brokers of Weir, driven by the client of the console.
 
 A file source with exactly-once support writes each line of a file to a topic, and a file sink writes the topic to a file. Meanwhile connectors are paused,
-stopped, restarted and changed, a worker and the leader of the topic are killed. At the end the topic has each line one time and in order, and the file of the
+stopped, restarted and changed, a worker and the leader of the topic are killed. At the end the topic has each line once and in order, and the file of the
 sink has each line. Prints one line per step, `yes` or `no` with the reason; ends with 1 if one is `no`, with 2 if Maven does not have the jars.
 """
 

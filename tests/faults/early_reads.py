@@ -65,7 +65,7 @@ def prepare(devcluster: DevCluster, size: int) -> int:
 
 
 def read(devcluster: DevCluster, topic: str, upto: int, pids: dict[int, int]) -> Reading:
-    """Reads offsets 0 to `upto`, each one time and in order. The rate counts from the first record that arrives."""
+    """Reads offsets 0 to `upto`, each once and in order. The rate counts from the first record that arrives."""
     settings = {"bootstrap.servers": devcluster.bootstrap, "group.id": "reads", "enable.auto.commit": False}
     consumer = Consumer(settings)
     before, mine = {b: cpu_clock([pid]) for b, pid in pids.items()}, time.process_time()

@@ -1,6 +1,6 @@
 """`make rolling-restart`: a rolling restart job restarts all brokers of a local cluster, under a verifier that produces and consumes.
 
-The result is measured from outside: every broker is a new process, exactly one time; no produce request failed after its retries (the longest time
+The result is measured from outside: every broker is a new process, exactly once; no produce request failed after its retries (the longest time
 between acknowledgements includes the retries); no acknowledged record is lost, duplicated or out of order; according to Kafka's Metadata, polled
 several times a second, no partition ever had fewer in-sync replicas than min.insync.replicas. Does not check brokers that die meanwhile (`make
 moves-matrix`, `make faults`) or manual restarts (tests/unit/controlplane/services/test_rolling_restart.py).

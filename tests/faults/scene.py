@@ -83,7 +83,7 @@ def leader(cluster: LocalCluster, name: str) -> int:
 
 
 def produce(cluster: LocalCluster, name: str, values: Sequence[str], acks: str = "all", **settings: object) -> None:
-    """Writes and waits for each acknowledgement. With acks=all each record is written exactly one time, whichever leader changes happen."""
+    """Writes and waits for each acknowledgement. With acks=all each record is written exactly once, whichever leader changes happen."""
     errors = attempt(cluster, name, values, acks, **{"enable_idempotence": acks == "all", **settings})
     assert not errors, f"{len(errors)} records were not acknowledged, e.g. {errors[0]}"
 

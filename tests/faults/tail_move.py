@@ -2,7 +2,7 @@
 that each move copies.
 
 Counted on the broker that gets the replica: bytes of the partition's files when the replica is in sync, by DescribeLogDirs. An idempotent acks=all writer
-runs all the time. Afterwards every record acknowledged since the new replica's start is read again, one time and in order. The tail move ends by a
+runs all the time. Afterwards every record acknowledged since the new replica's start is read again, once and in order. The tail move ends by a
 deletion of the old records, not by retention, so that it ends within the run. Does not check kills (tests/cluster/test_moves.py).
 """
 

@@ -118,7 +118,7 @@ def test_a_leader_with_a_full_disk_acknowledges_nothing_and_continues_when_there
     create(c, "leader", min_insync=2, replicas=(1, 2, 3))
     written = records("leader", 0, 200)
     produce(c, "leader", written)
-    # A checkpoint that cannot be written is logged one time: the checkpoint of an earlier full disk must have succeeded.
+    # A checkpoint that cannot be written is logged once: the checkpoint of an earlier full disk must have succeeded.
     wait_for(lambda: checkpointed(c) == c.image.seq, "the checkpoint of the applied metadata offset")
     log_lines = LogLines(c, f"broker-{FULL_BROKER}")
     with full(c.folder / f"data-{FULL_BROKER}"):

@@ -1,6 +1,6 @@
 """An older copy of a broker's data directory is restored on processes: no acknowledged record is lost, and the reason is reported.
 
-Both replicas die; the follower's older directory is restored and started first. Same machine and kernel: the boot id proves nothing.
+Both replicas die; the follower's older directory is restored and started first. Same machine and kernel: the boot id is no proof.
 """
 
 from __future__ import annotations

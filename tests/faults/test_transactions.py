@@ -1,6 +1,6 @@
 """Transactions when processes die: R14, R15, R16 (docs/safety.md lists them), leaders and coordinators killed during transactions.
 
-The check: a new read_committed consumer reads each committed transaction completely and one time, and nothing of aborted ones. R17 (compaction of
+The check: a new read_committed consumer reads each committed transaction completely and once, and nothing of aborted ones. R17 (compaction of
 markers) is tested on logs in tests/unit/storage: no process reaches it within a test.
 """
 
@@ -172,7 +172,7 @@ class TransactionsV2Producer:
 
 
 def test_r14_a_record_after_its_transactions_end_blocks_no_consumer(cluster: LocalCluster) -> None:
-    """KAFKA-12671, KIP-890: late records would start a transaction that nothing ends, and consumers would wait for ever."""
+    """KAFKA-12671, KIP-890: late records would start a transaction that nothing ends, and consumers would wait forever."""
     create(cluster, "r14", min_insync=2)
     one = TransactionsV2Producer(cluster, "r14", "r14")
     assert one.add(one.epoch) == ErrorCode.NONE

@@ -39,7 +39,7 @@ class Run:
         self.rss: list[int] = []
         self.problems: Counter[str] = Counter()
         self.slow_once = 0
-        """Talks that took too much CPU one time, and not when they were repeated at once: the machine was slow, not the broker."""
+        """Talks that took too much CPU once, and not when they were repeated at once: the machine was slow, not the broker."""
         self.began, self._written = time.time(), 0.0
 
     def one(self, data: bytes) -> None:

@@ -45,7 +45,7 @@ def test_a_job_survives_the_kill_of_its_worker_and_runs_once(devcluster: DevClus
     assert (row["id"], row["state"], row["pid"], row["restarts"]) == (first_run, "running", driver, 0)
     assert job.drivers() == [driver]
 
-    # Both are killed: the next worker starts the driver again, one time.
+    # Both are killed: the next worker starts the driver again, once.
     devcluster.kill("worker")
     os.killpg(driver, signal.SIGKILL)
     produce(devcluster, 10_000, 5_000)

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,37 @@ def docstrings(path: Path) -> list[tuple[int, str]]:
 def test_a_docstring_begins_with_a_noun_or_a_verb(path: Path) -> None:
     """`Return whether the log is empty`, not `Whether the log is empty`; `Time limit of each request`, not `Of each request`."""
     assert [f"{name(path)}:{line}: {text[:60]}" for line, text in docstrings(path) if VAGUE_START.match(text)] == []
+
+
+LIMIT = re.compile(
+    r"\b(maximum|limit(s|ed)?|at most|largest|longest|greatest|upper bound|bounds?|after which|up to|above|beyond|longer|larger|deeper|more|bits"
+    r"|time-out|a year)\b",
+    re.IGNORECASE,
+)
+"""Words that say that a value is a limit."""
+LIMITS_WITHOUT_A_WORD = {
+    "brokerd/wire/record_walk.py",  # a changed text makes the compiled module of an installation outdated
+    "console/live_frames.py",
+}
+
+
+def described_names(tree: ast.Module) -> list[tuple[str, str]]:
+    """(name, docstring) of each constant and attribute that has a docstring."""
+    found = []
+    for parent in ast.walk(tree):
+        body = getattr(parent, "body", None)
+        for statement, after in pairwise(body) if isinstance(body, list) else ():
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+            if isinstance(target, ast.Name) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                found.append((target.id, str(after.value.value)))
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if name(p) not in LIMITS_WITHOUT_A_WORD], ids=name)
+def test_the_docstring_of_a_limit_says_that_it_is_one(path: Path) -> None:
+    """`Maximum number of bytes of one request`, not `Bytes of one request`."""
+    described = described_names(ast.parse(path.read_text()))
+    assert [(n, text) for n, text in described if n.endswith("_MAX") and not LIMIT.search(text)] == []
 
 
 MODULE_REFERENCE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")

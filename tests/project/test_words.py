@@ -60,6 +60,23 @@ PHRASES = {
     r"that which": 0,
     r"(?:is|are|was|were) come to": 1,
     r'"""(?:what|of) [a-z]': 0,
+    r'"""(?:none|false|true): ': 1,
+    r"\bgravest\b": 8,
+    r"\bfor ever\b": 8,
+    r"\bas good as\b": 2,
+    r"\bcounts? for nothing\b": 3,
+    r"\bproves? nothing\b": 4,
+    r"\bpresent (?:state|offsets?|permissions|view|size|leader)\b": 15,
+    r"\bwhose time has come\b": 3,
+    r"\bon (?:its|their) way\b": 4,
+    r"\btaken for\b": 9,
+    r"\bthe ones before\b": 0,
+    r"\bleads (?:the \w+ )?no (?:more|longer)\b": 0,
+    r"\bdo what can be done\b": 0,
+    r"\bnobody decided\b": 2,
+    r"\bnothing is said\b": 2,
+    r"\bsays nothing about\b": 4,
+    r"\ba defect must not\b": 0,
 }
 """Vague phrases per regular expression: a clause as subject, a pronoun without its noun. Name the thing: `The records that a deletion would delete`, not
 `What a deletion would delete`. Lower a bound when occurrences go; never raise one."""

@@ -1,7 +1,7 @@
 """Members of a consumer group (KIP-848) in a world with the real coordinator: they get partitions, revoke them, commit, stop sending heartbeats,
 leave and join again.
 
-`OwnedPartitions` checks in addition to `GroupHistory` that no partition has two owners at one time. A member owns a partition from its assignment until it
+`OwnedPartitions` checks in addition to `GroupHistory` that no partition has two owners at once. A member owns a partition from its assignment until it
 revokes it, or until one session time-out after its last answered heartbeat. Then the coordinator may have removed the member, so it stops itself.
 Does not check members that read on after that, which no coordinator can see.
 """

@@ -265,7 +265,7 @@ def judge(cluster: Cluster, world: World, shop: Shop) -> None:
 
 
 def _found(cluster: Cluster, name: str, shop: Shop) -> set[bytes]:
-    """The ids in a topic, each one time and in the partition of its message."""
+    """The ids in a topic, each once and in the partition of its message."""
     found: set[bytes] = set()
     topic = cluster.image.topic_named(name)
     assert topic is not None

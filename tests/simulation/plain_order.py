@@ -1,6 +1,6 @@
 """A world of producers without idempotence and with five requests in flight: which reordering is allowed in a log.
 
-Two batches that were each sent one time over the same connection are in the log in the order of sending. A retried batch may be after its successors,
+Two batches that were each sent once over the same connection are in the log in the order of sending. A retried batch may be after its successors,
 or duplicated: max.in.flight.requests.per.connection above 1 guarantees no more without idempotence. Retries follow librdkafka: a failed batch is
 sent before unsent ones; batches in flight are not affected.
 """

@@ -2,8 +2,8 @@
 
 A `Transactor` writes numbered transactions over two partitions and commits or aborts them; sometimes its process restarts with the same id while the old
 one continues, unaware (a zombie). A `Carrier` reads one partition with read_committed and writes each record to another one, with its offset in the same
-transaction. `judge`: committed transactions are visible completely and one time, aborted ones never, unknown ones completely or not at all; every
-source record is carried exactly one time, in order; no reader saw an undecided record. Does not check the order between different producers
+transaction. `judge`: committed transactions are visible completely and once, aborted ones never, unknown ones completely or not at all; every
+source record is carried exactly once, in order; no reader saw an undecided record. Does not check the order between different producers
 (there is none).
 """
 

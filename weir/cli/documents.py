@@ -145,7 +145,7 @@ def apply(
 @click.option("--owner", default="", help="Only resources that this owner manages.")
 @click.pass_obj
 def export(settings: CliOptions, prefix: str, owner: str) -> None:
-    """Write the present resources as YAML, without secrets, (JSON with `-o json`), in the format of `apply`."""
+    """Write the current resources as YAML, without secrets, (JSON with `-o json`), in the format of `apply`."""
     query = {name: value for name, value in (("prefix", prefix), ("owner", owner)) if value}
     found = send(settings, "GET", "/cluster-document", query, None).data
     click.echo(

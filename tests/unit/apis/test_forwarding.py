@@ -1,4 +1,4 @@
-"""Requests that are forwarded to the controller. Each topic is answered one time and in order. No part exceeds the size limits."""
+"""Requests that are forwarded to the controller. Each topic is answered once and in order. No part exceeds the size limits."""
 
 from __future__ import annotations
 

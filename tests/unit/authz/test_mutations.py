@@ -1,4 +1,4 @@
-"""controller_mutation_rate (KIP-599): a token bucket that may become negative one time. After that, requests of
+"""controller_mutation_rate (KIP-599): a token bucket that may become negative once. After that, requests of
 versions that define THROTTLING_QUOTA_EXCEEDED are rejected, and every client is throttled."""
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_the_response_has_the_panels_and_no_frame(seeded: dict[str, Any], operat
 
 
 def test_a_pending_change_of_a_topic_is_reloaded_until_it_is_applied(seeded: dict[str, Any], operator: Client) -> None:
-    """No update names the panel of a change that is not applied yet: the page said "creating" for ever. static/weir/panels.js reloads every panel
+    """No update names the panel of a change that is not applied yet: the page said "creating" forever. static/weir/panels.js reloads every panel
     with an unsettled part."""
     both = {"Weir-Panels": "topic-state waiting"}
     applied = ObservedTopic.objects.get(name="flights").generation

@@ -123,7 +123,7 @@ def test_a_page_receives_published_updates(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """An update is buffered for a moment before it is sent. A heartbeat in that moment carried the number of the
     update. The page, which was reloading a panel, then confirmed that number, and the server dropped the update: the
-    move stayed “rolling back” for ever."""
+    move stayed “rolling back” forever."""
     monkeypatch.setattr(sockets, "FLUSH_SECONDS", 1.0)
     monkeypatch.setattr(sockets, "HEARTBEAT_SECONDS", 0.1)
 

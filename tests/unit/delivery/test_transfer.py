@@ -57,7 +57,7 @@ class World:
         self.journal: list[JournalEntry] = []
         self.replicated = 0
         self.base = 0
-        """Journal entries that the present leader found."""
+        """Journal entries that the current leader found."""
         self.requests: list[tuple[t.Transfer, t.Send]] = []
         self.answers: list[tuple[t.Transfer, t.BatchAnswered]] = []
         self.pending = list(range(100))

@@ -1,4 +1,4 @@
-"""One connection over a socket pair: however the bytes are split, each request is dispatched one time, complete and in order."""
+"""One connection over a socket pair: however the bytes are split, each request is dispatched once, complete and in order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """One connection to another broker, over a real socket: however the responses are split, each request gets its own
-response, one time and in order."""
+response, once and in order."""
 
 from __future__ import annotations
 

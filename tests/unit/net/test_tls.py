@@ -1,4 +1,4 @@
-"""TLS on the loop: every byte arrives one time and in order, however requests and responses are split.
+"""TLS on the loop: every byte arrives once and in order, however requests and responses are split.
 Unauthenticated clients cost bounded time and memory."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A follower's fetch requests: each change is sent one time, everything is sent again after the session is lost, and
+"""A follower's fetch requests: each change is sent once, everything is sent again after the session is lost, and
 only flushed offsets are sent."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Delayed operations: each completes, fails or expires exactly one time, in any order of events."""
+"""Delayed operations: each completes, fails or expires exactly once, in any order of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves between directories of a broker, on a disk that can fail at any step: records written before exist afterwards, one time."""
+"""Moves between directories of a broker, on a disk that can fail at any step: records written before exist afterwards, once."""
 
 from __future__ import annotations
 

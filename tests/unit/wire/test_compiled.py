@@ -1,4 +1,4 @@
-"""The choice of a compiled module: only one that was compiled from the present source."""
+"""The choice of a compiled module: only one that was compiled from the current source."""
 
 from __future__ import annotations
 

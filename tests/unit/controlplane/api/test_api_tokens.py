@@ -1,4 +1,4 @@
-"""API tokens: shown one time, stored as a hash, limited by scope and end, revocable."""
+"""API tokens: shown once, stored as a hash, limited by scope and end, revocable."""
 
 from __future__ import annotations
 

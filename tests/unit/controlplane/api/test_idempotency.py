@@ -1,4 +1,4 @@
-"""A POST with an Idempotency-Key takes effect one time, and its repetition gets the first response."""
+"""A POST with an Idempotency-Key takes effect once, and its repetition gets the first response."""
 
 from __future__ import annotations
 

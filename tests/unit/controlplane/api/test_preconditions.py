@@ -1,4 +1,4 @@
-"""If-Match: a change of an object that was changed meanwhile is refused with the present state."""
+"""If-Match: a change of an object that was changed meanwhile is refused with the current state."""
 
 from __future__ import annotations
 

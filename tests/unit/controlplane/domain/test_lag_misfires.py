@@ -31,7 +31,7 @@ def test_burrow_94_123_140_a_consumer_that_has_read_all_is_not_stopped_without_t
 
 
 def test_burrow_171_the_last_of_two_quick_commits_counts() -> None:
-    """Two records, each committed at once. Only the second commit reaches the end: a monitor that drops it sees a lag of one for ever."""
+    """Two records, each committed at once. Only the second commit reaches the end: a monitor that drops it sees a lag of one forever."""
     found = list(play(lambda s: 0 if s < 10 else 1 if s < 11 else 2, lambda s: 0 if s < 9 else 2, 4 * HOUR_S))
     assert {status for s, status in found} <= GOOD
     assert lag_records(2, 2) == 0

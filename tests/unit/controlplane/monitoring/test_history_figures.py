@@ -1,4 +1,4 @@
-"""The figures of one time: what is recorded, and what is left out because it is not known."""
+"""The figures of once: what is recorded, and what is left out because it is not known."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_changed_replica_count_is_published_after_its_row_is_written(world: World) -> None:
-    """A page reads its rows again after a notification. If the notification came before the write, the page would show the old rows for ever."""
+    """A page reads its rows again after a notification. If the notification came before the write, the page would show the old rows forever."""
     world.topic("flights", (1, 2))
     hub, metrics = Hub(), MetricsCache()
     reported = LivePublisher(hub)

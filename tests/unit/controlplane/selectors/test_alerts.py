@@ -1,4 +1,4 @@
-"""Rows of alerts: the gravest first, silences, and the alert of a silent monitor."""
+"""Rows of alerts: the most severe first, silences, and the alert of a silent monitor."""
 
 from __future__ import annotations
 

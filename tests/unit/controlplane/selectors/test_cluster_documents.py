@@ -1,4 +1,4 @@
-"""The present state as a document."""
+"""The current state as a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The health state of the cluster: the gravest condition, with its reason."""
+"""The health state of the cluster: the most severe condition, with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of client quotas, and the present use of one."""
+"""The list of client quotas, and the current use of one."""
 
 from __future__ import annotations
 

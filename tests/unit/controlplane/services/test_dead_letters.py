@@ -1,4 +1,4 @@
-"""Dead letters are sent again at most one time: repeated, by two operators, over crashes at each step. And what is refused."""
+"""Dead letters are sent again at most once: repeated, by two operators, over crashes at each step. And what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters of share groups: the failed record is sent, at most one time, and never another record in its place."""
+"""Dead letters of share groups: the failed record is sent, at most once, and never another record in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of proposals: what the second person sees, and how the present view differs."""
+"""Rows of proposals: what the second person sees, and how the current view differs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The classic group's state machine against members that act in any order. Partitions never have two owners, each
-request is answered one time, and the group becomes stable."""
+request is answered once, and the group becomes stable."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The state machine of the consumer protocol against members that act in any order, with failed writes and
-coordinator failovers. No partition has two users, each request is answered one time, and well-behaved members end
+coordinator failovers. No partition has two users, each request is answered once, and well-behaved members end
 with a complete assignment."""
 
 from __future__ import annotations

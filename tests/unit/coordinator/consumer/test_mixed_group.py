@@ -1,5 +1,5 @@
 """One group with members of both protocols, which join, leave, change the protocol and lose their coordinator in any
-order. No partition has two users, each request is answered one time, and no commit is lost. Well-behaved members end
+order. No partition has two users, each request is answered once, and no commit is lost. Well-behaved members end
 with a complete assignment in the protocol of the remaining members."""
 
 from __future__ import annotations

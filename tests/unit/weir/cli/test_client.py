@@ -17,7 +17,7 @@ from weir.cli.client import NoServer, RequestRefused, RestClient, default_client
 
 class Handler(BaseHTTPRequestHandler):
     answers: ClassVar[list[tuple[int, str, bytes] | None]]
-    """None: the connection is closed without a response."""
+    """If None, the connection is closed without a response."""
     seen: ClassVar[list[tuple[str, str, dict[str, str], bytes]]]
 
     def handle_one_request(self) -> None:
