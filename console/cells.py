@@ -7,7 +7,7 @@ A subject is the object of a row: `cluster`, `broker:1`, `topic:T`, `partition:T
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -77,7 +77,7 @@ def page_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
 
 _SHARED = frozenset({live_events.CLUSTER, live_events.BROKERS, live_events.MOVES})
 """Updates with few rows that many pages show: rendered once per language, not once per page."""
-_latest: dict[tuple[str, str], tuple[dict[str, Any], PageUpdate]] = {}
+_latest: dict[tuple[str, str], tuple[Mapping[str, Any], PageUpdate]] = {}
 """(kind, language) -> the data of the newest update of the kind, and all that it changes."""
 
 

@@ -18,6 +18,7 @@ from channels.layers import get_channel_layer
 
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
+from controlplane.monitoring.live_packing import object_name, unpack
 
 log = logging.getLogger(__name__)
 
@@ -60,20 +61,20 @@ _LISTS: dict[str, tuple[str, Callable[[dict[str, Any]], tuple[str, str]], str]] 
     live_events.GROUPS: ("groups", _group_keys, "group"),
 }
 """Updates with a row per topic or group of the whole cluster: (name of the list, keys of a row, kind of a subject that is gone)."""
+_OF_ONE_OBJECT = {live_events.LAG: "lag", live_events.PARTITIONS: "partition"}
+"""Updates with the rows of one group or topic, and the kind of their keys."""
 
 
 def _part(update: LiveUpdate, keys: Set[str]) -> LiveUpdate | None:
     """The rows of `update` that concern `keys`. None: no row does."""
     kind, data = update["kind"], update["data"]
-    if kind == live_events.LAG:
-        return update if f"lag:{data['group_id']}" in keys else None
-    if kind == live_events.PARTITIONS:
-        return update if f"partition:{data['topic']}" in keys else None
+    if kind in _OF_ONE_OBJECT:
+        return update if f"{_OF_ONE_OBJECT[kind]}:{object_name(update)}" in keys else None
     if kind not in _LISTS:
         return update
     name, keys_of, noun = _LISTS[kind]
     rows = [row for row in data[name] if not keys.isdisjoint(keys_of(row))]
-    gone = [object_name for object_name in data.get("gone", ()) if f"{noun}:{object_name}" in keys]
+    gone = [deleted for deleted in data.get("gone", ()) if f"{noun}:{deleted}" in keys]
     if rows or gone or (data.get("statuses_changed") and STATUSES in keys):
         return _with_rows(update, rows, gone)
     return None
@@ -143,7 +144,8 @@ class LiveFanout:
                 try:
                     async with asyncio.timeout(JOIN_SECONDS):
                         while True:
-                            self.deliver((await layer.receive(channel))["updates"])
+                            message = await layer.receive(channel)
+                            self.deliver([unpack(packed) for packed in message["updates"]])
                 except TimeoutError:
                     continue
         except Exception as e:  # noqa: BLE001 - a layer raises the errors of its server
@@ -173,16 +175,13 @@ class LiveFanout:
 
     def _delivered(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
         """The sockets that an update concerns, each with its rows."""
-        kind, data = update["kind"], update["data"]
+        kind = update["kind"]
         if kind in _LISTS:
             yield from self._list_parts(update)
             return
-        if kind == live_events.LAG:
-            sockets: Iterable[LiveReceiver] = self._by_key.get(f"lag:{data['group_id']}", ())
-        elif kind == live_events.PARTITIONS:
-            sockets = self._by_key.get(f"partition:{data['topic']}", ())
-        else:
-            sockets = self._keys
+        sockets: Iterable[LiveReceiver] = self._keys
+        if kind in _OF_ONE_OBJECT:
+            sockets = self._by_key.get(f"{_OF_ONE_OBJECT[kind]}:{object_name(update)}", ())
         for socket in sockets:
             yield socket, update
 
@@ -200,9 +199,9 @@ class LiveFanout:
             for socket in self._by_key.get(keys[1], ()):
                 if socket not in first:
                     rows.setdefault(socket, []).append(row)
-        for object_name in data.get("gone", ()):
-            for socket in self._by_key.get(f"{noun}:{object_name}", ()):
-                gone.setdefault(socket, []).append(object_name)
+        for deleted in data.get("gone", ()):
+            for socket in self._by_key.get(f"{noun}:{deleted}", ()):
+                gone.setdefault(socket, []).append(deleted)
         for socket in rows.keys() | gone.keys() | statuses:
             yield socket, _with_rows(update, rows.get(socket, []), gone.get(socket, []))
 

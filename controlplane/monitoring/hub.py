@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveBatch, LiveUpdate
+from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
+from controlplane.monitoring.live_packing import pack, row_count
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +28,6 @@ WAITING_MAX = 20_000
 
 BATCH_ROWS = 500
 """Rows of one message on the channel layer: the event loop serves requests between two messages."""
-
-
-def row_count(update: LiveUpdate) -> int:
-    return max(1, sum(len(v) for v in update["data"].values() if isinstance(v, list)))
 
 
 class UpdateBuffer:
@@ -139,7 +136,7 @@ class _LayerSender:
                 if alone:
                     await asyncio.sleep(0)
                 else:
-                    await layer.group_send(LIVE_GROUP, LiveBatch(type=LIVE_TYPE, updates=batch))
+                    await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [pack(u) for u in batch]})
             except Exception as e:
                 # A failure of the layer loses one batch. Sockets see the gap in the numbers. Live updates must continue.
                 log.warning("live updates not sent: seq=%s count=%s error=%s", batch[0]["seq"], len(batch), e)

@@ -1,11 +1,12 @@
 """Kinds and shapes of live updates for browsers. The cluster monitor sends them through the channel layer group "live".
 
-A message on the layer is {"type": "live.updates", "updates": [{"run": run, "seq": n, "kind": KIND, "data": {...}}]}; `seq` is one above the last
-update's in one `run`. A page contains `live_selectors.latest()`. A socket that sees a gap calls `live_selectors.since(run, seq)`.
+A message on the layer is {"type": "live.updates", "updates": [PackedUpdate, ...]} (`live_packing`); `seq` is one above the last update's in one
+`run`. A page contains `live_selectors.latest()`. A socket that sees a gap calls `live_selectors.since(run, seq)`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 LIVE_GROUP = "live"
@@ -75,11 +76,4 @@ class LiveUpdate(TypedDict):
     run: str
     seq: int
     kind: str
-    data: dict[str, Any]
-
-
-class LiveBatch(TypedDict):
-    """A message on the channel layer."""
-
-    type: str
-    updates: list[LiveUpdate]
+    data: Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from controlplane.domain.history import HistorySubject
@@ -61,7 +61,7 @@ def figures(update: LiveUpdate) -> list[tuple[str, str, float]]:
     ]
 
 
-def _values(kind: str, data: dict[str, Any]) -> Iterator[tuple[HistorySubject, str, dict[str, Any]]]:
+def _values(kind: str, data: Mapping[str, Any]) -> Iterator[tuple[HistorySubject, str, Mapping[str, Any]]]:
     if kind == live_events.CLUSTER:
         yield HistorySubject.CLUSTER, "cluster", data
     elif kind in (live_events.TOPICS, live_events.MESSAGES):

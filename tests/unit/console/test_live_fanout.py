@@ -21,6 +21,7 @@ from console.live_fanout import LiveFanout, deliver_locally, fanout
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.hub import Hub, through_loop
 from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
+from controlplane.monitoring.live_packing import pack
 from tests.cluster.local import free_port
 
 
@@ -125,7 +126,7 @@ def test_the_sockets_of_a_process_are_one_receiver_which_ends_with_the_last() ->
             await live.start()
             live.subscribe(socket, {"cluster"})
         assert len(layer.groups[LIVE_GROUP]) == 1
-        await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [update(1, live_events.CLUSTER, {})]})
+        await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [pack(update(1, live_events.CLUSTER, {}))]})
         async with asyncio.timeout(30):
             await one.called.wait()
             await other.called.wait()
@@ -237,7 +238,7 @@ def test_updates_arrive_through_redis(redis_url: str, monkeypatch: pytest.Monkey
         live, socket = fanout(), Socket()
         await live.start()
         live.subscribe(socket, {"cluster"})
-        await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [update(1, live_events.CLUSTER, {})]})
+        await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [pack(update(1, live_events.CLUSTER, {}))]})
         try:
             async with asyncio.timeout(30):
                 await socket.called.wait()

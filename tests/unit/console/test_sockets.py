@@ -22,6 +22,7 @@ from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.age import DataAge
 from controlplane.monitoring.hub import Hub
 from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE
+from controlplane.monitoring.live_packing import pack
 
 MOVE = "move:7"
 
@@ -93,7 +94,7 @@ def run(
 
         async def publish(state: str) -> None:
             update = hub.publish(live_events.MOVES, {"moves": [move(state)], "listed": True})
-            await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [update]})
+            await layer.group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [pack(update)]})
 
         try:
             await scene(page, publish)

@@ -65,7 +65,7 @@ def test_updates_of_the_monitors_thread_reach_sockets_in_order() -> None:
         layer = get_channel_layer()
         channel = await layer.new_channel()
         await layer.group_add(LIVE_GROUP, channel)
-        thread = threading.Thread(target=lambda: [hub.publish("lag", {"i": i}) for i in range(50)])
+        thread = threading.Thread(target=lambda: [hub.publish("cluster", {"i": i}) for i in range(50)])
         thread.start()
         got: list[int] = []
         while len(got) < 50:
