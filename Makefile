@@ -211,7 +211,7 @@ bench-hostile: setup  ## produce latency beside a hostile client with 1,000 conn
 bench-rocketmq: setup  ## delayed messages beside those of Apache RocketMQ 5: rate, lateness, memory and CPU of the broker (options: make bench-rocketmq ARGS='--rounds 5 --precision-ms 100')
 	$(BIN)/python -m bench.rocketmq $(ARGS)
 
-bench-shares: setup  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20')
+bench-shares: setup  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20', or beside an earlier commit: ARGS='--against COMMIT')
 	$(BIN)/python -m bench.shares $(ARGS)
 
 bench-readers: setup  ## rate at which one and ten consumers read a backlog, beside Apache Kafka; some three minutes (options: make bench-readers ARGS='--rounds 3')

@@ -42,8 +42,8 @@ ACTIVE_SEGMENT_BYTES = 1024 * 1024 * 1024
 class OtherTree(Weir):
     """Its brokers run the code of another work tree."""
 
-    def __init__(self, folder: Path, tree: Path) -> None:
-        super().__init__(folder, 1)
+    def __init__(self, folder: Path, tree: Path, brokers: int = 1) -> None:
+        super().__init__(folder, brokers)
         self.tree = tree
 
     def start_broker(self, number: int) -> None:

@@ -3,23 +3,28 @@
 Three brokers of each system run at the same time. Each round creates a topic with three replicas on each system, fills it, and lets the members of one
 share group (Kafka's own Java client, its default settings, acknowledged by the next poll) read it until every record was delivered. The
 systems take turns, and a ratio belongs to one round. The time includes the start of the members: joining the group and the first assignment.
+`--against COMMIT` compares with the brokers of an earlier commit of this repository instead of Kafka's.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.against import checkout
 from bench.client import produce
 from bench.kernel import cpu_clock
+from bench.lookup import OtherTree
 from bench.peer.fetch import copy_dependencies
 from bench.peer.systems import PEERS, System, Weir, wait_for
 from weir_common.java import find_java
@@ -40,6 +45,10 @@ class Figures:
     cpu_us: float
     client_cpu_us: float
     redelivered: int
+
+
+class Earlier(OtherTree):
+    name = "earlier"
 
 
 def client_command() -> list[str]:
@@ -98,12 +107,27 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--members", type=int, default=20)
     parser.add_argument("--partitions", type=int, default=3)
+    parser.add_argument("--against", metavar="COMMIT", help="an earlier commit, in place of Kafka")
     given = parser.parse_args()
+    with ExitStack() as stack:
+        tree = None
+        if given.against:
+            tree = stack.enter_context(checkout(given.against))
+            for built in ROOT.glob("brokerd/**/*.so"):
+                shutil.copy(built, tree / built.relative_to(ROOT))
+        return compared(given, tree)
+
+
+def compared(given: argparse.Namespace, tree: Path | None) -> int:
     command = client_command()
     running: list[System] = []
     try:
-        for kind in (Weir, PEERS["kraft"]):
-            running.append(kind(Path(tempfile.mkdtemp(prefix="shares-")), 3))
+        for n in range(2):
+            folder = Path(tempfile.mkdtemp(prefix="shares-"))
+            if not n:
+                running.append(Weir(folder, 3))
+            else:
+                running.append(PEERS["kraft"](folder, 3) if tree is None else Earlier(folder, tree, 3))
             running[-1].start()
         print(f"load of the machine {os.getloadavg()[0]:.1f} after the start; {given.rounds} rounds")
         passes: dict[str, list[Figures]] = {s.name: [] for s in running}
@@ -127,14 +151,14 @@ def main() -> int:
 
 def report(passes: dict[str, list[Figures]]) -> int:
     """Prints the medians of the ratios. Returns 1 if Weir is behind in one of them."""
-    ours, theirs = passes[Weir.name], next(found for name, found in passes.items() if name != Weir.name)
+    ours, (peer, theirs) = passes[Weir.name], next((n, found) for n, found in passes.items() if n != Weir.name)
     behind = False
     for title, ratios, ahead in (
         ("records/s", [a.records_per_s / b.records_per_s for a, b in zip(ours, theirs, strict=True)], 1),
         ("broker CPU per record", [a.cpu_us / b.cpu_us for a, b in zip(ours, theirs, strict=True)], -1),
     ):
         middle = median(ratios)
-        print(f"weir / kafka, {title}: {middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        print(f"weir / {peer}, {title}: {middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
         behind = behind or (middle - 1) * ahead < 0
     return int(behind)
 

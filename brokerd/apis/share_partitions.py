@@ -38,6 +38,9 @@ IDLE_MS = 600_000
 """A share partition without requests for this time is removed from memory, unless records are acquired. Its state is stored by the share coordinator."""
 READS_MAX = 8
 """Maximum number of log reads for one acquisition. A read may contain only records that are not delivered, for example records of aborted transactions."""
+READ_MARGIN = 1.1
+READ_BYTES = 64 * 1024
+"""Bytes read for an acquisition: those expected for the records, times READ_MARGIN, plus READ_BYTES."""
 
 Done = Callable[[int], None]
 
@@ -56,6 +59,8 @@ class Shared:
     waiting: dict[int, list[Done]] = field(default_factory=dict)
     """{number of a write: acknowledgements that wait for the write}."""
     letters: Letters = field(default_factory=Letters)
+    offset_bytes: float = 0.0
+    """Bytes of the log per offset, in the last read. 0: unknown."""
     key: Hashable = field(default_factory=object)
     """The purgatory key: records have become available, or the share partition was loaded."""
 
@@ -186,10 +191,11 @@ class SharePartitions:
         core.raise_start(replica.start_offset)
         try:
             with self._reading():
-                for _ in range(READS_MAX):
-                    before = core.start, core.end
-                    found = self._acquire(core, replica, member, limits, config.committed)
-                    if found is not None or (core.start, core.end) == before:
+                for n in range(READS_MAX):
+                    before = core.start, core.end, core.available
+                    bytes_max = limits.bytes_max if n else self._read_bytes(shared, core, limits)
+                    found = self._acquire(shared, core, member, limits, bytes_max, config.committed)
+                    if found is not None or (core.start, core.end, core.available) == before:
                         return found
         except NotInPageCache as cold:
             assert self._warming is not None
@@ -203,14 +209,30 @@ class SharePartitions:
     def _reading(self) -> AbstractContextManager[None]:
         return blocking_reads() if self._warming is None or self._warming.blind else nonblocking_reads()
 
-    def _acquire(
-        self, core: SharePartition, replica: Replica, member: str, limits: FetchLimits, committed: bool
-    ) -> Fetched | None:
+    @staticmethod
+    def _read_bytes(shared: Shared, core: SharePartition, limits: FetchLimits) -> int:
+        """Bytes to read for an acquisition. Members ask for 50 MB and 500 records (defaults of Kafka), so a read of all permitted bytes would read most
+        records many times."""
         offset = core.fetch_offset()
+        if offset is None:
+            return limits.bytes_max
+        expected = (core.fetch_end(limits.records_max) - offset) * shared.offset_bytes
+        return min(limits.bytes_max, int(expected * READ_MARGIN) + READ_BYTES)
+
+    def _acquire(
+        self,
+        shared: Shared,
+        core: SharePartition,
+        member: str,
+        limits: FetchLimits,
+        bytes_max: int,
+        committed: bool,
+    ) -> Fetched | None:
+        replica, offset = shared.replica, core.fetch_offset()
         limit = replica.last_stable() if committed else replica.core.high_watermark
         if offset is None or offset >= limit:
             return None
-        data = replica.log.read(offset, limits.bytes_max, limit).bytes()
+        data = replica.log.read(offset, bytes_max, limit).bytes()
         if not data:
             return None
         found: list[LogBatch] = []
@@ -218,6 +240,7 @@ class SharePartitions:
         for at, header in batches(data):
             found.append(LogBatch(header.base_offset, header.last_offset, not header.is_control))
             ends.append((at, at + header.size))
+        shared.offset_bytes = len(data) / (found[-1].last + 1 - found[0].first)
         if committed and replica.log.aborted.counts:
             self._leave_out_aborted(replica, data, found)
         acquired = core.acquire(

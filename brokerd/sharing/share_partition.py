@@ -99,6 +99,17 @@ class SharePartition:
             return next(r.first for r in self.runs if r.state is RecordState.AVAILABLE)
         return self.end if self.end - self.start < self.locks_max else None
 
+    def fetch_end(self, records_max: int) -> int:
+        """The end (exclusive) of the offsets to read for `records_max` records, if each offset has a record."""
+        found = 0
+        for run in self.runs if self.available else ():
+            if run.state is RecordState.AVAILABLE:
+                found += run.size
+                if found >= records_max:
+                    return run.last + 1 - (found - records_max)
+        room = max(0, self.start + self.locks_max - self.end)
+        return self.end + min(records_max - found, room)
+
     def acquire(
         self,
         member: str,

@@ -9,10 +9,11 @@ from uuid import UUID
 
 import pytest
 
+from brokerd.apis import share_partitions
 from brokerd.apis.share_partitions import IDLE_MS, LOAD_RETRY_MS, FetchLimits, Shared, SharePartitions
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.config.share_groups import EARLIEST, ShareGroupConfig
-from brokerd.coordinator.share_state.state import NO_START, ShareState, StateUpdate
+from brokerd.coordinator.share_state.state import NO_START, ShareState, StateBatch, StateUpdate
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired
 from brokerd.storage.aborted import Aborted
 from brokerd.wire.end_transaction_marker import Marker, marker
@@ -30,7 +31,7 @@ NO_DEAD_LETTERS: Any = SimpleNamespace(advance=lambda shared, current, changed: 
 class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[tuple[int, int, bytes]] = []
-        self.end_offset = 0
+        self.end_offset = self.bytes_read = 0
         found: list[Aborted] = []
         self.found = found
         self.aborted = SimpleNamespace(counts=found, between=lambda offset, upto: found)
@@ -51,7 +52,13 @@ class MemoryLog:
         self.end_offset += count
 
     def read(self, offset: int, bytes_max: int, upto: int) -> Any:
-        data = b"".join(d for _, last, d in self.batches if last >= offset and last < upto)
+        data = b""
+        for _, last, batch in self.batches:
+            if offset <= last < upto:
+                if data and len(data) + len(batch) > bytes_max:
+                    break
+                data += batch
+        self.bytes_read += len(data)
         return SimpleNamespace(bytes=lambda: data)
 
 
@@ -145,6 +152,31 @@ def test_only_the_batches_with_acquired_records_are_sent() -> None:
     assert first is not None and first.data == scene.log.batches[0][2]
     second = scene.shared.acquire(scene.find(), "b", LIMITS)
     assert second is not None and second.data == scene.log.batches[1][2] + scene.log.batches[2][2]
+
+
+def test_an_acquisition_reads_little_more_than_it_delivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_partitions, "READ_BYTES", 100)
+    scene = Scene()
+    for _ in range(200):
+        scene.log.write(10)
+    delivered = 0
+    while found := scene.shared.acquire(scene.find(), "a", FetchLimits(1 << 26, 50, 0, False)):
+        delivered += len(found.data)
+    assert delivered == sum(len(data) for _, _, data in scene.log.batches)
+    assert scene.log.bytes_read < 1.5 * delivered
+
+
+def test_records_behind_others_that_are_not_delivered_are_found_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("READ_BYTES", "READ_MARGIN"):
+        monkeypatch.setattr(share_partitions, name, 0)  # the first read has one batch
+    scene = Scene(ShareState(1, 4, 0, (StateBatch(5, 5, 2, 1),)))
+    scene.log.write(1)
+    scene.log.end(7, True)
+    scene.log.end(7, True)
+    for _ in range(3):
+        scene.log.write(1)
+    assert scene.acquire("a") == [Acquired(0, 0, 1)]
+    assert scene.acquire("b") == [Acquired(3, 4, 1)]
 
 
 @pytest.mark.parametrize(("reset", "start"), [(EARLIEST, 0), ("latest", 10)])
