@@ -14,7 +14,7 @@ BYTES ?= 200000000
 WORLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-rocketmq bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
+.PHONY: help fuzz messages setup lock docs wheel hooks tools up down status check test contract simulate mutants faults delay-kills half-matrix half-load postgres deploy-rehearsal secured-rehearsal systemd-rehearsal manifests zookeeper-restarts moves-matrix moves-stuck moves-eta moves-load cold-starts tail-move early-reads rolling-restart soak browser pipeline lake-kills cluster-kills bench bench-against bench-many bench-peer bench-cold bench-cold-cache bench-hostile bench-readers bench-shares bench-rocketmq bench-rocketmq-halves bench-profile bench-validation bench-lookup bench-lookup-active bench-delays bench-spark tiered bench-tiered bench-tiered-cold bench-drain bench-console bench-history bench-anomalies bench-plans clean cli clients connect compile
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -210,6 +210,9 @@ bench-hostile: setup  ## produce latency beside a hostile client with 1,000 conn
 
 bench-rocketmq: setup  ## delayed messages beside those of Apache RocketMQ 5: rate, lateness, memory and CPU of the broker (options: make bench-rocketmq ARGS='--rounds 5 --precision-ms 100')
 	$(BIN)/python -m bench.rocketmq $(ARGS)
+
+bench-rocketmq-halves: setup  ## half messages beside those of Apache RocketMQ 5: rate, CPU of the broker, latency; some three minutes (options: make bench-rocketmq-halves ARGS='--rounds 5')
+	$(BIN)/python -m bench.rocketmq_halves $(ARGS)
 
 bench-shares: setup  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20', or beside an earlier commit: ARGS='--against COMMIT')
 	$(BIN)/python -m bench.shares $(ARGS)

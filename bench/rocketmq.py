@@ -26,7 +26,7 @@ from bench.peer.systems import System, Weir, wait_for
 from weir_common.java import find_java
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "bench" / "java" / "RocketDelays.java"
+SOURCES = [ROOT / "bench" / "java" / f"{name}.java" for name in ("RocketDelays", "RocketHalves")]
 VERSION = "5.4.0"
 """The newest version of which Maven Central has the broker, the name server and the client (26 November 2026)."""
 HEAP = ("-Xms1g", "-Xmx1g")
@@ -46,7 +46,9 @@ class RocketMQ(System):
         names = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker", "client")]
         self.jars = copy_dependencies(CACHE / f"rocketmq-{VERSION}", names)
         self.classes = CACHE / f"rocketmq-{VERSION}" / "classes"
-        subprocess.run(["javac", "-nowarn", "-cp", f"{self.jars}/*", "-d", str(self.classes), str(SOURCE)], check=True)
+        subprocess.run(
+            ["javac", "-nowarn", "-cp", f"{self.jars}/*", "-d", str(self.classes), *map(str, SOURCES)], check=True
+        )
         self.precision_ms = precision_ms
         self.name_server = f"127.0.0.1:{self.base + 1}"
 
