@@ -115,7 +115,7 @@ class JobFolder:
     def published(self, topic: str, batch: int) -> Path:
         return self.folder / f"topic={topic}" / f"batch={batch}"
 
-    def staged(self, batch: int) -> Path:
+    def staging_path(self, batch: int) -> Path:
         """Directory into which Spark writes a batch, partitioned by topic."""
         return self.staging / f"batch={batch}"
 
@@ -150,7 +150,7 @@ class JobFolder:
             target = self.published(topic, batch)
             written = self._manifest_lines_of(topic, batch)
             if written is None:
-                source = self.staged(batch) / f"topic={topic}"
+                source = self.staging_path(batch) / f"topic={topic}"
                 source.mkdir(parents=True, exist_ok=True)  # a range that contains only markers has no rows
                 written = count_rows(source, batch, [r for r in planned if r.topic == topic])
                 (source / WRITTEN).write_text(json.dumps([asdict(line) for line in written]))
@@ -160,7 +160,7 @@ class JobFolder:
                 _sync_folder(target.parent)
             out += written
         self._record(out)
-        shutil.rmtree(self.staged(batch), ignore_errors=True)
+        shutil.rmtree(self.staging_path(batch), ignore_errors=True)
         return out
 
     def write_status(self, status: dict[str, Any]) -> None:

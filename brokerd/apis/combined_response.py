@@ -20,7 +20,7 @@ class CombinedResponse:
         """Increase the number of parts that the response waits for. The part calls `part_done` when it is complete."""
         self._left += 1
 
-    def deferred(self, put: Callable[[HistoryReadResult], None]) -> Callable[[HistoryReadResult], None]:
+    def deferred_part(self, put: Callable[[HistoryReadResult], None]) -> Callable[[HistoryReadResult], None]:
         self.expect()
 
         def on_result(result: HistoryReadResult) -> None:

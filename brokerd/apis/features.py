@@ -11,7 +11,7 @@ from collections.abc import Callable
 from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
-from brokerd.cluster.features import FEATURES, FIXED, SAFE_DOWNGRADE, TRANSACTION_VERSION, UPGRADE, supported
+from brokerd.cluster.features import FEATURES, FIXED, SAFE_DOWNGRADE, TRANSACTION_VERSION, UPGRADE, supported_features
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import FEATURE
 from brokerd.cluster.requests import FeatureUpdate, UpdateFeatures
@@ -59,7 +59,7 @@ def offer(answer: ApiVersionsResponse, image: Image, config: BrokerConfig) -> No
     """Add the supported and the finalized features to an ApiVersions response. Clients use transactions V2 (KIP-890) if `transaction.version` is 2."""
     answer.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in supported().items()
+        for name, (low, high) in supported_features().items()
     ]
     in_force = dict(FIXED)
     if image.metadata_version > 0:

@@ -291,7 +291,7 @@ class OffsetsApi:
                 answer.end_offset, _, answer.leader_epoch = result.found
 
         self._history_reads.look_up(
-            replica, HistoryOperation.EPOCH, requested.leader_epoch, combined.deferred(on_result)
+            replica, HistoryOperation.EPOCH, requested.leader_epoch, combined.deferred_part(on_result)
         )
 
     def delete_records(self, request: Request) -> None:

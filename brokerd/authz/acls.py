@@ -144,7 +144,7 @@ class Acls:
         self._decided: dict[tuple[str, str, Operation, Resource, str], bool] = {}
         self._front_target = front_target
 
-    def about(self, resource: Resource, name: str) -> list[AclEntry]:
+    def matching_acls(self, resource: Resource, name: str) -> list[AclEntry]:
         """The ACLs that match this resource."""
         out = [
             *self._literal.get((resource, name), ()),
@@ -180,7 +180,7 @@ class Acls:
         """The decision and its cause."""
         if principal in self._super_users:
             return Decision(True, DecisionReason.SUPER_USER)
-        about = self.about(resource, name)
+        about = self.matching_acls(resource, name)
         if not about:
             return Decision(self._allow_if_none, DecisionReason.NO_ACL_OF_RESOURCE)
         concerning = [a for a in about if a.concerns(principal, host)]

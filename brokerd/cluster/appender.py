@@ -87,17 +87,17 @@ class Appender:
     def stop(self) -> None:
         self._stopped = True
 
-    def reconnected(self) -> None:
+    def on_reconnected(self) -> None:
         """The store is connected again: determine the outcome of the last write if it is unknown."""
         if self._unknown and not self._stopped:
             self._attempt += 1
             self._store.sync("/", self._for_this_attempt(lambda r: self._read_entry() if r.ok else None))
 
     def tick(self) -> None:
-        """Called periodically, because a connection loss can be reported after the connection is restored. In this case no `reconnected` call
+        """Called periodically, because a connection loss can be reported after the connection is restored. In this case no `on_reconnected` call
         follows."""
         if self._unknown and self._store.zk_session:
-            self.reconnected()
+            self.on_reconnected()
 
     def _for_this_attempt(self, done: Callable[[Result], None]) -> Callable[[Result], None]:
         attempt = self._attempt
@@ -158,7 +158,7 @@ class Appender:
         elif result.code is Code.CONNECTION_LOSS:
             self._unknown = True
             if self._store.zk_session:
-                self.reconnected()
+                self.on_reconnected()
         elif len(result.codes) > 3 and all(c in (Code.OK, Code.ROLLED_BACK) for c in result.codes[:3]):
             # The broker of a request has died and its ephemeral node is deleted: write without that deletion.
             entry, data, deletes = self._entry

@@ -21,7 +21,7 @@ FEATURES_LEVEL = 4
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-def supported() -> dict[str, Range]:
+def supported_features() -> dict[str, Range]:
     return {FEATURE: (LEVEL_MIN, LEVEL_MAX), **FEATURES, **{name: (level, level) for name, level in FIXED.items()}}
 
 
@@ -31,7 +31,7 @@ def problem(name: str, level: int, upgrade_type: int, current: int, metadata_lev
     if name in FIXED:
         return f"{name} is always at {FIXED[name]} and cannot be changed"
     if name not in FEATURES:
-        known = ", ".join(supported())
+        known = ", ".join(supported_features())
         return f"unknown feature {name!r}; known are {known}"
     low, high = FEATURES[name]
     if not low <= level <= high:

@@ -390,7 +390,7 @@ class Connection:
                 if not isinstance(part, FileRegion):
                     self._answer_bytes -= size
             elif isinstance(part, FileRegion):
-                output[0], n = part.advanced(n), 0
+                output[0], n = part.without_first(n), 0
             else:
                 output[0] = memoryview(part)[n:]
                 self._answer_bytes -= n

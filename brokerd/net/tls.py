@@ -220,7 +220,7 @@ class TlsConnection(Connection):
             if self.reader is not None and self.reader.active:
                 self.reader.sent(first.file, first.position + len(data))
             if len(data) < first.length:
-                output[0] = first.advanced(len(data))
+                output[0] = first.without_first(len(data))
             else:
                 output.popleft()
             output.appendleft(data)

@@ -139,7 +139,7 @@ class FetcherManager:
                     if not self._followers.begin(effect.tp, effect.seed, effect.high_watermark, now):
                         fetcher.client.append_refused(effect.tp, now)
                 case Diverged():
-                    self._followers.diverged(effect.tp, effect.epoch, effect.end_offset, now)
+                    self._followers.truncate_to_divergence(effect.tp, effect.epoch, effect.end_offset, now)
                 case MovedToTier():
                     self._followers.moved_to_tier(effect.tp, effect.leader_log_start)
                 case OutOfRange():

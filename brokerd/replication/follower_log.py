@@ -67,7 +67,7 @@ class FollowerLogs:
             replica.set_append_problem(None)
             log.info("%s: replica bootstrapped: log_start=%d", replica.name, offset)
             replica.needs_bootstrap = False
-            replica.core.bootstrapped(offset)
+            replica.core.on_bootstrapped(offset)
             # The snapshot is flushed: the open transactions in it started below this log, and a power failure must not lose them.
             self._partitions.unflushed[tp] = replica
             replica.core.update_follower_high_watermark(hw, offset)
@@ -140,7 +140,7 @@ class FollowerLogs:
         log_.snapshots.unsynced = False
         self._partitions.hooks.resume(replica.tp)
 
-    def diverged(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
+    def truncate_to_divergence(self, tp: TopicPartition, epoch: int, end_offset: int, now: Now) -> None:
         with self._changing_replica(tp) as replica:
             point = truncation_point(replica.log.epochs.end_offset_for, replica.log.end_offset, epoch, end_offset)
             if replica.observes and point <= replica.log.start_offset:

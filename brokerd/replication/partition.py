@@ -408,7 +408,7 @@ class Partition:
         self.log_end = log_end
         self.high_watermark = min(self.high_watermark, log_end)
 
-    def bootstrapped(self, log_end: int) -> None:
+    def on_bootstrapped(self, log_end: int) -> None:
         """The observer's log was bootstrapped in the middle of the partition: its former state is invalid."""
         self.log_end = self.high_watermark = log_end
 

@@ -341,7 +341,7 @@ def finish(log_: Log, done: Cleaning) -> bool:
             continue
         swap_in(done.folder, log_.disk, swap, group.sources[0].base, [s.base for s in group.sources])
         log_.segments_replaced(i, len(group.sources), group.result, group.sources[-1].end, group.aborted)
-    log_.cleaner.cleaned(upto)
+    log_.cleaner.record_cleaned(upto)
     log.info(
         "log compacted partition=%s upto=%d kept=%d removed=%d",
         log_.folder.name,

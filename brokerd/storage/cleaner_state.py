@@ -30,7 +30,7 @@ class CleanerState:
         self.offset = recovery.read_number(self.disk, self.folder / recovery.CLEANER_OFFSET)
         self._lower(end_offset)
 
-    def cleaned(self, offset: int) -> None:
+    def record_cleaned(self, offset: int) -> None:
         """A pass has compacted all records below `offset`. On a full disk the offset is not stored."""
         self.offset = offset
         try:

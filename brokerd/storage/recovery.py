@@ -148,7 +148,7 @@ def read_number(disk: Disk, path: Path) -> int:
 
 def _check(out: Recovered, segment: Segment, now: Now) -> None:
     """Check the CRCs of the rest of a segment. Update epochs and producer state with the batches from `state_offset` on."""
-    for at, header in segment.verified(segment.size, segment.end_offset):
+    for at, header in segment.valid_batches(segment.size, segment.end_offset):
         segment.note(header, header.base_offset, at)
         out.batches_checked += 1
         if header.base_offset >= out.state_offset:

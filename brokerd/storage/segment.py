@@ -365,7 +365,7 @@ class Segment:
             for position, header in self.headers(0, size):
                 self.note(header, header.base_offset, position)
 
-    def verified(self, position: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    def valid_batches(self, position: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """Complete, valid batches from `position` on, with offsets from `offset` on. Ends before the first bad batch.
 
         Base offset and leader epoch are not covered by the CRC. They are compared with the neighbours: they never decrease. If they decrease after a

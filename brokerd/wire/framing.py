@@ -78,7 +78,7 @@ class FileRegion:
     def __len__(self) -> int:
         return self.length
 
-    def advanced(self, n: int) -> FileRegion:
+    def without_first(self, n: int) -> FileRegion:
         return FileRegion(self.file, self.position + n, self.length - n)
 
     def __repr__(self) -> str:

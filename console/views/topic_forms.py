@@ -24,7 +24,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.domain.config_units import parsed
+from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import size_text
 from controlplane.selectors import partitions, recoveries, remote_sizes, topics
 from controlplane.services import Rejected, recovery
@@ -189,7 +189,7 @@ def _values(typed: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     errors: dict[str, str] = {}
     for name, text in typed.items():
         try:
-            values[name] = parsed(name, text)
+            values[name] = parse_value(name, text)
         except ValueError as e:
             errors[name] = str(e)
     return values, {**config_problems({k: v for k, v in values.items() if v}), **errors}

@@ -311,7 +311,7 @@ class DatabaseThread:
             known = cluster_row().cluster_id
             self._first = False
             rows = (tuple(topics), assignments, tuple(resets), access)
-            self._post(DesiredRead(*rows, complete=True, cluster_id=known, features=feature_services.remembered()))
+            self._post(DesiredRead(*rows, complete=True, cluster_id=known, features=feature_services.stored_levels()))
         elif topics or assignments or resets or access:
             self._post(DesiredRead(tuple(topics), assignments, tuple(resets), access))
 

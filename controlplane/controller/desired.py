@@ -111,7 +111,7 @@ class DesiredState:
             if _topic_step(plan, places, desired):
                 del self.topics[topic_id]
                 for request_id in self._requests_of(topic_id, desired.request_id):
-                    requests.fulfilled(request_id, desired.name)
+                    requests.mark_fulfilled(request_id, desired.name)
 
     # -- access, brokers' settings ---------------------------------------------------------------------------------------
     def write_access(self, plan: ReconcilePass, requests: PendingRequests) -> None:
@@ -137,7 +137,7 @@ class DesiredState:
             elif desired.generation < known:
                 text = f"the row has generation {desired.generation}, the log {known}: an older database?"
                 plan.report(ReportKind.DRIFT, Subject(SubjectKind.ACCESS, f"{desired.kind} {desired.key}"), text)
-            requests.fulfilled(
+            requests.mark_fulfilled(
                 desired.request_id, "" if (desired.kind, desired.key) == (BROKER, str(ALL_BROKERS)) else desired.key
             )
 
@@ -160,7 +160,7 @@ class DesiredState:
                     continue
                 plan.put(tp, after)
             for request_id in asking:
-                requests.fulfilled(request_id, name)
+                requests.mark_fulfilled(request_id, name)
 
     def write_resets(self, plan: ReconcilePass) -> None:
         for reset_id, reset in list(self.resets.items()):

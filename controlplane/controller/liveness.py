@@ -98,7 +98,7 @@ class Liveness:
             if not (e.connected or e.attempting or e.dead) and now.mono_ms >= e.due_mono_ms
         ]
 
-    def attempted(self, broker_id: int) -> None:
+    def on_attempt(self, broker_id: int) -> None:
         self.evidence[broker_id].attempting = True
 
     def connected(self, broker_id: int) -> None:

@@ -102,7 +102,7 @@ class Probes:
             return
         family, address = found
         probe.sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        self.liveness.attempted(broker_id)
+        self.liveness.on_attempt(broker_id)
         error = probe.sock.connect_ex(address)
         self._epoll.register(probe.sock.fileno(), select.EPOLLOUT | select.EPOLLIN | select.EPOLLRDHUP)
         if error == ECONNREFUSED:

@@ -78,7 +78,7 @@ class PendingRequests:
             pending.fail(pending.waiting & failed, event.error, event.message)
             pending.waiting -= failed
 
-    def fulfilled(self, request_id: str | None, name: str) -> None:
+    def mark_fulfilled(self, request_id: str | None, name: str) -> None:
         """The item is in the log, or in this pass's records."""
         pending = self.pending.get(request_id or "")
         if pending is not None:

@@ -179,7 +179,7 @@ class Controller:
             self.tailer.connected()
             self.ensemble.connected()
             if self.appender is not None:
-                self.appender.reconnected()
+                self.appender.on_reconnected()
             return
         self.tailer.disconnected()
         self.ensemble.disconnected()

@@ -34,7 +34,7 @@ def hint(name: str) -> str:
     return "" if not units else "for example 12 h, 7 d" if units is MS else "for example 64 MiB, 1 GiB"
 
 
-def parsed(name: str, text: str) -> str:
+def parse_value(name: str, text: str) -> str:
     """The value that the config stores. A plain number and a config without a unit stay as they are. Raises ValueError with the reason."""
     text, units = text.strip(), units_of(name)
     if text.lower() in UNLIMITED:
@@ -59,7 +59,7 @@ def parsed_all(configs: dict[str, str]) -> tuple[dict[str, str], list[str]]:
     problems: list[str] = []
     for name, text in configs.items():
         try:
-            values[name] = parsed(name, text)
+            values[name] = parse_value(name, text)
         except ValueError as e:
             problems.append(str(e))
     return values, problems

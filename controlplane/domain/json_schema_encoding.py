@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urljoin
 
-from controlplane.domain.value_faults import NOTHING, Faults, ValueFault, ValueMisfit, found, member, shortened
+from controlplane.domain.value_faults import NOTHING, Faults, ValueFault, ValueMisfit, found, member, shorten
 from weir_common.schema_formats import PARSED_SCHEMAS_MAX, Schema, SchemaUnavailable, load_library
 
 
@@ -25,7 +25,7 @@ def encode_json(schema: Schema, text: str) -> bytes:
                 faults.append_fault(fault)
     except load_library("referencing.exceptions").Unresolvable as error:
         raise SchemaUnavailable(
-            f"Schema ID {schema.id} references {shortened(str(error.ref))!r}, which is not among its references."
+            f"Schema ID {schema.id} references {shorten(str(error.ref))!r}, which is not among its references."
         ) from None
     if faults:
         raise ValueMisfit(sorted(faults, key=lambda f: f.path))
@@ -65,11 +65,11 @@ def _faults(error: Any) -> list[ValueFault]:
             expected = " or ".join(required) if isinstance(required, list) else str(required)
             return [ValueFault(path, f"the type {expected}", found(value))]
         case "enum":
-            return [ValueFault(path, f"one of {shortened(json.dumps(required, ensure_ascii=False))}", found(value))]
+            return [ValueFault(path, f"one of {shorten(json.dumps(required, ensure_ascii=False))}", found(value))]
         case "anyOf" | "oneOf":
             return [ValueFault(path, f"a value that fits {keyword} of {len(required)} schemas", found(value))]
         case _:
             expected = (
-                "no value" if error.schema is False else f"{keyword} {shortened(json.dumps(required, default=str))}"
+                "no value" if error.schema is False else f"{keyword} {shorten(json.dumps(required, default=str))}"
             )
             return [ValueFault(path, expected, found(value))]

@@ -51,7 +51,7 @@ class TailCounts:
 
 
 class RecordTail:
-    """Alternate `unplaced` and `place`, `ranges` and `add`; then `skip_behind`, and `take` once per update."""
+    """Alternate `partitions_without_offset` and `place`, `ranges` and `add`; then `skip_behind`, and `take` once per update."""
 
     def __init__(
         self, partitions: Iterable[int], matcher: Matcher | None = None, expression: ExpressionFilter | None = None
@@ -72,7 +72,7 @@ class RecordTail:
 
     # -- offsets -----------------------------------------------------------------------------------------------------------------
 
-    def unplaced(self) -> list[int]:
+    def partitions_without_offset(self) -> list[int]:
         """Partitions that need the offset of their end before they can be fetched."""
         return sorted(self._unplaced)
 

@@ -72,9 +72,9 @@ def found(value: Json) -> str:
         case bool():
             return "true" if value else "false"
         case int() | float() | Decimal():
-            return f"the number {shortened(str(value))}"
+            return f"the number {shorten(str(value))}"
         case str():
-            return f"the text {_quote(shortened(value))}"
+            return f"the text {_quote(shorten(value))}"
         case list():
             return f"an array of {len(value)} elements" if len(value) != 1 else "an array of 1 element"
         case dict():
@@ -86,12 +86,12 @@ NOTHING = "nothing"
 """The found value where a required field is missing."""
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     return text if len(text) <= FOUND_CHARS_MAX else text[: FOUND_CHARS_MAX - 1] + "…"
 
 
 def _names(value: JsonObject) -> str:
-    names = ", ".join(_quote(shortened(name)) for name in list(value)[:3])
+    names = ", ".join(_quote(shorten(name)) for name in list(value)[:3])
     return f"{names} and {len(value) - 3} more" if len(value) > 3 else names
 
 

@@ -10,7 +10,7 @@ from django_filters import rest_framework as filters
 
 from controlplane.models import Acl
 from controlplane.selectors.common import RowFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import visible
 
 
@@ -51,7 +51,7 @@ def acl_list(*, query: str = "", sort: str = "resource_name", page: PageStart = 
 
 
 def acl_page(rows: QuerySet[Acl], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[AclRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [acl_shape(a) for a in found],
         page=page,

@@ -14,7 +14,7 @@ from controlplane.domain.alert import RULES, brief
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import limited, visible
 
 SILENT_AGE_S = 15.0
@@ -93,7 +93,7 @@ def alert_list(
 
 
 def alert_page(rows: QuerySet[Alert], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[AlertRow]:
-    return paged(
+    return paginate(
         rows.annotate(gravity=GRAVITY),
         alert_shapes,
         page=page,
@@ -198,7 +198,7 @@ def silences_alert(s: AlertSilence, a: Alert) -> bool:
 def silence_page(
     rows: QuerySet[AlertSilence], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[SilenceRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [_silence_shape(s) for s in found],
         page=page,

@@ -13,7 +13,7 @@ from django_filters import rest_framework as filters
 from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
 from controlplane.selectors.common import RowFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def token_list(
 def token_page(
     rows: QuerySet[ApiToken], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ApiTokenRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [token_shape(row) for row in found],
         page=page,

@@ -11,7 +11,7 @@ from django.db.models import Count, Max, Min, QuerySet, Sum
 from controlplane.models import ArchiveBatch, ArchiveJob, ObservedPartition
 from controlplane.models.job import ArchiveState
 from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_states
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def archive_list(*, sort: str = "-id", page: PageStart = 1, per_page: int = 50) 
 def archive_page(
     rows: QuerySet[ArchiveJob], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ArchiveRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [_row(j) for j in found],
         page=page,
@@ -140,7 +140,7 @@ def batches_of(job_id: int) -> QuerySet[ArchiveBatch]:
 def batch_page(
     rows: QuerySet[ArchiveBatch], *, sort: str = "-batch", page: PageStart, per_page: int, query: str = ""
 ) -> Page[BatchRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [
             BatchRow(b.batch, b.topic, b.partition, b.first_offset, b.next_offset, b.rows, b.read_at) for b in found

@@ -20,7 +20,7 @@ from controlplane.models import Broker, Move, ObservedReplica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.common import RowFilter, age_s, cluster_row
-from controlplane.selectors.paging import Page, PageStart, numbered, paged
+from controlplane.selectors.paging import Page, PageStart, numbered, paginate
 from controlplane.selectors.visibility import BROKER, TOPIC, sees, sees_all, visible
 
 TOLD_SECONDS = 60
@@ -277,7 +277,7 @@ def replicas_on(broker_id: int) -> QuerySet[ObservedReplica]:
 def replica_page(
     rows: QuerySet[ObservedReplica], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ReplicaRow]:
-    return paged(
+    return paginate(
         rows.select_related("partition"),
         lambda found: [
             ReplicaRow(

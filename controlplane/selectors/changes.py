@@ -11,7 +11,7 @@ from django_filters import rest_framework as filters
 
 from controlplane.models import Change
 from controlplane.selectors.common import TimeFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def change_list(
 def change_page(
     rows: QuerySet[Change], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ChangeRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [change_shape(c) for c in found],
         page=page,

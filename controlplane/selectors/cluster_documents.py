@@ -44,7 +44,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.models import AccessEntry, DocumentPlan, ManagedResource, RoleBinding, Topic
 from controlplane.selectors.broker_configs import desired_configs
 from controlplane.selectors.common import TimeFilter
-from controlplane.selectors.paging import Page, PageOptions, PageStart, paged
+from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.role_bindings import binding_shape
 
 MARKERS = (DELAY_TOPIC, HALF_TOPIC, HALF_SOURCE, RETRY_SOURCE)
@@ -138,7 +138,7 @@ def plan_list(*, query: str = "", sort: str = "-id", page: PageStart = 1, per_pa
 
 
 def plan_page(rows: QuerySet[DocumentPlan], **options: Unpack[PageOptions]) -> Page[DocumentPlanRow]:
-    return paged(
+    return paginate(
         rows.defer("document"),
         lambda found: [DocumentPlanRow(**_values(p)) for p in found],
         columns=COLUMNS,

@@ -11,7 +11,7 @@ from django_filters import rest_framework as filters
 from controlplane.clients.group_samples import DescribedGroupState
 from controlplane.models import ConsumerGroup, GroupPartition
 from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_states
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 
 
@@ -103,7 +103,7 @@ def group_list(
 def group_page(
     rows: QuerySet[ConsumerGroup], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[GroupRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [_row(g) for g in found],
         page=page,

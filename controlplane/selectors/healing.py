@@ -7,7 +7,7 @@ from datetime import datetime
 
 from controlplane.domain.healing import RULES, HealingAction, HealingLimits, HealingMode
 from controlplane.models import HealingRun, HealingSetting
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def limits_in_force() -> dict[HealingAction, HealingLimits]:
 
 def healing_runs(*, page: PageStart = 1, per_page: int = 50) -> Page[HealingRunRow]:
     """The newest first."""
-    return paged(
+    return paginate(
         HealingRun.objects.all(),
         lambda rows: [HealingRunRow(r.pk, r.at, r.action, r.outcome, r.subject, r.detail) for r in rows],
         page=page,

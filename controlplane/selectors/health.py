@@ -19,7 +19,7 @@ from controlplane.domain.health import (
 )
 from controlplane.models import Broker, ConsumerGroup, HealthFailure, HealthResult, ObservedTopic
 from controlplane.selectors import alert_thresholds
-from controlplane.selectors.paging import Page, PageStart, ordered, paged
+from controlplane.selectors.paging import Page, PageStart, ordered, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def rule_named(name: str) -> CheckRule | None:
 def failure_list(check: str = "", *, page: PageStart = 1, per_page: int = 50) -> Page[HealthFailureRow]:
     """Stored failures, those that last longest first: of each check the worst 200 are stored."""
     rows = HealthFailure.objects.filter(name=check) if check else HealthFailure.objects.all()
-    return paged(
+    return paginate(
         rows,
         lambda found: [
             HealthFailureRow(f.name, f.subject, f.value, RULE_OF[CheckName(f.name)].unit, f.since) for f in found

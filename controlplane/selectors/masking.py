@@ -10,7 +10,7 @@ from django_filters import rest_framework as filters
 
 from controlplane.models import MaskingRule
 from controlplane.selectors.common import RowFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def rule_list(
 def rule_page(
     rows: QuerySet[MaskingRule], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[MaskingRuleRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [rule_shape(r) for r in found],
         page=page,

@@ -28,7 +28,7 @@ from controlplane.models import Move, MovePartition, MoveTransition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
 from controlplane.selectors.common import RowFilter, StateFilter, TimeFilter, in_states
 from controlplane.selectors.move_totals import TotalsKind, percent, sums_of, sums_of_kinds
-from controlplane.selectors.paging import Page, PageOptions, PageStart, paged
+from controlplane.selectors.paging import Page, PageOptions, PageStart, paginate
 from controlplane.selectors.visibility import visible
 
 
@@ -193,7 +193,7 @@ def move_list(
 
 
 def move_page(rows: QuerySet[Move], *, sort: str, page: PageStart, per_page: int, query: str = "") -> Page[MoveRow]:
-    return paged(
+    return paginate(
         rows.defer(*NOT_IN_A_ROW),
         _rows,
         page=page,
@@ -248,7 +248,7 @@ def parts_of_move(move_id: int) -> QuerySet[MovePartition]:
 def part_page(
     rows: QuerySet[MovePartition], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[MovePartRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [
             MovePartRow(
@@ -292,7 +292,7 @@ def transitions_of_move(move_id: int) -> QuerySet[MoveTransition]:
 
 def transition_page(rows: QuerySet[MoveTransition], **options: Unpack[PageOptions]) -> Page[TransitionRow]:
     """The order of the transitions is that of their rows."""
-    return paged(rows, lambda found: [_transition_row(t) for t in found], columns={"at": "pk"}, **options)
+    return paginate(rows, lambda found: [_transition_row(t) for t in found], columns={"at": "pk"}, **options)
 
 
 def _transition_row(t: MoveTransition) -> TransitionRow:

@@ -14,7 +14,7 @@ from controlplane.clients.notifications import PAGERDUTY_URL
 from controlplane.domain.notification import ChannelKind, DeliveryEvent, DeliveryState
 from controlplane.models import NotificationChannel, NotificationDelivery
 from controlplane.selectors.common import NumberFilter, RowFilter, TimeFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def channel_list(
 def channel_page(
     rows: QuerySet[NotificationChannel], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[NotificationChannelRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [channel_shape(r) for r in found],
         page=page,
@@ -173,7 +173,7 @@ def delivery_list(
 def delivery_page(
     rows: QuerySet[NotificationDelivery], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[NotificationDeliveryRow]:
-    return paged(
+    return paginate(
         rows,
         delivery_shapes,
         page=page,

@@ -16,7 +16,7 @@ from controlplane.domain.offset_reset import PREVIEW_MINUTES, UNDO_DAYS, Key, Pa
 from controlplane.models import OffsetReset
 from controlplane.models.offset_reset import ResetState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
-from controlplane.selectors.paging import Page, PageStart, numbered, paged
+from controlplane.selectors.paging import Page, PageStart, numbered, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 
 
@@ -98,7 +98,7 @@ def reset_list(*, group_id: str = "", page: PageStart = 1, per_page: int = 50) -
 def reset_page(
     rows: QuerySet[OffsetReset], *, sort: str = "-id", page: PageStart, per_page: int, query: str = ""
 ) -> Page[OffsetResetRow]:
-    return paged(
+    return paginate(
         rows.defer("rows"),
         lambda found: [_row(r) for r in found],
         page=page,

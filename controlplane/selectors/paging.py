@@ -79,7 +79,7 @@ class Page(Generic[T]):
 
 
 class PageOptions(TypedDict):
-    """Request for a page of a list: its place and its order. These are the keywords of `paged` that the caller of a list chooses."""
+    """Request for a page of a list: its place and its order. These are the keywords of `paginate` that the caller of a list chooses."""
 
     sort: str
     page: PageStart
@@ -201,7 +201,7 @@ def keys_of(
     return keys, total, PageWindow(window.page, window.pages, window.per_page, after)
 
 
-def paged(
+def paginate(
     rows: QuerySet[M],
     shape: Callable[[Sequence[M]], list[T]],
     *,

@@ -13,7 +13,7 @@ from brokerd.cluster.model import effective_min_insync, replicas_owed
 from controlplane.models import ObservedPartition, ObservedReplica, ObservedTopic
 from controlplane.selectors import out_of_sync
 from controlplane.selectors.common import NumberFilter, RowFilter, StateFilter, age_s
-from controlplane.selectors.paging import Page, PageStart, paged, within
+from controlplane.selectors.paging import Page, PageStart, paginate, within
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 from controlplane.selectors.visibility import visible
 
@@ -109,7 +109,7 @@ def partition_list(
 def partition_page(
     rows: QuerySet[ObservedPartition], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[PartitionRow]:
-    return paged(
+    return paginate(
         rows.select_related("topic").prefetch_related("replica_rows"),
         _partition_rows,
         page=page,

@@ -108,7 +108,7 @@ def check_permission(
     decision = acls.explain(principal, host, Operation[operation.upper()], resource, resource_name)
     allowed, reason = _verdict(decision, options)
     rule = decision.acl if options.enabled else None
-    about = acls.about(resource, resource_name)
+    about = acls.matching_acls(resource, resource_name)
     concerning = [a for a in about if a.concerns(principal, host)]
     mine = [a for a in about if a.concerns(principal, a.host)]
     return PermissionCheck(

@@ -16,7 +16,7 @@ from controlplane.domain.scope import Scope
 from controlplane.models import Plan
 from controlplane.selectors.common import StateFilter, TimeFilter
 from controlplane.selectors.moves import title_of
-from controlplane.selectors.paging import Page, PageOptions, PageStart, numbered, paged
+from controlplane.selectors.paging import Page, PageOptions, PageStart, numbered, paginate
 from controlplane.selectors.plan_parts import Part, parts_of, placements_now
 
 DIFFERENCES_SHOWN_MAX = 500
@@ -110,7 +110,7 @@ def plan_list(
 
 
 def plan_page(rows: QuerySet[Plan], **options: Unpack[PageOptions]) -> Page[PlanRow]:
-    return paged(rows, lambda found: [_shape(p) for p in found], columns=COLUMNS, tie="-id", **options)
+    return paginate(rows, lambda found: [_shape(p) for p in found], columns=COLUMNS, tie="-id", **options)
 
 
 def plan_row(plan_id: int) -> PlanRow | None:

@@ -18,7 +18,7 @@ from controlplane.domain.quota import ENTITY_TYPES, QuotaLimit, candidates, enti
 from controlplane.domain.quota import applies_to as quota_applies_to
 from controlplane.models import AccessEntry, Broker
 from controlplane.selectors.common import RowFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import QUOTA, sees, visible
 
 USE_ROWS_MAX = 200
@@ -93,7 +93,7 @@ def quota_list(
 def quota_page(
     rows: QuerySet[AccessEntry], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[QuotaRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [quota_shape(r) for r in found],
         page=page,

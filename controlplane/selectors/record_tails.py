@@ -54,7 +54,7 @@ class TailReader:
             if not self._leaders_loaded or tail.problems:
                 reader.load_leaders()
                 self._leaders_loaded = True
-            if unplaced := tail.unplaced():
+            if unplaced := tail.partitions_without_offset():
                 logs, problems = reader.log_ranges(unplaced)
                 tail.place({p: end for p, (_, end) in logs.items()}, problems)
         except NoAnswer:

@@ -11,7 +11,7 @@ from django_filters import rest_framework as filters
 from controlplane.models import ReplicaDamageReport, ReplicaRecovery
 from controlplane.models.job import RecoveryState
 from controlplane.selectors.common import NumberFilter, StateFilter, TimeFilter, in_states
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import visible
 
 
@@ -77,7 +77,7 @@ def recovery_list(
 def recovery_page(
     rows: QuerySet[ReplicaRecovery], *, sort: str = "-id", page: PageStart, per_page: int, query: str = ""
 ) -> Page[RecoveryRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [recovery_shape(r) for r in found],
         page=page,
@@ -138,7 +138,7 @@ def damage_report_list(
 def damage_report_page(
     rows: QuerySet[ReplicaDamageReport], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[DamageReportRow]:
-    return paged(
+    return paginate(
         rows.select_related("recovery"),
         lambda found: [_damage_report_row(r) for r in found],
         page=page,

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from controlplane.domain.restart import RestartState, StepState
 from controlplane.models import RestartStep, RollingRestart
 from controlplane.selectors.common import RowFilter, StateFilter, in_states
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import limited
 
 
@@ -72,7 +72,7 @@ def restart_list(*, page: PageStart = 1, per_page: int = 50) -> Page[RestartRow]
 def restart_page(
     rows: QuerySet[RollingRestart], *, sort: str = "-id", page: PageStart, per_page: int, query: str = ""
 ) -> Page[RestartRow]:
-    return paged(
+    return paginate(
         rows.prefetch_related("steps"),
         lambda found: [_row(r) for r in found],
         page=page,

@@ -11,7 +11,7 @@ from django_filters import rest_framework as filters
 from controlplane.domain.roles import AccessRole, RoleResource
 from controlplane.models import RoleBinding
 from controlplane.selectors.common import RowFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def binding_list(
 def binding_page(
     rows: QuerySet[RoleBinding], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[RoleBindingRow]:
-    return paged(
+    return paginate(
         rows.select_related("user", "group"),
         lambda found: [binding_shape(r) for r in found],
         page=page,

@@ -25,7 +25,7 @@ from controlplane.domain.errors import Rejected
 from controlplane.domain.lag import LagStatus
 from controlplane.models import AccessEntry, ConsumerGroup, GroupPartition
 from controlplane.selectors.common import RowFilter
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import visible
 
 ROUTE_COLUMNS = {"name": "key", "changed_at": "changed_at", "changed_by": "changed_by"}
@@ -126,7 +126,7 @@ def route_list(
 def route_page(
     rows: QuerySet[AccessEntry], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[RouteRow]:
-    return paged(rows, _shapes, page=page, per_page=per_page, sort=sort, columns=ROUTE_COLUMNS, query=query)
+    return paginate(rows, _shapes, page=page, per_page=per_page, sort=sort, columns=ROUTE_COLUMNS, query=query)
 
 
 def route_row(name: str) -> RouteRow | None:

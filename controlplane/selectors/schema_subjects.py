@@ -169,7 +169,7 @@ def subject_detail(name: str, number: int | None = None) -> SubjectDetail | None
             type=found.type,
             compatibility=subjects.compatibility(client, name),
             topic=topics_of([name]).get(name),
-            definition=formatted(found),
+            definition=format_definition(found),
             references=found.references,
             referenced_by=_referenced_by(client, found),
         )
@@ -197,13 +197,13 @@ def difference(name: str, number: int, other: int) -> SchemaDifference | None:
         return None
     except SchemaUnavailable as error:
         raise Rejected(str(error)) from None
-    before, after = formatted(old).splitlines(), formatted(new).splitlines()
+    before, after = format_definition(old).splitlines(), format_definition(new).splitlines()
     labels = f"version {other}", f"version {number}"
     lines = list(difflib.unified_diff(before, after, *labels, n=CONTEXT_LINES, lineterm=""))
     return SchemaDifference(name, number, other, lines[:DIFFERENCE_LINES_MAX], len(lines) <= DIFFERENCE_LINES_MAX)
 
 
-def formatted(found: SubjectVersion) -> str:
+def format_definition(found: SubjectVersion) -> str:
     """The definition, indented if it is JSON."""
     if found.type == SchemaType.PROTOBUF:
         return found.definition

@@ -13,7 +13,7 @@ from controlplane.clients import spark_runs
 from controlplane.models import SparkJob, SparkRun
 from controlplane.models.spark import ACTIVE_STATES, SparkRunState
 from controlplane.selectors.common import NumberFilter, RowFilter, age_s
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from weir_common.spark_jobs import KINDS, JobKind
 
 
@@ -115,7 +115,7 @@ def job_list(*, sort: str = "-id", page: PageStart = 1, per_page: int = 50) -> P
 def job_page(
     rows: QuerySet[SparkJob], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[SparkJobRow]:
-    return paged(rows, _job_rows, page=page, per_page=per_page, sort=sort, columns=JOB_COLUMNS, tie="-id")
+    return paginate(rows, _job_rows, page=page, per_page=per_page, sort=sort, columns=JOB_COLUMNS, tie="-id")
 
 
 def job_row(job_id: int) -> SparkJobRow | None:
@@ -131,7 +131,7 @@ def run_list(job_id: int, *, page: PageStart = 1, per_page: int = 50) -> Page[Sp
 def run_page(
     rows: QuerySet[SparkRun], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[SparkRunRow]:
-    return paged(
+    return paginate(
         rows.select_related("job"),
         lambda found: [_run_row(r) for r in found],
         page=page,

@@ -15,7 +15,7 @@ from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
 from controlplane.domain.config_overlay import apply_overlay
 from controlplane.models import ObservedTopic, Topic
 from controlplane.selectors.common import FlagFilter, RowFilter, age_s, cluster_row
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import GROUP, named, visible
 
 CONFIG_DOCS = tuple(d.doc for d in TOPIC_CONFIGS.values())
@@ -149,7 +149,7 @@ def topic_page(
     rows: QuerySet[ObservedTopic], *, sort: str, page: PageStart, per_page: int, query: str = "", unapplied: bool = True
 ) -> Page[TopicRow]:
     """`unapplied`: with the topics not applied yet whose name contains `query`."""
-    found = paged(
+    found = paginate(
         rows, _topic_rows, page=page, per_page=per_page, sort=sort, columns=TOPIC_COLUMNS, query=query, tie="name"
     )
     waiting = waiting_count(query) if unapplied else 0

@@ -15,6 +15,6 @@ def remember(name: str, level: int, epoch: int) -> None:
         Feature.objects.filter(pk=name, controller_epoch__lte=epoch).update(level=level, controller_epoch=epoch)
 
 
-def remembered() -> dict[str, int]:
+def stored_levels() -> dict[str, int]:
     """Level by name."""
     return dict(Feature.objects.values_list("name", "level"))

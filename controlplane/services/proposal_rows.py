@@ -12,7 +12,7 @@ from django_filters import rest_framework as filters
 from controlplane.models import Proposal
 from controlplane.models.proposal import ProposalState
 from controlplane.selectors.common import StateFilter, TimeFilter, in_states
-from controlplane.selectors.paging import Page, PageStart, paged
+from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.services import Rejected, proposals
 from controlplane.services.overrides import KINDS
 
@@ -78,7 +78,7 @@ def proposal_list(
 def proposal_page(
     rows: QuerySet[Proposal], actor: str, *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ProposalRow]:
-    return paged(
+    return paginate(
         rows,
         lambda found: [_shape(r, actor) for r in found],
         page=page,

@@ -45,14 +45,14 @@ def kind_of(name: str) -> ProposalHandler:
 def render_target(kind: str, target: str, arguments: Mapping[str, Any]) -> tuple[Shown, str]:
     """The view of a proposal for this operation, and its hash. Raises Rejected."""
     now = shown_now(kind, target, arguments)
-    return now, hashed(kind, target, arguments, _plain(now))
+    return now, digest_of(kind, target, arguments, _plain(now))
 
 
 def shown_now(kind: str, target: str, arguments: Mapping[str, Any]) -> Shown:
     return kind_of(kind).show(target, arguments)
 
 
-def hashed(kind: str, target: str, arguments: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
+def digest_of(kind: str, target: str, arguments: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
     said = json.dumps([kind, target, arguments, shown], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -222,7 +222,7 @@ def difference(row: Proposal, shown: Shown | None = None) -> str:
     """The difference of the current view (`shown`, if already computed) from the stored view, as a sentence; "" = none. Raises Rejected when the
     operation can no longer be proposed."""
     now = _plain(shown or shown_now(row.kind, row.target, row.arguments))
-    if hashed(row.kind, row.target, row.arguments, now) == row.shown_hash:
+    if digest_of(row.kind, row.target, row.arguments, now) == row.shown_hash:
         return ""
     old, new = row.shown.get("facts") or {}, now["facts"]
     keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]

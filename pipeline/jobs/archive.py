@@ -63,7 +63,7 @@ class Archive:
         if not self.job.already_published(batch, planned):
             records.select(
                 "topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"
-            ).write.mode("overwrite").partitionBy("topic").parquet(str(self.job.staged(batch)))
+            ).write.mode("overwrite").partitionBy("topic").parquet(str(self.job.staging_path(batch)))
         lines = self.job.publish(batch, planned)
         rows, seconds = sum(line.rows for line in lines), time.monotonic() - began
         self.update_status(

@@ -28,7 +28,7 @@ def create_view(connection: Any, target: str, table: Table, paths: Sequence[str]
         local = [unquote(p.removeprefix(LOCAL)) for p in paths]
         source = f"read_parquet({listed(local)}, union_by_name = true, hive_partitioning = false)"
     else:
-        local, source = [], quoted(f"files of {target}")
+        local, source = [], quote(f"files of {target}")
         connection.register(f"files of {target}", dataset(table, paths))
     connection.execute(f"CREATE VIEW {target} AS SELECT * FROM {source}")  # noqa: S608 - names and paths are quoted.
     return local
@@ -51,7 +51,7 @@ def dataset(table: Table, paths: Sequence[str]) -> ds.Dataset:
     return parts[0] if len(parts) == 1 else ds.dataset(parts, schema=schema)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

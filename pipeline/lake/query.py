@@ -17,7 +17,7 @@ import duckdb
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from pipeline.lake.duckdb_files import FilesUnreadable, create_view, listed, quoted
+from pipeline.lake.duckdb_files import FilesUnreadable, create_view, listed, quote
 from weir_common.lake import METRICS_NAMESPACE, NAMESPACE
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_queries import LakeQuery, QueryError, QueryResult
@@ -68,7 +68,7 @@ def prepare(connection: Any, catalog: Catalog, sql: str) -> None:
     connection.execute("SET temp_directory = ''")
     allowed: list[str] = []
     for namespace in (NAMESPACE, METRICS_NAMESPACE):
-        connection.execute(f"CREATE SCHEMA {quoted(namespace)}")
+        connection.execute(f"CREATE SCHEMA {quote(namespace)}")
         for identifier in catalog.list_tables(namespace):
             name = identifier[-1]
             if name.lower() in sql.lower():
@@ -82,9 +82,9 @@ def prepare(connection: Any, catalog: Catalog, sql: str) -> None:
 def view(connection: Any, namespace: str, name: str, table: Table) -> list[str]:
     """Create the view of the current snapshot of a table. Returns its files. Raises QueryRejected."""
     paths = [task.file.file_path for task in table.scan().plan_files()]
-    target = f"{quoted(namespace)}.{quoted(name)}"
+    target = f"{quote(namespace)}.{quote(name)}"
     if not paths:
-        columns = ", ".join(f"NULL AS {quoted(f.name)}" for f in table.schema().fields)
+        columns = ", ".join(f"NULL AS {quote(f.name)}" for f in table.schema().fields)
         connection.execute(f"CREATE VIEW {target} AS SELECT {columns} WHERE false")
         return []
     if len(paths) > FILES_MAX:

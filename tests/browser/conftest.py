@@ -93,7 +93,7 @@ class BrowserSession:
         self.page.wait_for_selector("#live.on", timeout=120_000)
 
 
-class Served:
+class WebServer:
     def __init__(self, folder: Path, **variables: str) -> None:
         """`variables`: further environment variables."""
         self.port = free_port()
@@ -137,9 +137,9 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     with connect_worker() as worker:
-        running = Served(tmp_path_factory.mktemp("served"), WEIR_CONNECT_URLS=f"etl={worker.url}")
+        running = WebServer(tmp_path_factory.mktemp("served"), WEIR_CONNECT_URLS=f"etl={worker.url}")
         yield running
         running.end()
 
@@ -161,7 +161,7 @@ def connect_worker() -> Iterator[WorkerState]:
 
 
 @pytest.fixture
-def session(chromium: Browser, served: Served) -> Iterator[BrowserSession]:
+def session(chromium: Browser, served: WebServer) -> Iterator[BrowserSession]:
     session = BrowserSession(chromium, served.base, USER, PASSWORD)
     yield session
     session.context.close()

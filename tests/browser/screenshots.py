@@ -20,7 +20,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 from tests.browser.answers import ADMINISTRATOR
-from tests.browser.conftest import ARGS, SHOTS, BrowserSession, Served, connect_worker
+from tests.browser.conftest import ARGS, SHOTS, BrowserSession, WebServer, connect_worker
 from tests.browser.pages import CUT, PAGES, WITHOUT_LOGIN
 from tests.browser.served import PASSWORD
 
@@ -36,7 +36,7 @@ CHINESE_FONT = "fonts-wqy-microhei"
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Screenshot:
     page: str
     language: str
     theme: str
@@ -47,10 +47,10 @@ class Picture:
         return SHOTS / "pages" / self.page / f"{self.width}-{self.language}-{self.theme}.png"
 
 
-def pictures(pages: Iterable[str]) -> Iterator[Picture]:
+def pictures(pages: Iterable[str]) -> Iterator[Screenshot]:
     """Every picture of these pages."""
     for page, language, theme, width in itertools.product(pages, LANGUAGES, THEMES, WIDTHS):
-        yield Picture(page, language, theme, width)
+        yield Screenshot(page, language, theme, width)
 
 
 def take(browser: Browser, base: str, pages: Sequence[str]) -> list[str]:
@@ -85,7 +85,7 @@ def _wait_for_updates(page: Page) -> None:
         pass  # the picture shows it
 
 
-def _shoot(page: Page, picture: Picture) -> list[str]:
+def _shoot(page: Page, picture: Screenshot) -> list[str]:
     page.set_viewport_size({"width": picture.width, "height": 900})
     if page.locator(".chart").count():
         page.wait_for_timeout(RESIZE_MS)
@@ -120,7 +120,7 @@ def sheet(page: Page, name: str) -> None:
         file.unlink()
 
 
-def _figure(picture: Picture) -> str:
+def _figure(picture: Screenshot) -> str:
     width = round(picture.width * SCALES[picture.width])
     caption = html.escape(f"{picture.width} {picture.language} {picture.theme}")
     return f'<figure><img src="{picture.path.as_uri()}" width="{width}"><figcaption>{caption}</figcaption></figure>'
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"Chinese texts need a font of the system (Debian: apt install {CHINESE_FONT}).")
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, connect_worker() as worker:
-        served = Served(Path(folder), WEIR_CONNECT_URLS=f"etl={worker.url}")
+        served = WebServer(Path(folder), WEIR_CONNECT_URLS=f"etl={worker.url}")
         try:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
             misfits = take(browser, served.base, pages)

@@ -54,13 +54,13 @@ def delayed_messages(world: World) -> None:
     """Leaders of the topic payments.delay that describe waiting records, without brokers."""
     import pytest
 
-    from tests.unit.controlplane.delayed_answers import HOUR_MS, NOW_MS, Waiting, answering
+    from tests.unit.controlplane.delayed_answers import HOUR_MS, NOW_MS, PendingRecord, answering
 
     found = answering(pytest.MonkeyPatch(), world, "payments")
     for n in range(400):
         at = NOW_MS + (n % 7 + 1) * (n * n * 977 + 40_000)
-        found.waiting[n % 2].append(Waiting(100 + n, at, f"payment-{n % 50}".encode(), cancelled=n % 23 == 5))
-    found.waiting[1].append(Waiting(600, NOW_MS + 24 * 90 * HOUR_MS, b"far"))
+        found.waiting[n % 2].append(PendingRecord(100 + n, at, f"payment-{n % 50}".encode(), cancelled=n % 23 == 5))
+    found.waiting[1].append(PendingRecord(600, NOW_MS + 24 * 90 * HOUR_MS, b"far"))
 
 
 def dead_letters(world: World) -> None:

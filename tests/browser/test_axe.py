@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.answers import ADMINISTRATOR
-from tests.browser.conftest import BrowserSession, Served
+from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import PAGES
 from tests.browser.served import PASSWORD
 
@@ -23,7 +23,7 @@ RUN = """async (tags) => (await axe.run(document, {runOnly: {type: "tag", values
     .violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`)"""
 
 
-def violations(chromium: Browser, served: Served, theme: str, names: Iterable[str]) -> list[str]:
+def violations(chromium: Browser, served: WebServer, theme: str, names: Iterable[str]) -> list[str]:
     session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD)
     session.context.add_cookies([{"name": "weir_theme", "value": theme, "url": served.base}])
     found: list[str] = []
@@ -36,11 +36,11 @@ def violations(chromium: Browser, served: Served, theme: str, names: Iterable[st
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_sample_of_pages_has_no_violation(chromium: Browser, served: Served, theme: str) -> None:
+def test_a_sample_of_pages_has_no_violation(chromium: Browser, served: WebServer, theme: str) -> None:
     assert "\n".join(violations(chromium, served, theme, SAMPLE)) == ""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_has_a_violation(chromium: Browser, served: Served, theme: str) -> None:
+def test_no_page_has_a_violation(chromium: Browser, served: WebServer, theme: str) -> None:
     assert "\n".join(violations(chromium, served, theme, PAGES)) == ""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import BrowserSession, Served
+from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.served import PASSWORD, USER
 from tests.browser.test_axe import AXE, RULES, RUN
 from tests.cluster.local import ROOT
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def consoles(tmp_path: Path) -> Iterator[tuple[Served, Served]]:
+def consoles(tmp_path: Path) -> Iterator[tuple[WebServer, WebServer]]:
     folders = [tmp_path / name for name in ("here", "there")]
     for folder in folders:
         folder.mkdir()
-    there = Served(folders[1], WEIR_CLUSTER_COLOUR="red", WEIR_SECRET_KEY="of-the-other-console")
+    there = WebServer(folders[1], WEIR_CLUSTER_COLOUR="red", WEIR_SECRET_KEY="of-the-other-console")
     token = tmp_path / "there.token"
     command = [sys.executable, "manage.py", "ensure_operator", "--username", "reader", "--token-out", str(token)]
     environment = {**os.environ, "WEIR_DATA_DIR": str(folders[1]), "WEIR_PASSWORD": PASSWORD}
@@ -36,14 +36,14 @@ def consoles(tmp_path: Path) -> Iterator[tuple[Served, Served]]:
         {"name": "nowhere", "url": "http://127.0.0.1:9", "colour": "blue", "token": "weir_none"},
     ]
     clusters.write_text(json.dumps(entries))
-    here = Served(folders[0], WEIR_CLUSTER_COLOUR="green", WEIR_CLUSTERS_FILE=str(clusters))
+    here = WebServer(folders[0], WEIR_CLUSTER_COLOUR="green", WEIR_CLUSTERS_FILE=str(clusters))
     yield here, there
     here.end()
     there.end()
 
 
 def test_another_cluster_is_shown_followed_and_opened_at_the_same_page(
-    chromium: Browser, consoles: tuple[Served, Served]
+    chromium: Browser, consoles: tuple[WebServer, WebServer]
 ) -> None:
     here, there = consoles
     session = BrowserSession(chromium, here.base, USER, PASSWORD, at="/clusters/")

@@ -7,7 +7,7 @@ import time
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import BrowserSession, Served
+from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.served import PASSWORD, USER
 
 pytestmark = pytest.mark.browser
@@ -61,7 +61,7 @@ def test_the_range_is_in_the_url(session: BrowserSession) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_screenshots_of_the_charts(chromium: Browser, served: Served, scheme: str) -> None:
+def test_screenshots_of_the_charts(chromium: Browser, served: WebServer, scheme: str) -> None:
     session = BrowserSession(chromium, served.base, USER, PASSWORD, color_scheme=scheme)
     for name, address in PAGES.items():
         session.page.goto(address)

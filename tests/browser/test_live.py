@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import BrowserSession, Served
+from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.test_pages import until
 
 pytestmark = pytest.mark.browser
@@ -58,13 +58,13 @@ def first_request(session: BrowserSession, found: list[str]) -> None:
     raise AssertionError("waited 60 s for the first request")
 
 
-def publish(served: Served, percent: float) -> None:
+def publish(served: WebServer, percent: float) -> None:
     served.publish("moves", {"moves": [{**MOVE, "percent": percent}], "listed": True})
 
 
 @pytest.mark.parametrize(("path", "panels"), [("/moves/1/", 5), ("/", 1)])
 def test_one_update_leads_to_one_request_for_all_panels(
-    session: BrowserSession, served: Served, path: str, panels: int
+    session: BrowserSession, served: WebServer, path: str, panels: int
 ) -> None:
     page = session.page
     page.goto(path)
@@ -79,7 +79,7 @@ def test_one_update_leads_to_one_request_for_all_panels(
 
 
 def test_progress_of_a_move_reloads_its_panels_slowly_and_its_state_at_once(
-    session: BrowserSession, served: Served
+    session: BrowserSession, served: WebServer
 ) -> None:
     page = session.page
     page.goto("/moves/1/")
@@ -104,7 +104,7 @@ def test_progress_of_a_move_reloads_its_panels_slowly_and_its_state_at_once(
         page.wait_for_timeout(100)
 
 
-def test_updates_of_several_kinds_share_the_request_of_a_tick(session: BrowserSession, served: Served) -> None:
+def test_updates_of_several_kinds_share_the_request_of_a_tick(session: BrowserSession, served: WebServer) -> None:
     page = session.page
     page.goto("/")
     session.live()
@@ -117,7 +117,9 @@ def test_updates_of_several_kinds_share_the_request_of_a_tick(session: BrowserSe
     assert 1 <= len(found) <= 2, "one at once, and one for what arrived during it"
 
 
-def test_a_hidden_tab_makes_no_request_and_catches_up_when_it_is_shown(session: BrowserSession, served: Served) -> None:
+def test_a_hidden_tab_makes_no_request_and_catches_up_when_it_is_shown(
+    session: BrowserSession, served: WebServer
+) -> None:
     page = session.page
     page.goto("/moves/1/")
     session.live()
@@ -138,7 +140,7 @@ def broker(broker_id: int, *, alive: bool) -> dict[str, Any]:
     return {"broker_id": broker_id, "alive": alive, "answered": alive, **counts}
 
 
-def reload_brokers(session: BrowserSession, served: Served) -> None:
+def reload_brokers(session: BrowserSession, served: WebServer) -> None:
     """Change the list of brokers in the page, and wait until a reload of the panel has restored it."""
     session.page.evaluate("document.querySelector('#list tbody tr td:last-child').textContent = 'stale'")
     until(session, "document.documentElement.dataset.seq !== undefined", "the position of the page")
@@ -149,7 +151,7 @@ def reload_brokers(session: BrowserSession, served: Served) -> None:
     until(session, "!document.querySelector('#list').innerText.includes('stale')", "the panel to be reloaded")
 
 
-def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, served: Served) -> None:
+def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, served: WebServer) -> None:
     page = session.page
     page.goto("/")
     session.live()
@@ -161,7 +163,7 @@ def test_a_request_asks_for_the_due_panels_only(session: BrowserSession, served:
     assert "<header" not in response.text() and 'id="problems"' not in response.text()
 
 
-def test_a_reload_of_a_panel_keeps_ticked_boxes_and_the_focus(session: BrowserSession, served: Served) -> None:
+def test_a_reload_of_a_panel_keeps_ticked_boxes_and_the_focus(session: BrowserSession, served: WebServer) -> None:
     page = session.page
     page.goto("/brokers/")
     session.live()
@@ -173,7 +175,7 @@ def test_a_reload_of_a_panel_keeps_ticked_boxes_and_the_focus(session: BrowserSe
     assert page.evaluate("document.activeElement.getAttribute('href')") == "/brokers/3/"
 
 
-def test_a_panel_in_use_is_reloaded_when_the_focus_leaves_it(session: BrowserSession, served: Served) -> None:
+def test_a_panel_in_use_is_reloaded_when_the_focus_leaves_it(session: BrowserSession, served: WebServer) -> None:
     page = session.page
     page.goto("/brokers/")
     session.live()
@@ -186,7 +188,7 @@ def test_a_panel_in_use_is_reloaded_when_the_focus_leaves_it(session: BrowserSes
     assert len(found) == 1, "none while the panel was in use"
 
 
-def test_a_panel_that_the_response_does_not_have_is_hidden(session: BrowserSession, served: Served) -> None:
+def test_a_panel_that_the_response_does_not_have_is_hidden(session: BrowserSession, served: WebServer) -> None:
     page = session.page
     page.goto("/brokers/")
     session.live()
@@ -199,7 +201,9 @@ def test_a_panel_that_the_response_does_not_have_is_hidden(session: BrowserSessi
     assert page.is_hidden("#former") and page.is_visible("#list")
 
 
-def test_a_response_does_not_replace_a_list_that_was_opened_meanwhile(session: BrowserSession, served: Served) -> None:
+def test_a_response_does_not_replace_a_list_that_was_opened_meanwhile(
+    session: BrowserSession, served: WebServer
+) -> None:
     """Every page calls its list #list: the response for one page must not change another page."""
     page = session.page
     page.goto("/brokers/")

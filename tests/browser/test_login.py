@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.conftest import SHOTS, Served
+from tests.browser.conftest import SHOTS, WebServer
 from tests.foreign.provider import Provider, provider
 
 pytestmark = pytest.mark.browser
@@ -23,8 +23,8 @@ def idp() -> Iterator[Provider]:
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory, idp: Provider) -> Iterator[Served]:
-    running = Served(
+def console(tmp_path_factory: pytest.TempPathFactory, idp: Provider) -> Iterator[WebServer]:
+    running = WebServer(
         tmp_path_factory.mktemp("oidc"),
         WEIR_OIDC_ISSUER=idp.url,
         WEIR_OIDC_NAME="Example ID",
@@ -37,7 +37,7 @@ def console(tmp_path_factory: pytest.TempPathFactory, idp: Provider) -> Iterator
 
 
 def test_a_user_logs_in_through_the_provider_and_lands_on_the_page_that_was_asked_for(
-    chromium: Browser, console: Served, tmp_path: Path
+    chromium: Browser, console: WebServer, tmp_path: Path
 ) -> None:
     context = chromium.new_context(base_url=console.base, viewport={"width": 1280, "height": 800})
     context.set_default_timeout(120_000)
@@ -59,7 +59,7 @@ def test_a_user_logs_in_through_the_provider_and_lands_on_the_page_that_was_aske
     context.close()
 
 
-def test_the_page_of_a_refused_login_says_which_group_would_help(chromium: Browser, console: Served) -> None:
+def test_the_page_of_a_refused_login_says_which_group_would_help(chromium: Browser, console: WebServer) -> None:
     context = chromium.new_context(base_url=console.base, viewport={"width": 390, "height": 800}, color_scheme="dark")
     context.set_default_timeout(120_000)
     page = context.new_page()

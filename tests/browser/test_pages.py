@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Route
 
 from tests.browser.answers import ADMINISTRATOR
-from tests.browser.conftest import BrowserSession, Served
+from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import CUT, PAGES
 from tests.browser.served import PASSWORD, USER
 
@@ -26,7 +26,7 @@ def until(session: BrowserSession, expression: str, what: str, seconds: float = 
 
 
 @pytest.fixture
-def administrator(chromium: Browser, served: Served) -> Iterator[BrowserSession]:
+def administrator(chromium: Browser, served: WebServer) -> Iterator[BrowserSession]:
     session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD)
     yield session
     session.context.close()
@@ -47,7 +47,7 @@ def test_a_page_opens_without_errors(administrator: BrowserSession, name: str) -
 
 
 @pytest.mark.parametrize("theme", ["dark", "contrast"])
-def test_the_same_in_other_themes(chromium: Browser, served: Served, theme: str) -> None:
+def test_the_same_in_other_themes(chromium: Browser, served: WebServer, theme: str) -> None:
     session = BrowserSession(chromium, served.base, USER, PASSWORD, at="/")
     session.page.click("#user-menu summary")
     session.page.click(f"button[value={theme}]")
@@ -64,7 +64,7 @@ def test_the_same_in_other_themes(chromium: Browser, served: Served, theme: str)
     ("what", "width", "height"), [("small", 1280, 720), ("tablet", 1024, 768), ("phone", 390, 844)]
 )
 def test_every_page_fits_a_smaller_window(
-    chromium: Browser, served: Served, what: str, width: int, height: int
+    chromium: Browser, served: WebServer, what: str, width: int, height: int
 ) -> None:
     """No page and no figure is cut. A table that is wider than a phone scrolls inside its frame."""
     viewport = {"width": width, "height": height}
@@ -80,7 +80,7 @@ def test_every_page_fits_a_smaller_window(
     assert not misfits, misfits
 
 
-def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, served: Served) -> None:
+def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, served: WebServer) -> None:
     session = BrowserSession(chromium, served.base, "viewer", PASSWORD)
     session.page.goto("/moves/3/")
     session.live()
@@ -100,7 +100,7 @@ def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, s
     session.context.close()
 
 
-def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: BrowserSession, served: Served) -> None:
+def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: BrowserSession, served: WebServer) -> None:
     """Stale figures look like current ones: the banner says why they are stale and how old they are, and the health has a "was"."""
     session.page.goto("/topics/")
     session.live()
@@ -123,7 +123,7 @@ def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: Browser
     session.page.wait_for_selector("#stale", state="hidden", timeout=120_000)
 
 
-def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, served: Served) -> None:
+def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, served: WebServer) -> None:
     session.page.goto("/groups/")
     session.live()
     served.publish("zookeeper_away", True)
@@ -139,7 +139,7 @@ def test_a_banner_says_that_zookeeper_does_not_respond(session: BrowserSession, 
     until(session, "document.querySelector('#stale').hidden", "the banner to go")
 
 
-def test_the_number_of_alerts_is_on_the_screen_of_a_phone(chromium: Browser, served: Served) -> None:
+def test_the_number_of_alerts_is_on_the_screen_of_a_phone(chromium: Browser, served: WebServer) -> None:
     session = BrowserSession(chromium, served.base, USER, PASSWORD, viewport={"width": 390, "height": 844})
     for address in ("/", "/groups/slow-reader/"):
         session.page.goto(address)
@@ -151,7 +151,7 @@ def test_the_number_of_alerts_is_on_the_screen_of_a_phone(chromium: Browser, ser
     session.context.close()
 
 
-def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: BrowserSession, served: Served) -> None:
+def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: BrowserSession, served: WebServer) -> None:
     """Status, rates, retention forecast and a lower-bound lag change in place."""
     page = session.page
     page.goto("/groups/slow-reader/")
@@ -199,7 +199,7 @@ def test_lag_that_grows_is_shown_as_falling_behind_without_a_reload(session: Bro
 
 
 def test_a_live_update_during_a_click_does_not_put_a_page_into_the_page(
-    session: BrowserSession, served: Served
+    session: BrowserSession, served: WebServer
 ) -> None:
     """A live update replaces the panel of a clicked link during its request. The response then replaced the content of #main with a whole page,
     and the navigation of that page covered the form."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import BrowserSession, Served
+from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.served import PASSWORD, USER
 from tests.unit.registry_server import running_registry
 
@@ -15,15 +15,15 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def with_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def with_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     with running_registry() as registry, pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEIR_SCHEMA_REGISTRY_URL", registry.url)
-        running = Served(tmp_path_factory.mktemp("served-registry"))
+        running = WebServer(tmp_path_factory.mktemp("served-registry"))
         yield running
         running.end()
 
 
-def test_fields_of_a_schema_follow_the_format(chromium: Browser, with_registry: Served) -> None:
+def test_fields_of_a_schema_follow_the_format(chromium: Browser, with_registry: WebServer) -> None:
     session = BrowserSession(chromium, with_registry.base, USER, PASSWORD, at="/topics/orders/produce/")
     page = session.page
     subject, label = page.locator("#id_value_subject"), page.locator("label[for=id_value_subject]")

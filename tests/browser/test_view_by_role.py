@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.answers import TEAM
-from tests.browser.conftest import BrowserSession, Served
+from tests.browser.conftest import BrowserSession, WebServer
 from tests.browser.pages import PAGES
 from tests.browser.served import PASSWORD
 from tests.browser.test_pages import until
@@ -34,14 +34,14 @@ HIDDEN = (
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    running = Served(tmp_path_factory.mktemp("by-role"), WEIR_VIEW_BY_ROLE="on")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    running = WebServer(tmp_path_factory.mktemp("by-role"), WEIR_VIEW_BY_ROLE="on")
     yield running
     running.end()
 
 
 @pytest.fixture
-def session(chromium: Browser, served: Served) -> Iterator[BrowserSession]:
+def session(chromium: Browser, served: WebServer) -> Iterator[BrowserSession]:
     session = BrowserSession(chromium, served.base, TEAM, PASSWORD)
     yield session
     session.context.close()
@@ -51,7 +51,7 @@ def hidden(text: str, address: str = "") -> list[str]:
     return [name for name in HIDDEN if name in text and name not in address]
 
 
-def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSession, served: Served) -> None:
+def test_live_updates_and_the_palette_have_no_name_of_others(session: BrowserSession, served: WebServer) -> None:
     page, frames = session.page, list[str]()
     page.on("websocket", lambda socket: socket.on("framereceived", lambda data: frames.append(str(data))))
     page.goto("/groups/billing/")
@@ -98,7 +98,7 @@ def test_what_is_missing_is_explained(session: BrowserSession, name: str) -> Non
     assert not hidden(session.page.title())
 
 
-def test_health_and_totals_of_what_is_visible_are_current(session: BrowserSession, served: Served) -> None:
+def test_health_and_totals_of_what_is_visible_are_current(session: BrowserSession, served: WebServer) -> None:
     """The monitor publishes totals of all resources. A page that shows others must not keep those of its first second."""
     session.page.goto("/")
     session.live()

@@ -68,7 +68,7 @@ class Member:
         assert not self._thread.is_alive()
 
 
-def assert_single_owner(members: Sequence[Member | Killable]) -> None:
+def assert_single_owner(members: Sequence[Member | MemberProcess]) -> None:
     """No partition is assigned to two members at the same time."""
     moves = sorted((at, i, sign, places) for i, m in enumerate(members) for at, sign, places in m.log)
     owner: dict[Any, int] = {}
@@ -81,7 +81,7 @@ def assert_single_owner(members: Sequence[Member | Killable]) -> None:
                 owner[place] = i
 
 
-class Killable:
+class MemberProcess:
     """A member in its own process (`consuming`).
 
     `retry.backoff.ms`: librdkafka retries a commit that was in flight when its coordinator died after 100 ms by default. That retry fails on the
@@ -175,7 +175,7 @@ def coordinator_of(cluster: LocalCluster, group: str) -> int:
     return topic.partitions[partition_of(group, topic.partition_count)].leader
 
 
-def confirmed_by(members: Sequence[Killable]) -> dict[int, int]:
+def confirmed_by(members: Sequence[MemberProcess]) -> dict[int, int]:
     """{partition: the highest offset whose commit was confirmed}."""
     confirmed: dict[int, int] = {}
     for member in members:

@@ -23,7 +23,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from tests.cluster.local import LocalCluster, wait_for
-from tests.cluster.test_half_messages import Shop, consumer, created, leader
+from tests.cluster.test_half_messages import HalfMessageProducer, consumer, created, leader
 
 MESSAGES = 60
 RESTART_S = 3.0
@@ -34,7 +34,7 @@ FATES = ("commit", "rollback", None)
 """The decision of the first instance. The second one commits what the first one left."""
 
 
-class Shown:
+class RunningCluster:
     """The bootstrap address of a running cluster, in another process."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -43,7 +43,7 @@ class Shown:
 
 def shop_main(bootstrap: str, topic: str, step: str) -> None:
     """The first instance, in its own process: writes and decides, and prints the step that it has reached."""
-    shop = Shop(Shown(bootstrap), topic)  # type: ignore[arg-type]
+    shop = HalfMessageProducer(RunningCluster(bootstrap), topic)  # type: ignore[arg-type]
     for i in range(MESSAGES):
         shop.write(f"m{i}")
         if step == "messages" and i == MESSAGES // 2:
@@ -68,7 +68,7 @@ class Answers:
     """The second instance: commits every message that is checked."""
 
     def __init__(self, cluster: LocalCluster, topic: str) -> None:
-        self._consumer, self._shop = consumer(cluster, f"{topic}.half.check"), Shop(cluster, topic)
+        self._consumer, self._shop = consumer(cluster, f"{topic}.half.check"), HalfMessageProducer(cluster, topic)
         self.committed: set[str] = set()
 
     def poll(self) -> None:
@@ -154,7 +154,7 @@ def load(cluster: LocalCluster, messages: int, seed: int) -> int:
     """Writes messages, decides each by chance, and reads the topic. Returns the number of wrong messages."""
     topic, rng = created(cluster), random.Random(seed)
     fates = {f"m{i}": rng.choice(("commit", "rollback")) for i in range(messages)}
-    shop = Shop(cluster, topic, **{"linger.ms": 5})
+    shop = HalfMessageProducer(cluster, topic, **{"linger.ms": 5})
     expected = sum(fate == "commit" for fate in fates.values())
     counted: Counter[str] = Counter()
     reader = consumer(cluster, topic)
@@ -201,7 +201,7 @@ def load(cluster: LocalCluster, messages: int, seed: int) -> int:
     return wrong + len(shop.errors)
 
 
-def produce(shop: Shop, write: Callable[[], None]) -> None:
+def produce(shop: HalfMessageProducer, write: Callable[[], None]) -> None:
     while True:
         try:
             return write()

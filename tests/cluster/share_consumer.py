@@ -25,7 +25,7 @@ TIMEOUT_S = 15.0
 FETCH_MS = 300
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection or the answer is lost: the outcome of the request is unknown."""
 
 
@@ -98,7 +98,7 @@ class ShareMember:
             gone = self._connections.pop(address, None)
             if gone is not None:
                 gone.close()
-            raise Lost(str(e)) from e
+            raise ConnectionLost(str(e)) from e
 
     @staticmethod
     def _exactly(connection: socket.socket, size: int) -> bytes:
@@ -114,9 +114,9 @@ class ShareMember:
         for port in self.cluster.ports.values():
             try:
                 return self._ask(("127.0.0.1", port), key, version, body)
-            except Lost:
+            except ConnectionLost:
                 continue
-        raise Lost("no broker answers")
+        raise ConnectionLost("no broker answers")
 
     def _refresh(self) -> None:
         topics = [m.MetadataRequest.MetadataRequestTopic(name=self.topic)]
@@ -153,7 +153,7 @@ class ShareMember:
             while not self._stop.is_set() and not self._crash.is_set():
                 try:
                     self._turn()
-                except Lost:
+                except ConnectionLost:
                     self._sessions.clear()
                     self._leaders.clear()
                     self._crash.wait(0.1)
@@ -173,7 +173,7 @@ class ShareMember:
                 if session.epoch and broker_id in self._brokers:
                     self._ask(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
             self._heartbeat(-1)
-        except Lost:
+        except ConnectionLost:
             return
 
     def _turn(self) -> None:
@@ -260,7 +260,7 @@ class ShareMember:
         )
         try:
             answer = self._ask(self._brokers[broker_id], ApiKey.SHARE_ACKNOWLEDGE, 2, body)
-        except Lost:
+        except ConnectionLost:
             self.unknown += [d for d, _ in decided]
             raise
         session.epoch += 1

@@ -40,7 +40,7 @@ from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import AlterClientQuotasRequest, ApiVersionsRequest, IncrementalAlterConfigsRequest
 from tests.cluster.local import LocalCluster, wait_for
-from tests.faults.raw import Raw
+from tests.faults.raw import RawConnection
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -98,7 +98,7 @@ def alter_all(cluster: LocalCluster, **values: str | None) -> int:
     """Sets the cluster-wide default of brokers and returns Kafka's error code. confluent-kafka does not send the empty resource name."""
     r = IncrementalAlterConfigsRequest
     changes = [r.AlterableConfig(k.replace("_", "."), 0 if v is not None else 1, v) for k, v in values.items()]
-    raw = Raw(cluster, 1)
+    raw = RawConnection(cluster, 1)
     raw.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, r([r.AlterConfigsResource(ResourceType.BROKER.value, "", changes)]))
     (answer,) = raw.receive(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1).responses
     raw.close()
@@ -323,7 +323,7 @@ def test_an_unsupported_api_is_not_advertised_and_clients_report_it(python_admin
 
 # -- requests that neither client sends -------------------------------------------------------------------------------------------------
 def test_delegation_tokens_are_refused_as_kafka_refuses_them(cluster: LocalCluster) -> None:
-    raw = Raw(cluster, 1)
+    raw = RawConnection(cluster, 1)
     for api in (
         ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.RENEW_DELEGATION_TOKEN,
@@ -337,7 +337,7 @@ def test_delegation_tokens_are_refused_as_kafka_refuses_them(cluster: LocalClust
 
 
 def test_an_address_over_its_connection_rate_is_rejected_and_accepted_again_later(cluster: LocalCluster) -> None:
-    raw = Raw(cluster, 1)
+    raw = RawConnection(cluster, 1)
 
     def quota(rate: float | None) -> None:
         r = AlterClientQuotasRequest

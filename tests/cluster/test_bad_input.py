@@ -78,13 +78,13 @@ def lives_on(cluster: LocalCluster) -> Iterator[None]:
     assert "Traceback" not in cluster.log("broker-1")
 
 
-class Raw:
+class RawConnection:
     """A connection that sends arbitrary bytes."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.sock = socket.create_connection(("127.0.0.1", cluster.ports[1]), timeout=20)
 
-    def __enter__(self) -> Raw:
+    def __enter__(self) -> RawConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,13 +170,13 @@ def batch(count: int = 3) -> bytearray:
     ],
 )
 def test_a_malformed_frame_closes_the_connection(cluster: LocalCluster, frame: bytes) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         raw.send(frame)
         assert raw.closed()
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(cluster: LocalCluster) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         raw.send(struct.pack(">ihhih", 10, 18, 99, 77, -1))
         correlation, answer = decode_response(18, 0, memoryview(raw.frame()))
         assert (correlation, answer.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
@@ -186,7 +186,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(cluster: Lo
 
 
 def test_an_invalid_client_name_is_rejected_and_the_client_can_retry(cluster: LocalCluster) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         body = ApiVersionsRequest(client_software_name="no spaces!", client_software_version="1")
         assert raw.send_request(18, 3, body).error_code == ErrorCode.INVALID_REQUEST
         assert raw.send_request(18, 0, ApiVersionsRequest()).error_code == 0
@@ -195,10 +195,10 @@ def test_an_invalid_client_name_is_rejected_and_the_client_can_retry(cluster: Lo
 def test_incomplete_frames_allocate_no_memory_and_can_be_abandoned(cluster: LocalCluster) -> None:
     pid = cluster.processes["broker-1"].pid
     before = rss_mb(pid)
-    half = [Raw(cluster) for _ in range(300)]
+    half = [RawConnection(cluster) for _ in range(300)]
     for i, raw in enumerate(half):
         raw.send(struct.pack(">i", 90 * 1024 * 1024) + bytes(i))  # a large size, few bytes
-    with Raw(cluster) as other:
+    with RawConnection(cluster) as other:
         assert other.send_request(3, 9, MetadataRequest(topics=None)).brokers
     assert rss_mb(pid) - before < 60, "memory was allocated for bytes that were only announced"
     for raw in half:
@@ -209,7 +209,7 @@ def test_the_broker_stops_reading_from_a_client_that_reads_no_responses(cluster:
     """A client sends Metadata requests and never reads a response: the broker's memory stays bounded and other clients are served."""
     pid = cluster.processes["broker-1"].pid
     before = rss_mb(pid)
-    with Raw(cluster) as not_reading, Raw(cluster) as other:
+    with RawConnection(cluster) as not_reading, RawConnection(cluster) as other:
         not_reading.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         not_reading.sock.settimeout(2)
         question = encode_request(3, 9, 1, "unread", MetadataRequest(topics=None)) * 1000
@@ -225,8 +225,8 @@ def test_the_broker_stops_reading_from_a_client_that_reads_no_responses(cluster:
 
 
 def test_five_hundred_idle_connections_stay_open(cluster: LocalCluster) -> None:
-    idle = [Raw(cluster) for _ in range(500)]
-    with Raw(cluster) as raw:
+    idle = [RawConnection(cluster) for _ in range(500)]
+    with RawConnection(cluster) as raw:
         assert raw.send_request(3, 9, MetadataRequest(topics=None)).brokers
     assert idle[250].send_request(18, 0, ApiVersionsRequest()).error_code == 0
     for raw in idle:
@@ -239,7 +239,7 @@ def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> No
     cases = [(a, v) for a in APIS.values() for v in range(a.min_version, a.max_version + 1)]
     # Damaged requests that happen to be valid must not change the topic that is checked.
     harmless = [c for c in cases if c[0].key not in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.PRODUCE)]
-    raw = Raw(cluster)
+    raw = RawConnection(cluster)
     for number in range(3000):
         api, version = rng.choice(harmless)
         frame = bytearray(encode_request(api.key, version, 1, "fuzz", Generator(number).message(api.request, version)))
@@ -250,11 +250,11 @@ def test_thousands_of_damaged_requests_of_every_api(cluster: LocalCluster) -> No
             raw.sock.sendall(frame)
             if number % 50 == 49:
                 raw.sock.close()
-                raw = Raw(cluster)
+                raw = RawConnection(cluster)
                 assert raw.send_request(18, 0, ApiVersionsRequest()).error_code == 0
         except (BrokenPipeError, ConnectionResetError):
             raw.sock.close()
-            raw = Raw(cluster)
+            raw = RawConnection(cluster)
     raw.sock.close()
     assert "failed" not in [line for line in cluster.log("broker-1").splitlines() if " ERROR " in line]
 
@@ -292,7 +292,7 @@ def damaged(at: int, value: bytes) -> bytes:
 def test_a_damaged_batch_is_rejected_with_its_whole_request(
     cluster: LocalCluster, data: bytes, error: ErrorCode
 ) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         before = raw.produce(bytes(batch(1))).base_offset
         answer = raw.produce(data)
         assert (ErrorCode(answer.error_code), answer.base_offset) == (error, -1)
@@ -302,7 +302,7 @@ def test_a_damaged_batch_is_rejected_with_its_whole_request(
 
 
 def test_a_batch_that_is_too_large_unknown_partitions_and_invalid_acks(cluster: LocalCluster) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         large = bytes(records.build([Record(0, 0, None, bytes(1_100_000))]))
         assert raw.produce(large).error_code == ErrorCode.MESSAGE_TOO_LARGE
         assert raw.produce(bytes(batch()), topic="nowhere").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -316,7 +316,7 @@ def test_a_batch_that_is_too_large_unknown_partitions_and_invalid_acks(cluster: 
 # -- names and settings ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["", ".", "..", "with space", "ümlaut", "a/b", "x" * 250, "semi;colon", "new\nline"])
 def test_an_invalid_topic_name_is_rejected_and_never_created(cluster: LocalCluster, name: str) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         topic = MetadataRequest.MetadataRequestTopic(name=name)
         answer = raw.send_request(3, 9, MetadataRequest(topics=[topic], allow_auto_topic_creation=True)).topics[0]
         assert answer.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -365,7 +365,7 @@ def test_millions_of_tiny_elements_are_rejected_before_they_are_parsed(cluster: 
     before = rss_mb(pid)
     count = 10_000_000
     body = b"\0" + uvarint(count + 1) + b"\1\0" * count + b"\0\0\0\0"
-    with Raw(cluster) as raw, Raw(cluster) as other:
+    with RawConnection(cluster) as raw, RawConnection(cluster) as other:
         raw.send(struct.pack(">ihhih", 10 + len(body), 3, 9, 1, -1) + body)
         started = time.monotonic()
         assert raw.closed()
@@ -376,7 +376,7 @@ def test_millions_of_tiny_elements_are_rejected_before_they_are_parsed(cluster: 
 
 def test_a_buffer_full_of_requests_does_not_delay_other_clients(cluster: LocalCluster) -> None:
     question = encode_request(3, 1, 1, None, MetadataRequest(topics=None))
-    with Raw(cluster) as busy, Raw(cluster) as other:
+    with RawConnection(cluster) as busy, RawConnection(cluster) as other:
         busy.send(question * 5_000)
         waits = []
         for _ in range(20):
@@ -396,7 +396,7 @@ LONG = "\n" * 20_000
 def test_an_error_message_longer_than_a_string_is_truncated(cluster: LocalCluster, version: int) -> None:
     config = CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=LONG)
     topic = CreateTopicsRequest.CreatableTopic(name="long", num_partitions=1, replication_factor=1, configs=[config])
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         answer = raw.send_request(19, version, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
         assert answer.error_code == ErrorCode.INVALID_CONFIG
         assert answer.error_message == "retention.ms has 20000 characters, more than the maximum 8192"
@@ -413,7 +413,7 @@ def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(
     """Such a group could not be written to its log: the write, at the end of the rebalance, once ended the broker."""
     name = b"g" * 40_000
     body = b"\0" + uvarint(len(name) + 1) + name + struct.pack(">ii", 1000, 1000) + b"\1\0\x09consumer\2\2r\2x\0\0"
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         raw.send(struct.pack(">ihhih", 10 + len(body), 11, 6, 1, -1) + body)
         assert raw.closed()
 
@@ -421,7 +421,7 @@ def test_a_name_longer_than_kafkas_strings_is_malformed_in_compact_versions_too(
 # -- invalid produce requests --------------------------------------------------------------------------------------------
 def test_clients_cannot_write_to_the_topics_of_coordinators(cluster: LocalCluster) -> None:
     """A well-formed record in such a topic would be a commit that no group made."""
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         for partition in range(4):
             answer = raw.produce(bytes(batch(1)), topic="__consumer_offsets", partition=partition)
             assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
@@ -434,7 +434,7 @@ def idempotent(first: int, count: int, producer: int, epoch: int = 0) -> bytes:
 
 def test_every_batch_of_an_idempotent_producer_is_checked(cluster: LocalCluster) -> None:
     """The second batch of a request was once appended without a check, together with its sequence gap."""
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         first = raw.produce(idempotent(0, 2, 900))
         assert first.error_code == 0
         for two in (
@@ -457,13 +457,13 @@ def test_every_batch_of_an_idempotent_producer_is_checked(cluster: LocalCluster)
 
 def test_zstd_is_rejected_in_produce_versions_without_it(cluster: LocalCluster) -> None:
     packed = records.build([Record(0, 0, b"k", b"v")], compression=ZSTD)
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         assert raw.produce(packed, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert raw.produce(packed, version=7).error_code == 0
 
 
 def test_invalid_transactions_are_rejected_with_kafkas_codes(cluster: LocalCluster) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
 
         def init(**requested: Any) -> int:
             body = InitProducerIdRequest(**{"transactional_id": "t", "transaction_timeout_ms": 1000, **requested})
@@ -500,7 +500,7 @@ def test_invalid_transactions_are_rejected_with_kafkas_codes(cluster: LocalClust
 
 
 # -- requests that are forwarded to the controller -------------------------------------------------------------------------------
-def create(raw: Raw, topics: list[Any], version: int = 5, **more: Any) -> list[int]:
+def create(raw: RawConnection, topics: list[Any], version: int = 5, **more: Any) -> list[int]:
     answer = raw.send_request(19, version, CreateTopicsRequest(topics=topics, timeout_ms=20_000, **more))
     assert [t.name for t in answer.topics] == [t.name for t in topics]
     return [t.error_code for t in answer.topics]
@@ -520,7 +520,7 @@ def topic(name: str, partitions: int = 1, **configs: str) -> Any:
 def test_a_request_of_megabytes_does_not_end_the_zookeeper_session(cluster: LocalCluster) -> None:
     """ZooKeeper closes the connection of a client that writes more than 1 MiB."""
     many = [topic(f"never-{i}", retention_ms="1" * 1_000) for i in range(1_500)]
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         assert set(create(raw, many)) == {ErrorCode.INVALID_CONFIG}
         assert create(raw, [topic(f"never-{i}") for i in range(2_001)]) == [ErrorCode.POLICY_VIOLATION] * 2_001
         assert create(raw, [topic("a", 6_000), topic("b", 6_000)]) == [ErrorCode.POLICY_VIOLATION] * 2
@@ -537,7 +537,7 @@ def test_a_request_of_megabytes_does_not_end_the_zookeeper_session(cluster: Loca
 
 def test_invalid_replica_assignments(cluster: LocalCluster) -> None:
     assignment = CreateTopicsRequest.CreatableReplicaAssignment
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         for pairs in (
             [(0, [1]), (0, [1])],
             [(1, [1])],
@@ -558,7 +558,7 @@ def test_invalid_replica_assignments(cluster: LocalCluster) -> None:
 
 def test_contradictory_settings_are_rejected_at_create_and_at_alter(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         both = topic("never", min_compaction_lag_ms="10", max_compaction_lag_ms="5")
         assert create(raw, [both]) == [ErrorCode.INVALID_CONFIG]
     resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, set_config={"min.compaction.lag.ms": str(2**63 - 1)})
@@ -574,7 +574,7 @@ def test_contradictory_settings_are_rejected_at_create_and_at_alter(cluster: Loc
 
 @pytest.mark.parametrize("count", [-2, 0, 1, 10_001, 2**31 - 1, -(2**31)])
 def test_invalid_partition_counts(cluster: LocalCluster, count: int) -> None:
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=TOPIC, count=count, assignments=None)
         answer = raw.send_request(37, 1, CreatePartitionsRequest(topics=[wanted], timeout_ms=20_000)).results[0]
         assert answer.error_code in (ErrorCode.INVALID_PARTITIONS, ErrorCode.POLICY_VIOLATION)
@@ -585,7 +585,7 @@ def test_invalid_partition_counts(cluster: LocalCluster, count: int) -> None:
 # -- duplicates in one request ----------------------------------------------------------------------------------
 def test_duplicates_in_a_request_are_answered_once(cluster: LocalCluster) -> None:
     times = 20_000
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         one = MetadataRequest.MetadataRequestTopic(name=TOPIC)
         assert len(raw.send_request(3, 9, MetadataRequest(topics=[one] * times)).topics) == 1
         resource = DescribeConfigsRequest.DescribeConfigsResource(
@@ -637,7 +637,7 @@ def test_no_batch_hides_the_records_after_it(cluster: LocalCluster, data: bytes,
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     sound = request.node.callspec.id == "sound"
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         assert raw.produce(bytes(records.build([Record(0, 0, None, b"before")])), topic=topic).error_code == 0
         answer = raw.produce(bytes(data), topic=topic)
         assert ErrorCode(answer.error_code) == (ErrorCode.NONE if sound else ErrorCode.INVALID_RECORD)
@@ -660,7 +660,7 @@ def test_each_record_without_a_key_is_named(cluster: LocalCluster) -> None:
     admin.create_topics([topic])["keyed"].result(30)
     without = set(range(5, 100, 10))
     made = [Record(i, 0, None if i in without else b"k%d" % i, b"v") for i in range(100)]
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         answer = raw.produce(bytes(records.build(made)), topic="keyed")
         assert ErrorCode(answer.error_code) == ErrorCode.INVALID_RECORD
         assert {e.batch_index for e in answer.record_errors} == without
@@ -675,7 +675,7 @@ def test_a_producers_maximum_timestamp_is_not_trusted(cluster: LocalCluster) -> 
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic("timed", 1, 1)])["timed"].result(30)
     header = records.BatchHeader(0, 0, -1, 2, 0, 0, 0, 1_000, 2**62, -1, -1, -1, 1)
-    with Raw(cluster) as raw:
+    with RawConnection(cluster) as raw:
         wrong_timestamp = bytes(records.build_from_payload(header, b"\x18\x00\x00\x00\x01\x0cpoison\x00"))
         assert raw.produce(wrong_timestamp, topic="timed").error_code == ErrorCode.NONE
         assert raw.produce(bytes(records.build([Record(0, 2_000, None, b"v")])), topic="timed").base_offset == 1

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cluster.group_members import (
     PARTITIONS,
-    Killable,
     Member,
+    MemberProcess,
     assert_single_owner,
     committed,
     confirmed_by,
@@ -77,7 +77,7 @@ def test_a_group_rebalances_when_a_member_joins_and_when_it_leaves(cluster: Loca
 def test_no_commit_is_lost_when_a_member_and_its_coordinator_are_killed(cluster: LocalCluster, tmp_path: Path) -> None:
     topic = group = "killed"
     make_topic(cluster, topic)
-    members = [Killable(cluster, group, topic, tmp_path) for _ in range(3)]
+    members = [MemberProcess(cluster, group, topic, tmp_path) for _ in range(3)]
     alive = list(members)
     values: list[str] = []
 
@@ -108,7 +108,7 @@ def test_no_commit_is_lost_when_a_member_and_its_coordinator_are_killed(cluster:
         wait_for(all_read, "everything to be read with another coordinator")
         assert shared(), "every member kept its assignment when the coordinator died"
         # A group with a new coordinator rebalances like any other.
-        members.append(Killable(cluster, group, topic, tmp_path))
+        members.append(MemberProcess(cluster, group, topic, tmp_path))
         alive.append(members[-1])
         wait_for(shared, "a third member again")
         produce_more()

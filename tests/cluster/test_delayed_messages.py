@@ -43,7 +43,7 @@ def created(cluster: LocalCluster, **front: str) -> str:
     return name
 
 
-class Scheduled:
+class ProducedRecords:
     """The produced records: {value: delivery time in ms}. A record without a position was not acknowledged."""
 
     def __init__(self, cluster: LocalCluster, name: str) -> None:
@@ -79,7 +79,7 @@ class Scheduled:
         assert self.producer.flush(120) == 0
 
 
-class Received:
+class ContinuousReader:
     """Reads the topic continuously."""
 
     def __init__(self, cluster: LocalCluster, name: str) -> None:
@@ -97,7 +97,7 @@ class Received:
         self.partitions: dict[str, int] = {}
         self.early: list[tuple[str, int]] = []
 
-    def poll(self, scheduled: Scheduled) -> None:
+    def poll(self, scheduled: ProducedRecords) -> None:
         message = self.consumer.poll(0.2)
         if message is None or message.error():
             return
@@ -108,12 +108,12 @@ class Received:
         self.values.append(value)
         self.partitions[value] = message.partition()
 
-    def poll_for(self, seconds: float, scheduled: Scheduled) -> None:
+    def poll_for(self, seconds: float, scheduled: ProducedRecords) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.poll(scheduled)
 
-    def wait(self, scheduled: Scheduled, expected: set[str]) -> None:
+    def wait(self, scheduled: ProducedRecords, expected: set[str]) -> None:
         def all_here() -> bool:
             self.poll(scheduled)
             return expected <= set(self.values)
@@ -128,7 +128,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def check_order(scheduled: Scheduled, received: Received) -> None:
+def check_order(scheduled: ProducedRecords, received: ContinuousReader) -> None:
     for partition in range(PARTITIONS):
         values = [v for v in received.values if received.partitions[v] == partition]
         assert all(scheduled.positions[v][0] == partition for v in values)
@@ -149,7 +149,7 @@ def leader(cluster: LocalCluster, topic: str, partition: int) -> int:
 
 def test_records_arrive_at_their_time_in_order_and_cancelled_ones_never(cluster: LocalCluster) -> None:
     name = created(cluster)
-    scheduled, received = Scheduled(cluster, name), Received(cluster, name)
+    scheduled, received = ProducedRecords(cluster, name), ContinuousReader(cluster, name)
     start = now_ms()
     for i in range(300):
         scheduled.add(f"v{i}", start + 3_000 + 1_000 * (i % 4), i % PARTITIONS, key=f"k{i}")
@@ -178,8 +178,8 @@ def test_a_record_without_a_time_is_refused_with_its_reason(cluster: LocalCluste
 
 def test_aborted_delayed_records_are_never_delivered(cluster: LocalCluster) -> None:
     name = created(cluster)
-    received = Received(cluster, name)
-    scheduled = Scheduled(cluster, name)
+    received = ContinuousReader(cluster, name)
+    scheduled = ProducedRecords(cluster, name)
     made = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0})
     made.init_transactions(60)
     at = now_ms() + 2_000
@@ -196,7 +196,7 @@ def check_kills(cluster: LocalCluster, records: int, kills: int) -> None:
     """Each record arrives once while the leaders of the front topic and of the topic are killed in turn. Segments are small, so that new leaders read delay
     indexes. The last record is due 4 s and 20 ms per record after the start; a kill takes DOWN_S and UP_S."""
     name = created(cluster, **{"segment.bytes": "8192"})
-    scheduled, received = Scheduled(cluster, name), Received(cluster, name)
+    scheduled, received = ProducedRecords(cluster, name), ContinuousReader(cluster, name)
     start = now_ms()
     expected = set()
     for i in range(records):
@@ -225,7 +225,7 @@ def test_each_record_arrives_once_while_leaders_are_killed(cluster: LocalCluster
 
 def test_delivered_records_leave_the_front_topic(cluster: LocalCluster) -> None:
     name = created(cluster)
-    scheduled, received = Scheduled(cluster, name), Received(cluster, name)
+    scheduled, received = ProducedRecords(cluster, name), ContinuousReader(cluster, name)
     for i in range(50):
         scheduled.add(f"v{i}", now_ms(), 0)
     scheduled.flush()
@@ -244,7 +244,7 @@ def test_delivered_records_leave_the_front_topic(cluster: LocalCluster) -> None:
 
 def test_leaders_describe_and_look_up_pending_records(cluster: LocalCluster) -> None:
     name = created(cluster)
-    written, hour_ms, now_ms = Scheduled(cluster, name), 3_600_000, int(time.time() * 1000)
+    written, hour_ms, now_ms = ProducedRecords(cluster, name), 3_600_000, int(time.time() * 1000)
     for i in range(20):
         written.add(f"r{i}", now_ms + (i + 1) * hour_ms, 1, key=f"k{i % 4}")
     written.flush()

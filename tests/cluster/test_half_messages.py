@@ -41,7 +41,7 @@ def created(cluster: LocalCluster) -> str:
     return name
 
 
-class Shop:
+class HalfMessageProducer:
     """Writes half messages and decisions. `errors`: the refused records, by (id, decision)."""
 
     def __init__(self, cluster: LocalCluster, name: str, **settings: Any) -> None:
@@ -103,7 +103,7 @@ def received(cluster: LocalCluster, topic: str, expected: set[str]) -> list[str]
 
 def test_committed_messages_arrive_once_and_others_never(cluster: LocalCluster) -> None:
     name = created(cluster)
-    shop = Shop(cluster, name)
+    shop = HalfMessageProducer(cluster, name)
     fates = {f"m{i}": FATES[i % 3] for i in range(300)}
     for half_id in fates:
         shop.write(half_id)
@@ -125,7 +125,7 @@ def test_committed_messages_arrive_once_and_others_never(cluster: LocalCluster) 
 
 def test_aborted_half_messages_and_decisions_were_never_written(cluster: LocalCluster) -> None:
     name = created(cluster)
-    shop = Shop(cluster, name, **{"transactional.id": name})
+    shop = HalfMessageProducer(cluster, name, **{"transactional.id": name})
     shop.producer.init_transactions(60)
 
     def transaction(*records: tuple[str, str | None], commits: bool) -> None:
@@ -172,7 +172,7 @@ for i in range(200):
 
 def test_each_decision_counts_once_while_every_party_is_killed(cluster: LocalCluster) -> None:
     name = created(cluster)
-    shop = Shop(cluster, name)
+    shop = HalfMessageProducer(cluster, name)
     fates = {f"m{i}": FATES[i % 2] for i in range(600)}
     for half_id in fates:
         shop.write(half_id)

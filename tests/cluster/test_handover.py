@@ -115,7 +115,7 @@ def test_a_consumer_reads_all_records_through_a_leader_that_has_only_the_tail(de
     assert log_start(devcluster, new) == begins
 
 
-class Payer:
+class TransactionalWriter:
     """Transactions of one transactional.id into partition 0 of PAID, and the outcome of each record."""
 
     def __init__(self, devcluster: DevCluster, name: str) -> None:
@@ -169,12 +169,12 @@ class Payer:
                     raise
 
 
-class Paying(threading.Thread):
+class TransactionLoop(threading.Thread):
     """One transaction after another, every third aborted (half of those with records in flight), until the context ends."""
 
     def __init__(self, devcluster: DevCluster) -> None:
         super().__init__()
-        self.payer, self._left = Payer(devcluster, "steady"), threading.Event()
+        self.payer, self._left = TransactionalWriter(devcluster, "steady"), threading.Event()
         self.ended, self.problem = 0, ""
 
     def run(self) -> None:
@@ -192,7 +192,7 @@ class Paying(threading.Thread):
         wait_for(lambda: self.ended >= begun + count or self.problem, f"{count} transactions {what}", 90)
         assert not self.problem, self.problem
 
-    def __enter__(self) -> Paying:
+    def __enter__(self) -> TransactionLoop:
         self.start()
         return self
 
@@ -234,8 +234,8 @@ def test_transactions_across_an_early_hand_over_are_read_completely_or_not_at_al
     old, stays = replicas(devcluster, PAID)
     (new,) = {1, 2, 3} - {old, stays}
     scope = {"kind": "partitions", "partitions": [{"topic": PAID, "partition": 0, "replicas": [new, stays]}]}
-    kept, dropped = Payer(devcluster, "kept"), Payer(devcluster, "dropped")
-    with Paying(devcluster) as paying:
+    kept, dropped = TransactionalWriter(devcluster, "kept"), TransactionalWriter(devcluster, "dropped")
+    with TransactionLoop(devcluster) as paying:
         paying.more("before the hand-over")
         for slow in (kept, dropped):
             slow.begin()

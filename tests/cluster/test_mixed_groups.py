@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cluster.group_members import (
     PARTITIONS,
-    Killable,
     Member,
+    MemberProcess,
     assert_single_owner,
     committed,
     confirmed_by,
@@ -84,7 +84,7 @@ def kind_of(cluster: LocalCluster, group: str) -> str:
     return str({g.group_id: g.type.name for g in admin.list_consumer_groups().result(30).valid}.get(group))
 
 
-def longest_unowned_s(members: Sequence[Killable]) -> float:
+def longest_unowned_s(members: Sequence[MemberProcess]) -> float:
     """The longest time that a partition was without an owner after its first one."""
     moves = sorted((at, sign, places) for m in members for at, sign, places in m.log)
     since: dict[Any, float] = {}
@@ -105,11 +105,11 @@ def test_a_rolling_upgrade_and_downgrade(
     topic = group = f"rolled-{request.node.callspec.id}"
     make_topic(cluster, topic)
     stream = Stream(cluster, topic)
-    members: list[Killable] = []
-    alive: list[Killable] = []
+    members: list[MemberProcess] = []
+    alive: list[MemberProcess] = []
 
     def start(settings: dict[str, Any]) -> None:
-        members.append(Killable(cluster, group, topic, tmp_path, **settings))
+        members.append(MemberProcess(cluster, group, topic, tmp_path, **settings))
         alive.append(members[-1])
 
     def shared() -> bool:

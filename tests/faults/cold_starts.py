@@ -21,7 +21,7 @@ from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from tests.cluster.local import LocalCluster, wait_for
-from tests.faults.raw import Raw
+from tests.faults.raw import RawConnection
 
 STARTS = 200
 CREATE_VERSION, TIMEOUT_MS = 7, 30_000
@@ -57,7 +57,7 @@ def first_answer(cluster: ColdCluster) -> FirstAnswer:
     """Creates a topic with the first connection that the broker accepts."""
     wait_for(lambda: cluster.listening(1), "the broker to listen")
     began = time.monotonic()
-    raw = Raw(cluster, 1)
+    raw = RawConnection(cluster, 1)
     topic = m.CreateTopicsRequest.CreatableTopic(name="first", num_partitions=1, replication_factor=1)
     raw.send(ApiKey.CREATE_TOPICS, CREATE_VERSION, m.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS))
     if cluster.late_controller:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from tests.cluster.devcluster import DevCluster
 from tests.cluster.local import wait_for
 from tests.cluster.test_failover import PARTITIONS, Count, Verifier
-from tests.faults.moves_matrix_seen import Key, Seen
+from tests.faults.moves_matrix_seen import Key, ObservedStates
 
 BROKERS = 4
 CARGO_PARTITIONS = 3
@@ -48,7 +48,7 @@ class Copies:
 
     def __init__(self, devcluster: DevCluster, verifier: Verifier) -> None:
         self.devcluster, self.verifier = devcluster, verifier
-        self.seen = Seen(devcluster, self.topics, BROKERS)
+        self.seen = ObservedStates(devcluster, self.topics, BROKERS)
 
     @classmethod
     def fill(cls, devcluster: DevCluster) -> None:
@@ -108,7 +108,7 @@ class Copies:
             raise AssertionError(f"{e}: {self.seen.move(move_id)}, {self.seen.parts(move_id)}") from e
 
 
-class Tails(Copies):
+class TailMoves(Copies):
     """Mode `tail`: observers, deletion of old records by two people, the join of the ISR, the switch."""
 
     moments = ("ordering", "following", "cutting", "joining", "ending", "pausing", "cancelling", "rolling_back")
@@ -174,7 +174,7 @@ class Tails(Copies):
         return super().after(move_id, done)
 
 
-class Early(Tails):
+class EarlyHandovers(TailMoves):
     """Mode `tail` with an early hand-over: the old records stay on the old replicas."""
 
     moments = ("ordering", "following", "joining", "ending", "pausing", "cancelling", "rolling_back")
@@ -252,4 +252,4 @@ class Early(Tails):
         wait_for(lambda: not self.seen.apart(), "the histories to end", 60)
 
 
-MODES: dict[str, type[Copies]] = {"copy": Copies, "tail": Tails, "early": Early}
+MODES: dict[str, type[Copies]] = {"copy": Copies, "tail": TailMoves, "early": EarlyHandovers}

@@ -25,7 +25,7 @@ THROTTLES = (
 Key = tuple[str, int]
 
 
-class Seen:
+class ObservedStates:
     """`topics`: the topics that the matrix moves."""
 
     def __init__(self, devcluster: DevCluster, topics: Sequence[str], brokers: int) -> None:

@@ -19,7 +19,7 @@ PRODUCE_VERSION, FETCH_VERSION = 9, 15
 NOT_YET_KNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-class Raw:
+class RawConnection:
     """`ask` is `send` followed by `receive`. `send` alone also works while the broker is frozen."""
 
     def __init__(self, cluster: LocalCluster, broker_id: int) -> None:

@@ -28,7 +28,7 @@ TOPIC = "verified"
 LOOK_SECONDS = 0.1
 
 
-class Watch(threading.Thread):
+class IsrWatch(threading.Thread):
     """The smallest ISR of any partition, and the longest time without an acknowledgement, while the thread runs."""
 
     def __init__(self, devcluster: DevCluster, verifier: Verifier) -> None:
@@ -92,7 +92,7 @@ def main() -> int:
             )
             wait_for(lambda: settled(devcluster), "a quiet cluster", 90)
             verifier = Verifier(devcluster, TOPIC, arguments.rate)  # type: ignore[arg-type]  # of a cluster it wants the address only
-            watch = Watch(devcluster, verifier)
+            watch = IsrWatch(devcluster, verifier)
             verifier.progress("before the restart", arguments.rate)
             watch.start()
             for n in range(arguments.rounds):

@@ -29,7 +29,7 @@ RECORD = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class MoveResult:
     mode: str
     old_bytes: int
     copied_bytes: int
@@ -76,7 +76,7 @@ def read_since(devcluster: DevCluster, topic: str, first: int, count: int) -> di
     return out
 
 
-def one(devcluster: DevCluster, topic: str, mode: str, size: int) -> Shown:
+def one(devcluster: DevCluster, topic: str, mode: str, size: int) -> MoveResult:
     leader, wanted = int(devcluster.partitions(topic)[0]["leader"]), other(devcluster, topic)
     target = wanted[0]
     old = wait_for(lambda: (n := on_disk(devcluster, topic, leader)) >= size and n, "the old records on the disk", 60)
@@ -111,7 +111,7 @@ def one(devcluster: DevCluster, topic: str, mode: str, size: int) -> Shown:
     found = read_since(devcluster, topic, min(since), len(since))
     assert found == since, f"{len(since)} acknowledged, {len(found)} found"
     whole = on_disk(devcluster, topic, wanted[0])
-    return Shown(mode, old, copied, whole if begins else whole - before, seconds, len(since))
+    return MoveResult(mode, old, copied, whole if begins else whole - before, seconds, len(since))
 
 
 def main() -> int:

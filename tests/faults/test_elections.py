@@ -21,7 +21,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.controller.events import DesiredTopic
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, Rows, wait_for
-from tests.faults.raw import Raw
+from tests.faults.raw import RawConnection
 from tests.faults.scene import (
     LogLines,
     attempt,
@@ -184,7 +184,7 @@ def test_r13_a_producers_state_survives_the_deletion_of_its_records(c: LocalClus
     """KIP-360, KAFKA-5793: the producer's records are deleted, the broker is killed, and the last batch is sent again."""
     create(c, "r13", replicas=(1,), segment_bytes=16_384)
     me = {"producer_id": 4711, "producer_epoch": 0}
-    client = Raw(c, 1)
+    client = RawConnection(c, 1)
     for i in range(60):
         answer = client.produce("r13", ["x" * 1000], **me, base_sequence=i)
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, i)
@@ -194,7 +194,7 @@ def test_r13_a_producers_state_survives_the_deletion_of_its_records(c: LocalClus
     c.kill("broker-1")
     c.start_broker(1)
     recovered(c)
-    client = Raw(c, 1)
+    client = RawConnection(c, 1)
     answer = client.produce("r13", ["x" * 1000], **me, base_sequence=59)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 59), "the duplicate was not recognised"
     answer = client.produce("r13", ["next"], **me, base_sequence=60)

@@ -31,7 +31,7 @@ from brokerd.wire.messages import (
 from brokerd.wire.records import Record
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.test_transactions import producer, read, write
-from tests.faults.raw import NOT_YET_KNOWN, Raw
+from tests.faults.raw import NOT_YET_KNOWN, RawConnection
 from tests.faults.scene import create, healed, leader, recovered, state
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -78,8 +78,8 @@ class TransactionsV2Producer:
 
     def __init__(self, cluster: LocalCluster, name: str, transactional_id: str) -> None:
         self.name, self.transactional_id = name, transactional_id
-        self.coordinator = Raw(cluster, coordinator(cluster, transactional_id))
-        self.leader = Raw(cluster, leader(cluster, name))
+        self.coordinator = RawConnection(cluster, coordinator(cluster, transactional_id))
+        self.leader = RawConnection(cluster, leader(cluster, name))
         body = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
         answer = wait_for(lambda: self._init(body), "a producer id")
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch  # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ class TransactionsV2Producer:
         return None if answer.error_code else answer
 
     @staticmethod
-    def send_request(raw: Raw, key: ApiKey, version: int, body: Any) -> Any:
+    def send_request(raw: RawConnection, key: ApiKey, version: int, body: Any) -> Any:
         raw.send(key, version, body)
         return raw.receive(key, version)
 

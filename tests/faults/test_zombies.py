@@ -19,7 +19,7 @@ from brokerd.wire.errors import ErrorCode
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, wait_for
 from tests.faults.proxy import TcpProxy
-from tests.faults.raw import Raw
+from tests.faults.raw import RawConnection
 from tests.faults.scene import (
     LogLines,
     attempt,
@@ -73,7 +73,7 @@ def test_r4_a_leader_frozen_past_its_session_acknowledges_no_queued_request(c: L
     written = [f"before{i}" for i in range(20)]
     produce(c, "r4", written)
     old_epoch = state(c, "r4").leader_epoch
-    everyone, one, reader = Raw(c, 1), Raw(c, 1), Raw(c, 1)
+    everyone, one, reader = RawConnection(c, 1), RawConnection(c, 1), RawConnection(c, 1)
     log_lines = LogLines(c, "broker-1")
     freeze(c, "broker-1")
     everyone.send_produce("r4", ["lost, had it been acknowledged"], ACKS_ALL)
@@ -100,7 +100,7 @@ def test_r4_a_reader_of_a_truncated_tail_gets_the_diverging_epoch(c: LocalCluste
     c.kill("broker-2")
     wait_for(lambda: leader(c, "parted") == 3, "the other to lead")
     produce(c, "parted", ["c", "d"])
-    answer = Raw(c, 3).fetch("parted", 3, last_epoch=first_epoch).responses[0].partitions[0]
+    answer = RawConnection(c, 3).fetch("parted", 3, last_epoch=first_epoch).responses[0].partitions[0]
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (first_epoch, 2)
     assert not answer.records
 
@@ -114,7 +114,7 @@ def test_r9_a_fetch_with_an_earlier_broker_epoch_is_rejected(c: LocalCluster) ->
     c.kill("broker-3")
     c.start_broker(3)
     wait_for(lambda: c.image.broker_epoch(3) not in (None, before), "the new registration")
-    requested = Raw(c, 2)
+    requested = RawConnection(c, 2)
     wait_for(
         lambda: requested.fetch("r9", 10, replica=(3, before)).error_code == ErrorCode.STALE_BROKER_EPOCH,
         "a fetch with the earlier broker epoch to be rejected",
@@ -129,7 +129,7 @@ def test_r7_a_leader_cut_off_from_zookeeper_acknowledges_nothing_and_recovers_wi
     written = [f"before{i}" for i in range(20)]
     produce(c, "r7", written)
     process, log_lines = c.processes["broker-1"].pid, LogLines(c, "broker-1")
-    client, other_log_lines = Raw(c, 1), LogLines(c, "broker-2")
+    client, other_log_lines = RawConnection(c, 1), LogLines(c, "broker-2")
     zk_proxy.cut()
     other_log_lines.wait("leading r7-0")  # an earlier write to broker 1 would wait there until its request times out
     # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).

@@ -23,7 +23,7 @@ from controlplane.devcluster import zookeeper
 from tests import log_phrases
 from tests.cluster.local import LocalCluster, free_port, wait_for
 from tests.faults.proxy import TcpProxy
-from tests.faults.raw import Raw
+from tests.faults.raw import RawConnection
 from tests.faults.scene import LogLines, attempt, cluster, create, healed, leader, produce, recovered, segments, whole
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -206,7 +206,7 @@ def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies
             # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).
             produce(c, "past", ["meanwhile"], bootstrap_servers=second)
             # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.
-            client = Raw(c, 1)
+            client = RawConnection(c, 1)
             client.send_produce("past", ["lost, had it been acknowledged"], -1, timeout_ms=1_000)
             assert client.produced().error_code != ErrorCode.NONE
             for zk_proxy in c.zk_proxies.values():

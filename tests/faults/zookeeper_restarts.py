@@ -185,7 +185,7 @@ class Production(LocalCluster):
         return connected >= set(self.ports.values())
 
 
-class Look(threading.Thread):
+class LeadersWatch(threading.Thread):
     """When this broker first showed a living leader for every partition, as `time.monotonic()`; 0: not yet."""
 
     def __init__(self, cluster: Production, broker_id: int, dead: int) -> None:
@@ -201,7 +201,7 @@ class Look(threading.Thread):
             time.sleep(LOOK_SECONDS)
 
 
-class ElectionLook(threading.Thread):
+class ControllerElectionWatch(threading.Thread):
     """When the controllers logged a later election than `epoch`, as `time.monotonic()`; 0: not yet."""
 
     def __init__(self, cluster: Production, epoch: int) -> None:
@@ -240,7 +240,7 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
     elif server:
         cluster.processes[f"zookeeper-{server}"].send_signal(fault.server_signal)
         ended.append(f"zookeeper-{server}")
-    election = ElectionLook(cluster, epoch)
+    election = ControllerElectionWatch(cluster, epoch)
     election.start()
     if fault.controller_signal is signal.SIGSTOP:
         freeze(cluster, active)
@@ -251,7 +251,7 @@ def one(cluster: Production, fault: Fault, dice: random.Random, slow: float) -> 
         if fault.session_file_lost:
             cluster.session_file(active).unlink()
     cluster.kill(f"broker-{dead}")
-    looks = [Look(cluster, i, dead) for i in cluster.ports if i != dead]
+    looks = [LeadersWatch(cluster, i, dead) for i in cluster.ports if i != dead]
     for look in looks:
         look.start()
     restarts = threading.Thread(target=restarted, args=(cluster, ended), daemon=True)

@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.peer.fetch import Absent
 from tests.foreign import page
-from tests.foreign.columns import BUILT, COLUMNS, Ready
+from tests.foreign.columns import BUILT, COLUMNS, StartableProgram
 from tests.foreign.features import BY_ID, asked_of
 from tests.foreign.runs import Answer, DevCluster, ask
 
@@ -59,7 +59,7 @@ def main() -> int:
     kept = not arguments.feature or arguments.record
     columns = [c for c in COLUMNS if not arguments.column or c.name in arguments.column]
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    ready: dict[str, Ready] = {}
+    ready: dict[str, StartableProgram] = {}
     reported: dict[str, Any] = {}
     for column in columns:
         try:

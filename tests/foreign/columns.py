@@ -24,7 +24,7 @@ BUILD_SECONDS_MAX = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class StartableProgram:
     """A program that can be started; the features are added to the command."""
 
     version: str
@@ -35,7 +35,7 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
-    prepare: Callable[[], Ready]
+    prepare: Callable[[], StartableProgram]
     spark: bool = False
 
 
@@ -56,8 +56,8 @@ def run(command: Sequence[str], cwd: Path) -> str:
 
 
 # -- Python ----------------------------------------------------------------------------------------------------------------
-def module(name: str, version: str) -> Ready:
-    return Ready(version, [sys.executable, "-m", f"tests.foreign.{name}.client"])
+def module(name: str, version: str) -> StartableProgram:
+    return StartableProgram(version, [sys.executable, "-m", f"tests.foreign.{name}.client"])
 
 
 def distribution(name: str) -> str:
@@ -67,21 +67,21 @@ def distribution(name: str) -> str:
         raise Absent(f"{name} is not installed") from None
 
 
-def confluent() -> Ready:
+def confluent() -> StartableProgram:
     import confluent_kafka
 
     return module("confluent", f"{distribution('confluent-kafka')} (librdkafka {confluent_kafka.libversion()[0]})")
 
 
-def kafka_python() -> Ready:
+def kafka_python() -> StartableProgram:
     return module("kafka_python", distribution("kafka-python"))
 
 
-def aiokafka() -> Ready:
+def aiokafka() -> StartableProgram:
     return module("aiokafka", distribution("aiokafka"))
 
 
-def kcat() -> Ready:
+def kcat() -> StartableProgram:
     reported = run(["kcat", "-V"], ROOT)
     found = re.search(r"Version (\S+) .*librdkafka (\S+)", reported)
     if found is None:
@@ -95,8 +95,8 @@ JOSE4J = "org.bitbucket.b_c:jose4j:0.9.6"
 """A dependency of the client's OAUTHBEARER that it does not include (4.x does not start without it)."""
 
 
-def java(version: str) -> Callable[[], Ready]:
-    def prepare() -> Ready:
+def java(version: str) -> Callable[[], StartableProgram]:
+    def prepare() -> StartableProgram:
         folder = BUILT / f"java-{version}"
         wanted = [f"org.apache.kafka:kafka-clients:{version}", f"org.apache.kafka:kafka-streams:{version}", JOSE4J]
         lib = copy_dependencies(folder, wanted)
@@ -106,14 +106,14 @@ def java(version: str) -> Callable[[], Ready]:
         sources = sorted(str(p) for f in folders for p in (HERE / f).glob("*.java"))
         run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(classes), *sources], ROOT)
         flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return Ready(version, [str(find_java()), *flags, "-cp", f"{classes}:{lib}/*", "Client"])
+        return StartableProgram(version, [str(find_java()), *flags, "-cp", f"{classes}:{lib}/*", "Client"])
 
     return prepare
 
 
 # -- Node ------------------------------------------------------------------------------------------------------------------
-def node(folder: str, package: str) -> Callable[[], Ready]:
-    def prepare() -> Ready:
+def node(folder: str, package: str) -> Callable[[], StartableProgram]:
+    def prepare() -> StartableProgram:
         there = BUILT / folder
         complete = there / "complete"
         lock = (HERE / folder / "package-lock.json").read_text()
@@ -128,7 +128,7 @@ def node(folder: str, package: str) -> Callable[[], Ready]:
         runtime = run(["node", "--version"], there).strip()
         program = shutil.which("node")
         assert program is not None
-        return Ready(
+        return StartableProgram(
             f"{version} (Node {runtime})",
             [program, str(HERE / folder / "client.js")],
             {"NODE_PATH": str(there / "node_modules")},
@@ -138,13 +138,13 @@ def node(folder: str, package: str) -> Callable[[], Ready]:
 
 
 # -- Go --------------------------------------------------------------------------------------------------------------------
-def go(folder: str, package: str) -> Callable[[], Ready]:
-    def prepare() -> Ready:
+def go(folder: str, package: str) -> Callable[[], StartableProgram]:
+    def prepare() -> StartableProgram:
         binary = BUILT / folder
         BUILT.mkdir(parents=True, exist_ok=True)
         run(["go", "build", "-o", str(binary), "."], HERE / folder)
         version = run(["go", "list", "-m", "-f", "{{.Version}}", package], HERE / folder).strip()
-        return Ready(f"{version} ({run(['go', 'env', 'GOVERSION'], ROOT).strip()})", [str(binary)])
+        return StartableProgram(f"{version} ({run(['go', 'env', 'GOVERSION'], ROOT).strip()})", [str(binary)])
 
     return prepare
 
@@ -161,7 +161,7 @@ SPARK_JARS = (
 )
 
 
-def spark() -> Ready:
+def spark() -> StartableProgram:
     lib = copy_dependencies(BUILT / "spark", SPARK_JARS, alone=True)  # the rest is among PySpark's own jars
     site = BUILT / f"pyspark-{SPARK_SOURCE}"
     if not (site / "complete").exists():
@@ -170,7 +170,7 @@ def spark() -> Ready:
         (site / "complete").touch()
     ready = module("spark", f"{SPARK_SOURCE}, PySpark and kafka source (kafka-clients 3.9.1)")
     environment = {"SPARK_JARS": ",".join(str(p) for p in sorted(lib.glob("*.jar"))), "PYTHONPATH": f"{site}:{ROOT}"}
-    return Ready(ready.version, ready.command, environment)
+    return StartableProgram(ready.version, ready.command, environment)
 
 
 COLUMNS: tuple[Column, ...] = (

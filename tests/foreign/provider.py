@@ -22,7 +22,7 @@ with warnings.catch_warnings():
     import oidc_provider_mock
 
 
-class _Silent(WSGIRequestHandler):
+class _QuietRequestHandler(WSGIRequestHandler):
     def log(self, *args: Any, **kwargs: Any) -> None:
         pass
 
@@ -33,7 +33,7 @@ class Provider:
     def __init__(self, *, token_lifetime: timedelta = timedelta(hours=1)) -> None:
         self._app: Any = oidc_provider_mock.app(access_token_max_age=token_lifetime)
         self.requests: list[tuple[str, dict[str, list[str]]]] = []
-        self._server = make_server("127.0.0.1", 0, self._recorded, threaded=True, request_handler=_Silent)
+        self._server = make_server("127.0.0.1", 0, self._recorded, threaded=True, request_handler=_QuietRequestHandler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()

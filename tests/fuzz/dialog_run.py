@@ -35,7 +35,7 @@ class Outcome:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-class Line:
+class ClientConnection:
     """A client's end, with or without TLS."""
 
     def __init__(self, stage: Stage, protocol: str, context: ssl.SSLContext | None) -> None:
@@ -122,7 +122,7 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
     before, failures = _reset_peak(), stage.broker.dispatch.failures
     stage.faults.seen.clear()
     began = time.process_time()
-    lines: list[Line] = []
+    lines: list[ClientConnection] = []
 
     def guarded(act: Callable[[], Any]) -> None:
         try:
@@ -146,9 +146,13 @@ def run_dialog(stage: Stage, steps: list[Step], context: ssl.SSLContext) -> Outc
     for step in steps:
         match step:
             case ["open", protocol]:
-                guarded(lambda: lines.append(Line(stage, protocol, context if protocol.endswith("SSL") else None)))
+                guarded(
+                    lambda: lines.append(
+                        ClientConnection(stage, protocol, context if protocol.endswith("SSL") else None)
+                    )
+                )
             case ["open raw", protocol]:
-                guarded(lambda: lines.append(Line(stage, protocol, None)))
+                guarded(lambda: lines.append(ClientConnection(stage, protocol, None)))
             case ["send" | "raw", line, data]:
                 # Before its own handshake a connection is not encrypted: `raw` and `send` are the same.
                 guarded(lambda: lines[line].send(bytes.fromhex(data)))

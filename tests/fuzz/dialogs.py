@@ -81,7 +81,7 @@ TOKENS = (
 BEFORE = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
-class Plausible(Generator):
+class PlausibleGenerator(Generator):
     """Messages that a broker accepts: existing names, plausible numbers, records in batches."""
 
     def __init__(self, rng: Choices) -> None:
@@ -118,7 +118,7 @@ def message(rng: Choices, keys: tuple[int, ...]) -> bytes:
     key = rng.choice(keys)
     api = APIS[key]
     version = rng.randint(api.min_version, api.max_version)
-    return frame(key, version, Plausible(rng).message(api.request, version))
+    return frame(key, version, PlausibleGenerator(rng).message(api.request, version))
 
 
 def produce(rng: Choices) -> bytes:

@@ -14,7 +14,7 @@ from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.records import Record, build
-from tests.fuzz.dialog_run import TOO_MUCH_TIME, Line, Outcome, run_dialog
+from tests.fuzz.dialog_run import TOO_MUCH_TIME, ClientConnection, Outcome, run_dialog
 from tests.fuzz.dialogs import Step, dialog_of, frame, unauthenticated_only
 from tests.fuzz.reader import clients_logs, unreadable
 from tests.fuzz.stage import Stage, client_context, make_pki
@@ -96,7 +96,7 @@ class Run:
 
     def _unwell(self) -> str | None:
         """Why the broker no longer serves a correct client; None if it does."""
-        client = Line(self.stage, "PLAINTEXT", None)
+        client = ClientConnection(self.stage, "PLAINTEXT", None)
         r = m.ProduceRequest
         data = build([Record(0, 1, b"k", b"well")])
         topic = r.TopicProduceData(name="plain", partition_data=[r.PartitionProduceData(index=0, records=data)])

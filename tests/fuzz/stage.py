@@ -99,7 +99,7 @@ class Turns:
         os.close(self._fd)
 
 
-class StageOutside(Environment):
+class StageEnvironment(Environment):
     """The broker's environment. Keeps its listeners for `connect`."""
 
     def __init__(self, loop: Loop) -> None:
@@ -189,7 +189,7 @@ class Stage:
         self.folder = Path(tempfile.mkdtemp(prefix="weir-fuzz-"))
         self.world = World(1)
         self.loop = Loop()
-        self.outside = StageOutside(self.loop)
+        self.outside = StageEnvironment(self.loop)
         self.ensemble = Ensemble(self.world)
         self.faults = Faults()
         logging.getLogger().addHandler(self.faults)

@@ -14,7 +14,7 @@ import pytest
 from brokerd.wire import framing, records
 from brokerd.wire import messages as m
 from tests.fuzz.choices import Choices
-from tests.fuzz.dialog_run import Line, run_dialog
+from tests.fuzz.dialog_run import ClientConnection, run_dialog
 from tests.fuzz.dialogs import dialog_of, frame, truth
 from tests.fuzz.reader import clients_logs, unreadable
 from tests.fuzz.stage import Stage, client_context, make_pki
@@ -93,7 +93,7 @@ def test_a_request_with_too_many_items_is_rejected(stage: Stage, monkeypatch: py
     r = m.ProduceRequest
     parts = [r.PartitionProduceData(index=i, records=data) for i in range(2)]
     for topic, codes in (("compacted", [0, 10]), ("packed", [0, 10]), ("plain", [0, 10])):
-        client = Line(stage, "PLAINTEXT", None)
+        client = ClientConnection(stage, "PLAINTEXT", None)
         client.send(
             frame(0, 9, r(acks=-1, timeout_ms=1_000, topic_data=[r.TopicProduceData(name=topic, partition_data=parts)]))
         )

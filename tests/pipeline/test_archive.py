@@ -87,7 +87,7 @@ def archived(folder: Path) -> list[tuple[str, int, int, bytes | None, bytes | No
     return out
 
 
-class Truth:
+class AcknowledgedRecords:
     """The acknowledged records, with their partition and offset."""
 
     def __init__(self, cluster: LocalCluster) -> None:
@@ -124,7 +124,7 @@ def test_an_archive_job_killed_repeatedly_writes_each_record_exactly_once(
 ) -> None:
     create(cluster, "flights", 3)
     create(cluster, "orders", 1)
-    truth, stopping = Truth(cluster), threading.Event()
+    truth, stopping = AcknowledgedRecords(cluster), threading.Event()
 
     def go_on() -> None:
         number = 0
@@ -164,7 +164,7 @@ def test_sigterm_ends_the_job_after_its_batch_and_it_continues_from_there(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     create(cluster, "bookings", 2)
-    truth = Truth(cluster)
+    truth = AcknowledgedRecords(cluster)
     for number in range(500):
         truth.produce("bookings", number)
     assert truth.producer.flush(30) == 0
@@ -179,7 +179,7 @@ def test_sigterm_ends_the_job_after_its_batch_and_it_continues_from_there(
     # More partitions and more records while no job runs.
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_partitions([NewPartitions("bookings", 4)])["bookings"].result(30)
-    producer = Truth(cluster)
+    producer = AcknowledgedRecords(cluster)
     wait_for(
         lambda: len(producer.producer.list_topics("bookings", 10).topics["bookings"].partitions) == 4, "partitions"
     )

@@ -16,7 +16,7 @@ import pytest
 from pipeline.lake.archiving import existing_table
 from tests.cluster.local import LocalCluster, wait_for
 from tests.pipeline.lake import LakeJob, commits_of, rows_of
-from tests.pipeline.test_archive import Truth, create
+from tests.pipeline.test_archive import AcknowledgedRecords, create
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
 
@@ -31,7 +31,7 @@ def test_a_killed_archive_with_new_columns_in_flight_has_each_record_exactly_onc
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     create(cluster, "clicks", 3)
-    truth = Truth(cluster)
+    truth = AcknowledgedRecords(cluster)
 
     def produce(first: int, end: int) -> None:
         for number in range(first, end):

@@ -22,7 +22,7 @@ from tests.cluster.local import ROOT, LocalCluster, wait_for
 from tests.pipeline.lake import LakeJob, commits_of, rows_of
 from tests.pipeline.rest_catalogue import rest_catalogue
 from tests.pipeline.s3 import s3_warehouse
-from tests.pipeline.test_archive import Truth, create
+from tests.pipeline.test_archive import AcknowledgedRecords, create
 from tests.pipeline.test_lake_archive import value_of
 from weir_common.lake_catalog import URL_VARIABLE
 from weir_common.lake_queries import LakeQuery, QueryResult
@@ -70,7 +70,7 @@ def test_an_archive_and_its_readers(
 ) -> None:
     topic = f"clicks-{len(request.node.name)}"
     create(cluster, topic, 3)
-    truth = Truth(cluster)
+    truth = AcknowledgedRecords(cluster)
     for number in range(RECORDS):
         truth.producer.produce(topic, value_of(number), key=f"k{number % 50}", on_delivery=truth._delivered)
         truth.producer.poll(0)

@@ -44,7 +44,7 @@ TEMPLATE_CALL = re.compile(r"(?<![\w.])(n?p?gettext|_)\(\s*(?=['\"u])")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Text:
+class CatalogText:
     """A text of the code. `plural` "": it has no plural form."""
 
     singular: str
@@ -52,7 +52,7 @@ class Text:
     context: str = ""
 
 
-def _template_texts(path: Path) -> Iterator[Text]:
+def _template_texts(path: Path) -> Iterator[CatalogText]:
     """Django converts a template to calls of gettext functions, for xgettext. Here the literals of these calls are read."""
     source = templatize(path.read_text(), origin=str(path))
     for match in TEMPLATE_CALL.finditer(source):
@@ -62,31 +62,31 @@ def _template_texts(path: Path) -> Iterator[Text]:
             at = found.end()
         match match.group(1):
             case "gettext" | "_":
-                yield Text(literals[0])
+                yield CatalogText(literals[0])
             case "ngettext":
-                yield Text(literals[0], literals[1])
+                yield CatalogText(literals[0], literals[1])
             case "pgettext":
-                yield Text(literals[1], context=literals[0])
+                yield CatalogText(literals[1], context=literals[0])
             case name:
                 raise ValueError(f"{path}: {name} is not supported")
 
 
-def _code_texts(path: Path, method: str, keywords: Mapping[str, object]) -> Iterator[Text]:
+def _code_texts(path: Path, method: str, keywords: Mapping[str, object]) -> Iterator[CatalogText]:
     with path.open("rb") as source:
         for _, message, _, context in extract(
             method, source, keywords=keywords, options={"parse_template_string": True}
         ):  # type: ignore[arg-type]
             if isinstance(message, tuple):
-                yield Text(message[0], message[1], context or "")
+                yield CatalogText(message[0], message[1], context or "")
             elif message:
-                yield Text(message, context=context or "")
+                yield CatalogText(message, context=context or "")
 
 
-def texts(domain: str) -> dict[Text, set[str]]:
+def texts(domain: str) -> dict[CatalogText, set[str]]:
     """The texts of the code, with the files that have them."""
-    found: dict[Text, set[str]] = {}
+    found: dict[CatalogText, set[str]] = {}
 
-    def add(path: Path, of_file: Iterator[Text]) -> None:
+    def add(path: Path, of_file: Iterator[CatalogText]) -> None:
         for text in of_file:
             found.setdefault(text, set()).add(str(path.relative_to(ROOT)))
 
@@ -97,7 +97,7 @@ def texts(domain: str) -> dict[Text, set[str]]:
     for path in sorted((ROOT / "templates").rglob("*.html")):
         add(path, _template_texts(path))
     for singular, plural in vocabulary_texts():
-        found.setdefault(Text(singular, plural), set()).add("console/vocabulary.py")
+        found.setdefault(CatalogText(singular, plural), set()).add("console/vocabulary.py")
     for package in ("console", "controlplane", "weir"):
         for path in sorted((ROOT / package).rglob("*.py")):
             if b"gettext" in path.read_bytes():
@@ -105,7 +105,7 @@ def texts(domain: str) -> dict[Text, set[str]]:
     for text in [
         t for t in found if t.plural
     ]:  # gettext has one entry for a singular: that with the plural is the translation of both
-        found[text] |= found.pop(Text(text.singular, context=text.context), set())
+        found[text] |= found.pop(CatalogText(text.singular, context=text.context), set())
     return found
 
 
@@ -130,7 +130,7 @@ def read(language: str, domain: str) -> Catalog:
         return read_po(file, locale=language, domain=domain)
 
 
-def translations(catalog: Catalog) -> dict[Text, tuple[str, ...]]:
+def translations(catalog: Catalog) -> dict[CatalogText, tuple[str, ...]]:
     """The translated texts: one string, or one for each plural form."""
     found = {}
     for message in catalog:
@@ -138,7 +138,7 @@ def translations(catalog: Catalog) -> dict[Text, tuple[str, ...]]:
             continue
         ids = message.id if isinstance(message.id, tuple) else (message.id, "")
         strings = message.string if isinstance(message.string, tuple | list) else (message.string,)
-        found[Text(str(ids[0]), str(ids[1]), message.context or "")] = tuple(s or "" for s in strings)
+        found[CatalogText(str(ids[0]), str(ids[1]), message.context or "")] = tuple(s or "" for s in strings)
     return found
 
 
@@ -147,7 +147,7 @@ HEADER = (
 )
 
 
-def po_of(language: str, domain: str, strings: dict[Text, tuple[str, ...]]) -> bytes:
+def po_of(language: str, domain: str, strings: dict[CatalogText, tuple[str, ...]]) -> bytes:
     """The .po file with exactly the texts of the code: sorted by text, without line numbers, so that two changes seldom touch the same lines."""
     catalog = Catalog(locale=language)
     for text, files in sorted(texts(domain).items()):

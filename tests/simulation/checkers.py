@@ -24,7 +24,7 @@ ZOMBIE_US = 500 * MS
 """Longer than the news of a new leader normally takes."""
 
 
-class Watch:
+class InvariantChecker:
     """Checks after every event."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -39,10 +39,10 @@ from controlplane.controller.events import (
     ReportKind,
 )
 from controlplane.controller.runner import TICK_MS, Controller
-from tests.simulation.disk import NO_BOUND, Hung, SimDisk
+from tests.simulation.disk import NO_BOUND, DiskHangs, SimDisk
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.network import Network, SimListener, SimPeer
-from tests.simulation.probes import NO_PROBES, Chances, SimProbes
+from tests.simulation.probes import NO_PROBES, ProbeAccuracy, SimProbes
 from tests.simulation.remote_helper import MemoryStore, SimRemoteHelper
 from tests.simulation.store import SimStore
 from tests.simulation.world import MS, Event, Node, World
@@ -107,7 +107,7 @@ class SimJobs:
             self.running, spent_us = True, self._node.world.spent_us
             try:
                 run()
-            except Hung:
+            except DiskHangs:
                 self._node.world.reached["a job waits for a hung disk"] += 1
                 return
             except Exception as e:
@@ -165,7 +165,7 @@ class SimReads(SimJobs):
         self.submit_after(run, done, self._network.load_us())
 
 
-class SimOutside:
+class SimEnvironment:
     def __init__(self, network: Network, node: BrokerNode, disk: SimDisk, boot_id: str) -> None:
         self._network, self._node = network, node
         self.loop, self.disk, self.boot_id = node.loop, disk, boot_id
@@ -242,7 +242,7 @@ class BrokerNode(Node):
             }
         self.broker_settings = given
         config = BrokerConfig.parse(given, BROKER_SYNONYMS.__contains__)
-        outside: Any = SimOutside(self.cluster.network, self, self.disk, f"boot-{self.broker_id}-{self.boot}")
+        outside: Any = SimEnvironment(self.cluster.network, self, self.disk, f"boot-{self.broker_id}-{self.boot}")
 
         def connect() -> SimStore:
             self.store = SimStore(self.cluster.ensemble, self, SESSION_MS)
@@ -469,7 +469,7 @@ class Cluster:
         snapshot_log_bytes: int = LOG_BYTES_PER_SNAPSHOT,
         records_per_entry: int = RECORDS_PER_ENTRY,
         store_lag_ms: int = 0,
-        probes: Chances = NO_PROBES,
+        probes: ProbeAccuracy = NO_PROBES,
         cold: float = 0,
         racks: int = 0,
     ) -> None:

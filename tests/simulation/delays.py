@@ -35,7 +35,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History, Violation, Watch, logs_agree, values
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, values
 from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
@@ -308,7 +308,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     settings = {"weir.index.io.max.bytes.per.second": INDEX_RATES[world.seed % 4 == 3]}
     with deliveries_watched(world, schedule), indexes_used(world):
         cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-        Watch(cluster)
+        InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("2048", "4096", "16384"))}
         cluster.want_topic(TOPIC, PARTITIONS, 3, min_insync_replicas="2")
         cluster.want_topic(FRONT, PARTITIONS, 3, min_insync_replicas="2", weir_delay_topic=TOPIC, **small)

@@ -24,7 +24,7 @@ SECTOR = 512
 NO_BOUND = 1 << 40
 
 
-class Hung(BaseException):
+class DiskHangs(BaseException):
     """The call never returns: its thread waits for a hung disk."""
 
 
@@ -180,7 +180,7 @@ class SimDisk(Disk):
     def waits(self, path: Path) -> None:
         """Called by operations that wait until the device has written."""
         if any(h == path or h in path.parents for h in self.hung):
-            raise Hung(f"waiting for {path}")
+            raise DiskHangs(f"waiting for {path}")
 
     def power_cut(self, rng: random.Random) -> SimDisk:
         """The disk after the power cut. Open files of the old disk are invalid."""

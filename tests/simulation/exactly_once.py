@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from brokerd.replication.replica import Replica
-from tests.simulation.checkers import History, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
@@ -40,7 +40,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     kind = world.rng.choice((1, 2))
     world.deliver(f"fault kinds: {fault_kinds}; transactions of kind {kind}")
     cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-    Watch(cluster)
+    InvariantChecker(cluster)
     small = {"segment_bytes": world.rng.choice(("4096", "65536")), "min_cleanable_dirty_ratio": "0.05"}
     cluster.want_topic(LEDGER, 2, 3, min_insync_replicas="2", segment_bytes=world.rng.choice(("8192", "1048576")))
     cluster.want_topic(SOURCE, 1, 3, min_insync_replicas="2")

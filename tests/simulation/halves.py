@@ -27,7 +27,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History, Violation, Watch, logs_agree, values
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, values
 from tests.simulation.clients import FATAL, Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.delays import DelayFaultInjector
@@ -67,7 +67,7 @@ class Half:
 
 
 @dataclass(slots=True)
-class Shop:
+class HalfMessages:
     """The half messages of the producers, by id."""
 
     halves: dict[bytes, Half] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Shop:
 class HalfProducer(Producer):
     """Writes half messages and decisions with idempotence: also decisions about messages of the other producers of its partition."""
 
-    def __init__(self, cluster: Cluster, history: History, name: str, partition: int, shop: Shop) -> None:
+    def __init__(self, cluster: Cluster, history: History, name: str, partition: int, shop: HalfMessages) -> None:
         self.shop = shop
         self.records: list[Record] = []
         super().__init__(cluster, history, name, FRONT, partition, pause_ms=120)
@@ -200,7 +200,7 @@ def short_times() -> Iterator[None]:
 
 
 @contextmanager
-def sends_watched(world: World, shop: Shop) -> Iterator[None]:
+def sends_watched(world: World, shop: HalfMessages) -> Iterator[None]:
     """No check and no expiry comes before its time."""
     send = FrontDelivery.send
     sent: Counter[tuple[FrontTarget, bytes]] = Counter()
@@ -241,12 +241,12 @@ def drained(cluster: Cluster) -> bool:
     return True
 
 
-def undecided(shop: Shop, partition: int) -> set[bytes]:
+def undecided(shop: HalfMessages, partition: int) -> set[bytes]:
     own = ((i, h) for i, h in shop.halves.items() if h.partition == partition)
     return {half_id for half_id, half in own if half.acknowledged and half.decision is None}
 
 
-def judge(cluster: Cluster, world: World, shop: Shop) -> None:
+def judge(cluster: Cluster, world: World, shop: HalfMessages) -> None:
     delivered, expired = _found(cluster, TOPIC, shop), _found(cluster, EXPIRED, shop)
     for half_id in delivered | expired:
         if half_id not in shop.halves:
@@ -264,7 +264,7 @@ def judge(cluster: Cluster, world: World, shop: Shop) -> None:
             raise Violation(f"a refused decision about {half_id!r} named {wrong[0]}, its fate is {fate}")
 
 
-def _found(cluster: Cluster, name: str, shop: Shop) -> set[bytes]:
+def _found(cluster: Cluster, name: str, shop: HalfMessages) -> set[bytes]:
     """The ids in a topic, each once and in the partition of its message."""
     found: set[bytes] = set()
     topic = cluster.image.topic_named(name)
@@ -284,10 +284,10 @@ def _found(cluster: Cluster, name: str, shop: Shop) -> set[bytes]:
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault_kinds: {fault_kinds}")
-    shop = Shop()
+    shop = HalfMessages()
     with short_times(), sends_watched(world, shop):
         cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-        Watch(cluster)
+        InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         for name in (TOPIC, CHECK, EXPIRED):
             cluster.want_topic(name, PARTITIONS, 3, min_insync_replicas="2")

@@ -34,7 +34,7 @@ from brokerd.wire.messages import DeleteRecordsRequest, FetchRequest, FetchRespo
 from brokerd.wire.messages.key_lookups import VERSION, KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
 from brokerd.wire.steps import Steps
-from tests.simulation.checkers import History, Violation, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Client
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
@@ -390,7 +390,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     scan = LogScan()
     with LookupWatch(world, scan).watching():
         cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-        Watch(cluster)
+        InvariantChecker(cluster)
         small = {"segment_bytes": "2048", "index_interval_bytes": world.rng.choice(("128", "4096"))}
         retention = world.rng.choice(("20000", "60000"))
         cluster.want_topic(PLAIN, 1, 3, min_insync_replicas="1", retention_bytes=retention, **small, **INDEX)

@@ -41,7 +41,7 @@ class Batch:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class PartitionQueue:
     """One partition's batches. `queue`: to be sent, retries first; `unresolved`: sent and not acknowledged, by sequence."""
 
     place: Place
@@ -82,7 +82,7 @@ class PipelinedProducer(Client):
     ) -> None:
         super().__init__(cluster, name)
         self.history, self.pause_ms = history, pause_ms
-        self.lines = {place: Line(place) for place in places}
+        self.lines = {place: PartitionQueue(place) for place in places}
         self.producer_id = -1
         self.refused = self._refreshing = False
         self._in_flight: Counter[int] = Counter()
@@ -126,7 +126,7 @@ class PipelinedProducer(Client):
             return
         now_ms = self.clock().mono_ms
         while True:
-            ready: dict[int, list[Line]] = {}
+            ready: dict[int, list[PartitionQueue]] = {}
             for line in self.lines.values():
                 if line.ready(now_ms):
                     leader = self.leaders.get(line.place)
@@ -148,7 +148,7 @@ class PipelinedProducer(Client):
         self._refreshing = False
         self._drain()
 
-    def _send(self, leader: int, sent: list[tuple[Line, Batch]]) -> None:
+    def _send(self, leader: int, sent: list[tuple[PartitionQueue, Batch]]) -> None:
         topics: dict[str, list[Any]] = {}
         now_ms = self.clock().wall_ms
         for line, batch in sent:
@@ -177,7 +177,7 @@ class PipelinedProducer(Client):
         self.send_request(leader, ApiKey.PRODUCE, 9, body, answered)
 
     # -- answers -------------------------------------------------------------------------------------------------------
-    def _answered(self, sent: list[tuple[Line, Batch]], body: Any) -> None:
+    def _answered(self, sent: list[tuple[PartitionQueue, Batch]], body: Any) -> None:
         answers = {}
         if body is not None:
             answers = {(t.name, p.index): p for t in body.responses for p in t.partition_responses}
@@ -206,10 +206,10 @@ class PipelinedProducer(Client):
         self._drain()
 
     @staticmethod
-    def _final(line: Line, batch: Batch, code: ErrorCode) -> bool:
+    def _final(line: PartitionQueue, batch: Batch, code: ErrorCode) -> bool:
         return code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.sequence == line.acknowledged + 1
 
-    def _acknowledged(self, line: Line, batch: Batch, base_offset: int | None) -> None:
+    def _acknowledged(self, line: PartitionQueue, batch: Batch, base_offset: int | None) -> None:
         line.unresolved.remove(batch)
         line.acknowledged = max(line.acknowledged, batch.sequence + len(batch.values) - 1)
         for i, value in enumerate(batch.values):

@@ -16,7 +16,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ProduceRequest
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History, Violation, Watch, logs_agree, values
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, values
 from tests.simulation.clients import RETRY_MS, Client
 from tests.simulation.cluster import Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
@@ -118,7 +118,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     acks = world.rng.choice((1, -1))
     world.deliver(f"fault kinds: {fault_kinds}; producers with acks={acks}")
     cluster = Cluster(world, probes=PROBES[world.seed % 2])
-    Watch(cluster)
+    InvariantChecker(cluster)
     topic_id = cluster.want_topic(TOPIC, 1, 3, min_insync_replicas=world.rng.choice(("1", "2")))
     history.unpromised.add(TOPIC)
     cluster.until(cluster.settled, 30, "the cluster's beginning")

@@ -26,7 +26,7 @@ WRONG_MS = (50, 3_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
+class ProbeAccuracy:
     """Accuracy of a controller's probes: the share of deaths that they notice, and of live brokers that refuse a controller for a while."""
 
     reported: float
@@ -35,7 +35,7 @@ class Chances:
     """The share of deaths that are noticed at once, and of kills that end all brokers at one moment."""
 
 
-NO_PROBES = Chances(0, 0)
+NO_PROBES = ProbeAccuracy(0, 0)
 
 
 class SimProbes:
@@ -95,7 +95,7 @@ class SimProbes:
 
     def turn(self, now: Now) -> bool:
         for broker_id in self.liveness.due(now):
-            self.liveness.attempted(broker_id)
+            self.liveness.on_attempt(broker_id)
             incarnation = (broker_id, self.liveness.evidence[broker_id].broker_epoch)
             delay_us = self._cluster.probes_rng.randint(0, ANSWER_MS_MAX) * MS
             self._node.post(delay_us, lambda i=incarnation: self._answered(i))  # type: ignore[misc]

@@ -24,7 +24,7 @@ from brokerd.wire.messages import (
     SyncGroupRequest,
 )
 from brokerd.wire.schema import packer
-from tests.simulation.checkers import History, Watch
+from tests.simulation.checkers import History, InvariantChecker
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.consumers import Consumer, OwnedPartitions
@@ -233,7 +233,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     cooperative = world.chance(0.5)
     world.deliver(f"fault kinds: {fault_kinds}; classic members are {'cooperative' if cooperative else 'eager'}")
     cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-    Watch(cluster)
+    InvariantChecker(cluster)
     cluster.want_topic("work", len(PLACES), 3, min_insync_replicas="2")
     cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact")
     cluster.until(cluster.settled, 30, "the cluster's beginning")

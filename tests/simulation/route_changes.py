@@ -20,7 +20,7 @@ from brokerd.delivery.route_partition import RoutePartition
 from brokerd.wire import records
 from brokerd.wire.murmur2 import key_partition
 from tests.simulation.archive import Archive
-from tests.simulation.checkers import History, Violation, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.exactly_once import DECIDED_S, SETTINGS, decided
@@ -173,7 +173,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     with appends_watched(world), losses_watched(world) as lost:
         settings = {**SETTINGS, "log.retention.check.interval.ms": "1000"}
         cluster = Cluster(world, settings=settings, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-        Watch(cluster)
+        InvariantChecker(cluster)
         cluster.archive = Archive(cluster, (SOURCE,))
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):

@@ -21,7 +21,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.murmur2 import key_partition
 from brokerd.wire.records import Record
 from controlplane.controller.events import DesiredAccess
-from tests.simulation.checkers import History, Violation, Watch, logs_agree, raw
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, raw
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
@@ -152,7 +152,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
     history.compacted.add(SOURCE)  # so that records have keys
     with appends_watched(world):
         cluster = Cluster(world, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-        Watch(cluster)
+        InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         for name in (SOURCE, COPIES, MATCHING):

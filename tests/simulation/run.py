@@ -19,7 +19,7 @@ from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, TopicPartition
 from brokerd.cluster.snapshots import LOG_BYTES_PER_SNAPSHOT
 from brokerd.replication.replica import Replica
 from tests.simulation.byid import ByIdProducer, ByIdReader, key_of
-from tests.simulation.checkers import History, Violation, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Producer, Reader
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.consumers import Consumer, OwnedPartitions
@@ -27,7 +27,7 @@ from tests.simulation.costs import LACKS_EPOCH, counted, decompression_jobs
 from tests.simulation.fault_injector import AGAIN, KEYED, FaultInjector, FaultKinds
 from tests.simulation.members import Auditor, GroupHistory, Member, in_step
 from tests.simulation.pipelined import PipelinedProducer
-from tests.simulation.probes import NO_PROBES, Chances
+from tests.simulation.probes import NO_PROBES, ProbeAccuracy
 from tests.simulation.world import S, World
 
 FAULTS_S = 25
@@ -44,7 +44,7 @@ LOGS: tuple[dict[str, str], ...] = ({}, {"segment_bytes": "16384"}, {"segment_by
 """One segment that is never flushed, several (each flushed when it is closed), and a log that is flushed continuously."""
 ENTRIES = (1, 3, RECORDS_PER_ENTRY)
 """Records per entry of the metadata log: decisions take many entries, as with thousands of partitions, or one."""
-PROBES = (NO_PROBES, Chances(reported=0.7, wrong=0.1, together=0.5))
+PROBES = (NO_PROBES, ProbeAccuracy(reported=0.7, wrong=0.1, together=0.5))
 """In every second world probes notice most deaths at once, and one live broker in ten refuses a controller for a while; sometimes all brokers die at once."""
 LOG_PHRASES = {
     "truncated from": "truncation by epoch",
@@ -165,7 +165,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         racks=2 * fault_kinds.racks,
         settings={"log.cleaner.backoff.ms": "3000"} if fault_kinds.changes else None,
     )
-    Watch(cluster)
+    InvariantChecker(cluster)
     cluster.elected_uncleanly = history.unpromised.add
     cluster.want_topic("strict", 2, 3, min_insync_replicas="2", **world.rng.choice(LOGS))
     cluster.want_topic("pair", 1, 2, min_insync_replicas="2", **world.rng.choice(LOGS))

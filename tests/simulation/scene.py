@@ -9,10 +9,10 @@ from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.messages import DeleteRecordsRequest, ProduceRequest
 from brokerd.wire.records import Record
-from tests.simulation.checkers import Watch, logs_agree, values
+from tests.simulation.checkers import InvariantChecker, logs_agree, values
 from tests.simulation.clients import Client
 from tests.simulation.cluster import BrokerNode, Cluster
-from tests.simulation.probes import NO_PROBES, Chances
+from tests.simulation.probes import NO_PROBES, ProbeAccuracy
 from tests.simulation.world import MS, World
 
 PATIENT = {"replica.lag.time.max.ms": "60000"}
@@ -26,7 +26,7 @@ class Scene:
         min_insync: int | None = 1,
         settings: dict[str, str] | None = None,
         brokers: int = 2,
-        probes: Chances = NO_PROBES,
+        probes: ProbeAccuracy = NO_PROBES,
         replicas: int | None = None,
         racks: int = 0,
         controllers: int = 1,
@@ -41,7 +41,7 @@ class Scene:
             probes=probes,
             racks=racks,
         )
-        Watch(self.cluster)
+        InvariantChecker(self.cluster)
         if min_insync:
             configs["min_insync_replicas"] = str(min_insync)
         self.topic_id = self.cluster.want_topic("t", 1, replicas or brokers, **configs)

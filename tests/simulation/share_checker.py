@@ -61,7 +61,7 @@ class Leader:
 
 
 @dataclass(slots=True)
-class Stored:
+class ConfirmedStates:
     """The states that the share coordinator has confirmed, and those that were sent to it. `sent`: {offset: every (state, count)}."""
 
     start: int = NO_START
@@ -83,7 +83,7 @@ class ShareChecker:
         self.leaders: dict[int, Leader] = {}
         """By the id of the product's state machine, which `machines` keeps alive."""
         self.machines: list[SharePartition] = []
-        self.stored: dict[SharePartitionKey, Stored] = {}
+        self.stored: dict[SharePartitionKey, ConfirmedStates] = {}
         self.newest: dict[SharePartitionKey, tuple[int, int]] = {}
         """The newest leader epoch that has loaded a share partition, and when (us)."""
         self.accepted: dict[Place, str] = {}
@@ -96,7 +96,7 @@ class ShareChecker:
 
     # -- loads ---------------------------------------------------------------------------------------------------------
     def loaded(self, shared: Shared, state: ShareState) -> None:
-        stored = self.stored.setdefault(shared.place, Stored())
+        stored = self.stored.setdefault(shared.place, ConfirmedStates())
         if shared.epoch > self.newest.get(shared.place, (-1, 0))[0]:
             self.newest[shared.place] = shared.epoch, self.world.now_us
         if state.start < stored.start:

@@ -35,7 +35,7 @@ DECIDE_MS, DECIDE_LATE_MS = 800, 3_500
 
 
 @dataclass(slots=True)
-class InHand:
+class AcquiredRecord:
     partition: int
     offset: int
     broker: int
@@ -77,7 +77,7 @@ class ShareMember(Client):
         self.assigned: set[int] = set()
         self.sessions: dict[int, Session] = {}
         self.busy: set[int] = set()
-        self.hands: dict[tuple[int, int], InHand] = {}
+        self.hands: dict[tuple[int, int], AcquiredRecord] = {}
 
     def _crash(self) -> None:
         """As a killed process: the connections end, and nobody leaves the group."""
@@ -169,7 +169,7 @@ class ShareMember(Client):
         else:
             self.sessions.pop(broker, None)
 
-    def _acknowledge(self, broker: int, session: Session, due: list[InHand], ends: bool, renews: bool) -> None:
+    def _acknowledge(self, broker: int, session: Session, due: list[AcquiredRecord], ends: bool, renews: bool) -> None:
         q = ShareAcknowledgeRequest
         parts = [
             q.AcknowledgePartition(
@@ -193,7 +193,7 @@ class ShareMember(Client):
 
         self._ask(broker, session, ApiKey.SHARE_ACKNOWLEDGE, body, due, answered)
 
-    def _fetch(self, broker: int, session: Session, wanted: set[int], due: list[InHand]) -> None:
+    def _fetch(self, broker: int, session: Session, wanted: set[int], due: list[AcquiredRecord]) -> None:
         q = ShareFetchRequest
         acknowledging = {h.partition for h in due}
         parts = [
@@ -226,9 +226,9 @@ class ShareMember(Client):
         self._ask(broker, session, ApiKey.SHARE_FETCH, body, due, answered)
 
     @staticmethod
-    def _batches(shape: Any, due: Sequence[InHand], partition: int) -> list[Any]:
+    def _batches(shape: Any, due: Sequence[AcquiredRecord], partition: int) -> list[Any]:
         """Adjacent offsets go into one batch, with one type if it is the same for all."""
-        runs: list[list[InHand]] = []
+        runs: list[list[AcquiredRecord]] = []
         for hand in (h for h in due if h.partition == partition):
             if runs and runs[-1][-1].offset + 1 == hand.offset:
                 runs[-1].append(hand)
@@ -241,7 +241,7 @@ class ShareMember(Client):
             out.append(shape(first_offset=run[0].offset, last_offset=run[-1].offset, acknowledge_types=types))
         return out
 
-    def _ask(self, broker: int, session: Session, key: ApiKey, body: Any, due: list[InHand], done: Any) -> None:
+    def _ask(self, broker: int, session: Session, key: ApiKey, body: Any, due: list[AcquiredRecord], done: Any) -> None:
         life = self.lives
         self.busy.add(broker)
         for hand in due:
@@ -268,7 +268,7 @@ class ShareMember(Client):
         self.sessions.pop(broker, None)
         self.hands = {place: h for place, h in self.hands.items() if h.broker != broker}
 
-    def _acknowledged(self, due: list[InHand], errors: dict[int, int]) -> None:
+    def _acknowledged(self, due: list[AcquiredRecord], errors: dict[int, int]) -> None:
         for hand in due:
             place, kind, error = (hand.partition, hand.offset), hand.kind, errors[hand.partition]
             assert kind is not None
@@ -294,7 +294,7 @@ class ShareMember(Client):
                     raise Violation(f"{place} is acquired for {self.member_id}, which did not get it")
                 self.history.saw(self.topic, part.partition_index, offset, found[offset] or b"")
                 kind, wait_ms = self._plan()
-                self.hands[place] = InHand(*place, broker, kind, self.world.now_us + wait_ms * MS)
+                self.hands[place] = AcquiredRecord(*place, broker, kind, self.world.now_us + wait_ms * MS)
 
     def _plan(self) -> tuple[AcknowledgeType | None, int]:
         if self.calm:

@@ -21,7 +21,7 @@ from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.sharing import dead_letters as letter
 from brokerd.wire.records import Record, iterate
 from controlplane.controller.events import DesiredAccess
-from tests.simulation.checkers import History, Violation, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
@@ -128,7 +128,7 @@ def live(
     checker = ShareChecker(world, LOCK_MS, DELIVERIES_MAX, dead_letters=with_letters)
     with short_times(), watched(checker), letters_counted() as counted:
         cluster = Cluster(world, settings=SETTINGS, probes=PROBES[world.seed % 2], cold=COLD[world.seed % 3])
-        Watch(cluster)
+        InvariantChecker(cluster)
         small = {"segment_bytes": world.rng.choice(("4096", "65536"))}
         cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact", **small)
         cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1", **small)

@@ -16,7 +16,7 @@ from brokerd.replication.replica import Replica
 from brokerd.storage.producers import Producers
 from controlplane.controller.events import DesiredAssignment
 from controlplane.domain.move_types import with_old_replicas
-from tests.simulation.checkers import Violation, Watch, raw
+from tests.simulation.checkers import InvariantChecker, Violation, raw
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS, S
 
@@ -225,7 +225,7 @@ class TailMove:
         )
 
 
-class TailWatch(Watch):
+class TailWatch(InvariantChecker):
     """The rules of safety section 8, checked after every event and every entry of the metadata log."""
 
     def __init__(self, cluster: Cluster) -> None:

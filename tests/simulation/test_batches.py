@@ -10,7 +10,7 @@ import pytest
 from brokerd.cluster import appender
 from brokerd.cluster.metadata import BrokerDown, Entry, MetadataRecord, TopicCreated
 from brokerd.cluster.znodes import LOG
-from tests.simulation.checkers import Watch, logs_agree
+from tests.simulation.checkers import InvariantChecker, logs_agree
 from tests.simulation.cluster import Cluster
 from tests.simulation.world import MS, S, World
 
@@ -19,7 +19,7 @@ PARTITIONS = 5
 
 def cluster(seed: int) -> Cluster:
     made = Cluster(World(seed), brokers=3, controllers=1, records_per_entry=1)
-    Watch(made)
+    InvariantChecker(made)
     return made
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from brokerd.cluster.model import NO_LEADER
-from tests.simulation.probes import Chances
+from tests.simulation.probes import ProbeAccuracy
 from tests.simulation.scene import Scene
 
-FOUND = Chances(reported=1, wrong=0, together=1)
+FOUND = ProbeAccuracy(reported=1, wrong=0, together=1)
 WRITTEN = [f"r{i}" for i in range(5)]
 
 pytestmark = pytest.mark.parametrize("seed", range(1, 5))

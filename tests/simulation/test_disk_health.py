@@ -15,7 +15,7 @@ from brokerd.cluster.model import TopicPartition
 from brokerd.storage.log_dirs import LogDirs
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
-from tests.simulation.checkers import History, Violation, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree
 from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS, S, World
@@ -37,7 +37,7 @@ class Scene:
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
         self.cluster = Cluster(self.world, 3, 1, SETTINGS)
-        Watch(self.cluster)
+        InvariantChecker(self.cluster)
         self.history = History()
         self.cluster.want_topic("t", PARTITIONS, 3, min_insync_replicas="2", flush_messages="1")
         self.cluster.until(self.cluster.settled, 30, "the beginning")

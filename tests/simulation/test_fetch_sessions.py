@@ -13,7 +13,7 @@ from tests.simulation.scene import Scene
 LAG = {"replica.lag.time.max.ms": "3000", "max.incremental.fetch.session.cache.slots": "1000"}
 
 
-class Wire:
+class FetchRequestCounter:
     """Counts the requests of every follower."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("lasting")
 def test_an_idle_partition_is_in_no_fetch_request_and_keeps_its_isr(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = Wire(monkeypatch)
+    wire = FetchRequestCounter(monkeypatch)
     scene = Scene(1, 2, LAG, brokers=3)  # with two followers, the new high watermark reaches one of them late
     scene.write("a", "b")
     scene.pass_ms(1000)

@@ -13,7 +13,7 @@ from brokerd.wire import records
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.messages import ProduceRequest
 from brokerd.wire.records import Record
-from tests.simulation.checkers import History, Violation, Watch, logs_agree, values
+from tests.simulation.checkers import History, InvariantChecker, Violation, logs_agree, values
 from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.world import MS, S, World
@@ -23,7 +23,7 @@ def story(seed: int, brokers: int, cuts: int = 3, **configs: str) -> History:
     """Producers with acks=all; every broker loses power at the same moment, several times. Raises Violation."""
     world = World(seed)
     cluster = Cluster(world, brokers=brokers, controllers=1)
-    Watch(cluster)
+    InvariantChecker(cluster)
     cluster.want_topic("kept", 2, brokers, min_insync_replicas="2" if brokers > 1 else "1", **configs)
     cluster.until(cluster.settled, 30, "the beginning")
     history = History()

@@ -13,7 +13,7 @@ from brokerd.cluster.model import TopicPartition
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
-from tests.simulation.checkers import History, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, logs_agree
 from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import BrokerNode, Cluster
 from tests.simulation.world import MS, S, World
@@ -26,7 +26,7 @@ class Scene:
     def __init__(self, seed: int, brokers: int = 3) -> None:
         self.world = World(seed)
         self.cluster = Cluster(self.world, brokers, 1, {"log.dirs": ",".join(map(str, DIRS))})
-        Watch(self.cluster)
+        InvariantChecker(self.cluster)
         self.history = History()
         self.topic_id = self.cluster.want_topic(
             "t", PARTITIONS, brokers, min_insync_replicas="2" if brokers > 2 else "1"

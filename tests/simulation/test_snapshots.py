@@ -6,7 +6,7 @@ import pytest
 
 from brokerd.cluster.model import TopicPartition
 from brokerd.cluster.znodes import LOG, SNAPSHOTS
-from tests.simulation.checkers import History, Watch, logs_agree
+from tests.simulation.checkers import History, InvariantChecker, logs_agree
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.world import MS, S, World
@@ -17,7 +17,7 @@ NEVER = 1 << 40
 def cluster(seed: int) -> Cluster:
     """A cluster whose log has been cut below its newest snapshots."""
     made = Cluster(World(seed), snapshot_log_bytes=1_000)
-    Watch(made)
+    InvariantChecker(made)
     made.want_topic("old", 1, 3)
     made.until(made.settled, 30, "the beginning")
     bounce(made, 6)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.cluster import SESSION_MS, ControllerNode
-from tests.simulation.probes import Chances
+from tests.simulation.probes import ProbeAccuracy
 from tests.simulation.scene import Scene
 
-FOUND = Chances(reported=1, wrong=0, together=1)
+FOUND = ProbeAccuracy(reported=1, wrong=0, together=1)
 WRITTEN = [f"r{i}" for i in range(5)]
 ELECTION_MS_MAX = 1_000
 """From the election of a controller to the election of leaders."""

@@ -32,7 +32,7 @@ LONG_SESSION_MS = 60_000
 PASSWORD = "among us"
 
 
-class Ground(ABC):
+class StoreEnvironment(ABC):
     """The environment of the stores: connects them and lets time pass."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Ground(ABC):
         return store
 
 
-class Real(Ground):
+class RealStores(StoreEnvironment):
     def __init__(self, port: int, protection: Protection = OPEN, chroot: str = "") -> None:
         self.port, self.protection, self.chroot = port, protection, chroot
         self.stores: list[ZooKeeperStore] = []
@@ -113,7 +113,7 @@ class Real(Ground):
             store.close()
 
 
-class Simulated(Ground):
+class SimulatedStores(StoreEnvironment):
     def __init__(self) -> None:
         self.world = World(7)
         self.ensemble = Ensemble(self.world)
@@ -179,21 +179,21 @@ def protected(ca: Path, *, password: str = PASSWORD, owned: bool = True) -> Prot
 
 
 @pytest.fixture(params=["real", "protected", "simulated"])
-def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+def ground(request: pytest.FixtureRequest) -> Iterator[StoreEnvironment]:
     if request.param == "simulated":
-        yield Simulated()
+        yield SimulatedStores()
         return
     if request.param == "real":
-        real = Real(request.getfixturevalue("server"))
+        real = RealStores(request.getfixturevalue("server"))
     else:
         port, ca = request.getfixturevalue("guarded")
-        real = Real(port, protected(ca))
+        real = RealStores(port, protected(ca))
     yield real
     real.close()
 
 
 @pytest.fixture
-def root(ground: Ground, request: pytest.FixtureRequest) -> str:
+def root(ground: StoreEnvironment, request: pytest.FixtureRequest) -> str:
     """A node of this test: the real server is shared by the tests."""
     path = "/" + request.node.name.replace("[", "-").replace("]", "")
     store = ground.joined()
@@ -201,11 +201,11 @@ def root(ground: Ground, request: pytest.FixtureRequest) -> str:
     return path
 
 
-def real_ground(who: str, request: pytest.FixtureRequest) -> Real:
+def real_ground(who: str, request: pytest.FixtureRequest) -> RealStores:
     if who == "real":
-        return Real(request.getfixturevalue("server"))
+        return RealStores(request.getfixturevalue("server"))
     port, ca = request.getfixturevalue("guarded")
-    return Real(port, protected(ca))
+    return RealStores(port, protected(ca))
 
 
 @pytest.mark.parametrize("who", ["real", "protected"])
@@ -260,7 +260,7 @@ def test_a_chroot_is_created_and_paths_are_relative_to_it(who: str, request: pyt
     else:
         port, ca = request.getfixturevalue("guarded")
         protection = protected(ca)
-    below, whole = Real(port, protection, "/clusters/weir/"), Real(port, protection)
+    below, whole = RealStores(port, protection, "/clusters/weir/"), RealStores(port, protection)
 
     def created(path: str) -> list[str]:
         """The paths that a watch was called with."""
@@ -279,7 +279,7 @@ def test_a_chroot_is_created_and_paths_are_relative_to_it(who: str, request: pyt
     whole.close()
 
 
-def test_versions_guard_every_change(ground: Ground, root: str) -> None:
+def test_versions_guard_every_change(ground: StoreEnvironment, root: str) -> None:
     store, path = ground.joined(), f"{root}/a"
     send_request = ground.send_request
     assert send_request(lambda d: store.get(path, d)).code is Code.NO_NODE
@@ -300,7 +300,7 @@ def test_versions_guard_every_change(ground: Ground, root: str) -> None:
     assert send_request(lambda d: store.exists(path, d)).code is Code.NO_NODE
 
 
-def test_a_recreated_znode_has_another_czxid(ground: Ground, root: str) -> None:
+def test_a_recreated_znode_has_another_czxid(ground: StoreEnvironment, root: str) -> None:
     store, path = ground.joined(), f"{root}/member"
     numbers = []
     for _ in range(2):
@@ -312,7 +312,7 @@ def test_a_recreated_znode_has_another_czxid(ground: Ground, root: str) -> None:
     assert numbers[0] < numbers[1]
 
 
-def test_children_are_listed_by_name_in_order(ground: Ground, root: str) -> None:
+def test_children_are_listed_by_name_in_order(ground: StoreEnvironment, root: str) -> None:
     store = ground.joined()
     for name in ("b", "a", "c"):
         assert ground.send_request(lambda d, name=name: store.create(f"{root}/{name}", b"", d)).ok  # type: ignore[misc]
@@ -321,7 +321,7 @@ def test_children_are_listed_by_name_in_order(ground: Ground, root: str) -> None
     assert ground.send_request(lambda d: store.children(f"{root}/none", d)).code is Code.NO_NODE
 
 
-def test_a_multi_is_atomic_and_names_the_failed_operation(ground: Ground, root: str) -> None:
+def test_a_multi_is_atomic_and_names_the_failed_operation(ground: StoreEnvironment, root: str) -> None:
     store = ground.joined()
     send_request = ground.send_request
     assert send_request(
@@ -342,7 +342,7 @@ def test_a_multi_is_atomic_and_names_the_failed_operation(ground: Ground, root: 
     assert (taken.data, taken.stat.owner, taken.stat.version) == (b"mine", store.zk_session, 0)
 
 
-def test_responses_arrive_in_the_order_of_the_requests(ground: Ground, root: str) -> None:
+def test_responses_arrive_in_the_order_of_the_requests(ground: StoreEnvironment, root: str) -> None:
     """The reader of the metadata log requests many entries at once and applies them in the order of the responses."""
     store = ground.joined()
     order: list[int] = []
@@ -353,7 +353,7 @@ def test_responses_arrive_in_the_order_of_the_requests(ground: Ground, root: str
     assert order == [*range(200)]
 
 
-def test_a_watch_fires_once_for_what_it_watches(ground: Ground, root: str) -> None:
+def test_a_watch_fires_once_for_what_it_watches(ground: StoreEnvironment, root: str) -> None:
     store, other = ground.joined(), ground.joined()
     fired: list[str] = []
     send_request = ground.send_request
@@ -372,7 +372,7 @@ def test_a_watch_fires_once_for_what_it_watches(ground: Ground, root: str) -> No
     assert sorted(fired) == ["child", "gone", "made", "set"]
 
 
-def test_repeated_watches_fire_once(ground: Ground, root: str) -> None:
+def test_repeated_watches_fire_once(ground: StoreEnvironment, root: str) -> None:
     """A controller reads every second even without a change. Each read used to add a watch, so that the first change after an idle hour caused thousands
     of reads, and the election waited for them.
     """
@@ -395,7 +395,7 @@ def test_repeated_watches_fire_once(ground: Ground, root: str) -> None:
     ground.until(lambda: "again" in received)
 
 
-def test_a_watch_fires_before_a_response_with_the_change(ground: Ground, root: str) -> None:
+def test_a_watch_fires_before_a_response_with_the_change(ground: StoreEnvironment, root: str) -> None:
     store, other = ground.joined(), ground.joined()
     order: list[str] = []
     assert ground.send_request(lambda d: store.create(f"{root}/n", b"1", d)).ok
@@ -407,14 +407,16 @@ def test_a_watch_fires_before_a_response_with_the_change(ground: Ground, root: s
     assert order == ["watch", "2"]
 
 
-def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(ground: Ground, root: str) -> None:
+def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(
+    ground: StoreEnvironment, root: str
+) -> None:
     store, silent, polite = ground.joined(), ground.joined(), ground.joined()
     assert ground.send_request(lambda d: silent.create(f"{root}/silent", b"", d, ephemeral=True)).ok
     assert ground.send_request(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
     states: list[SessionState] = []
     store.on_session = states.append
     polite.close()
-    if isinstance(ground, Real):
+    if isinstance(ground, RealStores):
         ground.stores.remove(polite)
     names = lambda: ground.send_request(lambda d: store.children(root, d)).children  # noqa: E731
     assert "polite" not in names()
@@ -427,14 +429,14 @@ def test_ephemeral_nodes_end_with_the_session_time_out_or_at_once_with_a_close(g
     assert states == []
 
 
-def test_a_close_without_a_connection_ends_the_session_at_the_next_one(ground: Ground, root: str) -> None:
+def test_a_close_without_a_connection_ends_the_session_at_the_next_one(ground: StoreEnvironment, root: str) -> None:
     """A controller that is stopped while it changes its server: another one would be elected only after the session time-out."""
     store, polite = ground.joined(), ground.joined(LONG_SESSION_MS)
     assert ground.send_request(lambda d: polite.create(f"{root}/polite", b"", d, ephemeral=True)).ok
     began = ground.now_s()
     ground.lose_connection(polite)
     polite.close()
-    if isinstance(ground, Real):
+    if isinstance(ground, RealStores):
         ground.stores.remove(polite)
     gone: list[str] = []
     if ground.send_request(lambda d: store.exists(f"{root}/polite", d, gone.append)).ok:
@@ -447,7 +449,7 @@ def test_a_client_is_served_only_after_authentication(
     guarded: tuple[int, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     port, ca = guarded
-    unauthenticated = Real(port, protected(ca, password="guess"))
+    unauthenticated = RealStores(port, protected(ca, password="guess"))
     store: Any = unauthenticated.connect()
     reported: list[SessionState] = []
     store.on_session = reported.append
@@ -469,7 +471,7 @@ def test_a_client_is_served_only_after_authentication(
 
 def test_only_the_owner_accesses_nodes_until_they_are_opened(guarded: tuple[int, Path]) -> None:
     port, ca = guarded
-    real = Real(port, protected(ca))
+    real = RealStores(port, protected(ca))
     store = real.joined()
     for path in ("/owned", "/owned/below"):
         assert real.send_request(lambda d, path=path: store.create(path, b"keys", d)).ok  # type: ignore[misc]

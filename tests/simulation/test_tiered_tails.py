@@ -27,7 +27,7 @@ FAULTS_S = 12
 """Shorter than in `make simulate`."""
 
 
-class Moving:
+class TieredTailMove:
     """A tiered partition on two of three brokers, whose store is away, and a tail move of one replica to the third broker."""
 
     def __init__(self, seed: int) -> None:
@@ -59,7 +59,7 @@ class Moving:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_tail_move_of_a_tiered_topic_waits_for_copies_and_copies_no_old_record(seed: int) -> None:
-    moving = Moving(seed)
+    moving = TieredTailMove(seed)
     moving.follow()
     assert moving.move.step == "follow", "the records below the start of the new replica are only local"
     assert moving.scene.local_start(moving.scene.state.leader) < moving.start
@@ -68,7 +68,7 @@ def test_a_tail_move_of_a_tiered_topic_waits_for_copies_and_copies_no_old_record
 
 def under_another_leader() -> None:
     """The segments of the next leader do not end where the new replica starts."""
-    moving = Moving(3)
+    moving = TieredTailMove(3)
     before = moving.cluster.brokers[moving.scene.state.leader]
     before.kill()
     moving.cluster.until(lambda: moving.scene.leads_another(before.broker_id), 30, "another leader")
@@ -85,7 +85,7 @@ def test_a_later_leader_closes_the_segment_in_which_the_new_replica_starts() -> 
 
 def reassigned() -> None:
     """Another operator orders an ordinary move to the same broker before the old records are copied. (Seed 5045 of `tiered-tail-transactions`.)"""
-    moving = Moving(4)
+    moving = TieredTailMove(4)
     state = moving.scene.state
     moving.cluster.want(
         DesiredAssignment(*moving.scene.tp, (moving.new, state.replicas[1]), state.assignment_generation, "other")
@@ -114,7 +114,7 @@ def eager_local_starts(patch: pytest.MonkeyPatch) -> None:
 def test_a_leader_that_does_not_wait_for_the_copies_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     eager_local_starts(monkeypatch)
     with pytest.raises(Violation, match="copies of the store end at"):
-        Moving(0).follow()
+        TieredTailMove(0).follow()
 
 
 def test_a_controller_that_accepts_a_deletion_of_a_tiered_topic_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_a_controller_that_accepts_a_deletion_of_a_tiered_topic_is_detected(monk
 
     ordered = desired._desired_state
     monkeypatch.setattr(desired, "_desired_state", unchecked)
-    moving = Moving(1)
+    moving = TieredTailMove(1)
     state = moving.scene.state
     order = DesiredAssignment(
         *moving.scene.tp, state.target, state.assignment_generation, "cut", delete_below=moving.start

@@ -16,7 +16,7 @@ LAG_MS = 1_000
 every_seed = pytest.mark.parametrize("seed", range(1, 9))
 
 
-class Line:
+class TransportScene:
     """A client, a server that records and answers its requests, and the network between them."""
 
     def __init__(self, seed: int, timeout_ms: int) -> None:
@@ -47,7 +47,7 @@ class Line:
 
 @every_seed
 def test_a_cut_delays_frames_and_keeps_their_order(seed: int) -> None:
-    line = Line(seed, timeout_ms=10_000)
+    line = TransportScene(seed, timeout_ms=10_000)
     line.send_request(b"a")
     line.pass_ms(1_000)
     line.network.cut.add(("client", "server"))
@@ -61,7 +61,7 @@ def test_a_cut_delays_frames_and_keeps_their_order(seed: int) -> None:
 
 @every_seed
 def test_a_frame_arrives_after_a_network_cut_within_the_doubled_time_out(seed: int) -> None:
-    line = Line(seed, timeout_ms=60_000)
+    line = TransportScene(seed, timeout_ms=60_000)
     line.network.cut.add(("client", "server"))
     line.send_request(b"late")
     line.pass_ms(3_500)  # sent again after 0.2, 0.6, 1.4 and 3.0 s; next after 6.2 s
@@ -81,7 +81,7 @@ def test_a_frame_arrives_after_a_network_cut_within_the_doubled_time_out(seed: i
 def test_an_abandoned_request_may_arrive_late_and_its_response_never_arrives() -> None:
     late = 0
     for seed in range(1, 21):
-        line = Line(seed, timeout_ms=500)
+        line = TransportScene(seed, timeout_ms=500)
         line.send_request(b"first")
         line.pass_ms(450)
         line.network.cut.add(("client", "server"))
@@ -164,7 +164,7 @@ def test_a_session_never_goes_back_in_time_over_a_reconnect(seed: int) -> None:
 
 def test_no_request_of_a_refused_connection_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listener that opens a moment later must not answer the second request with the response to the first."""
-    line = Line(1, timeout_ms=5_000)
+    line = TransportScene(1, timeout_ms=5_000)
     delays_ms = iter((1, 3, 5, 1, 1))  # of both requests, of the refusal, of a response
     monkeypatch.setattr(line.network, "delay_us", lambda: next(delays_ms) * MS)
     listener = line.network.listeners.pop(("server", 1))

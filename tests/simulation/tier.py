@@ -85,7 +85,7 @@ class LocalReplica:
 
 
 @dataclass
-class Followed:
+class FollowedRemoteLog:
     """The metadata topic as read by a broker that serves consumers as a follower."""
 
     remote_log: RemoteLog = field(default_factory=lambda: RemoteLog(TP))
@@ -105,7 +105,7 @@ class Leadership:
 class TierWorld:
     def __init__(self, seed: int, steps: int = 400) -> None:
         self.rng, self.followers_rng = Random(seed), Random(seed)
-        self.followed = {b: Followed() for b in BROKERS}
+        self.followed = {b: FollowedRemoteLog() for b in BROKERS}
         self.steps = steps
         self.now_ms = 0
         self.replicas = {b: LocalReplica(b) for b in BROKERS}
@@ -344,7 +344,7 @@ class TierWorld:
             if segment.end_offset > self.last_stable:
                 raise TierViolation(f"{segment} is above the last stable offset {self.last_stable}")
 
-    def check_followed(self, log: RemoteLog, replica: LocalReplica, followed: Followed) -> None:
+    def check_followed(self, log: RemoteLog, replica: LocalReplica, followed: FollowedRemoteLog) -> None:
         """If consumers read from `replica` now, as a follower with the metadata that it has read, none of them would lose a record."""
         upto = self.followers_rng.randint(followed.applied, len(self.topic))
         for change in self.topic[followed.applied : upto]:

@@ -27,7 +27,7 @@ def going() -> bool:
     return not STOPPING
 
 
-class Pace:
+class ValueRate:
     """How many values are due, at `rate` per second."""
 
     def __init__(self, rate: float) -> None:
@@ -61,7 +61,7 @@ def confluent_producer(s: dict[str, Any]) -> None:
         else:
             say(failed=[message.value().decode()], reason=str(error))
 
-    pace = Pace(s["rate"])
+    pace = ValueRate(s["rate"])
     while going() or producer.poll(0.05) or len(producer):
         for n in pace.due() if going() else ():
             producer.produce(s["topic"], f"{s['name']}:{n}", on_delivery=delivered)
@@ -243,7 +243,7 @@ def aiokafka_producer(s: dict[str, Any]) -> None:
             bootstrap_servers=s["bootstrap"], enable_idempotence=True, linger_ms=20, request_timeout_ms=120_000
         )
         await producer.start()
-        pace, waiting = Pace(s["rate"]), dict[Any, str]()
+        pace, waiting = ValueRate(s["rate"]), dict[Any, str]()
         while going() or waiting:
             for n in pace.due() if going() else ():
                 waiting[await producer.send(s["topic"], f"{s['name']}:{n}".encode())] = f"{s['name']}:{n}"
@@ -344,7 +344,7 @@ def kafka_python_producer(s: dict[str, Any]) -> None:
         bootstrap_servers=s["bootstrap"].split(","), acks="all", linger_ms=20, delivery_timeout_ms=120_000
     )
     reported: list[str] = []
-    pace = Pace(s["rate"])
+    pace = ValueRate(s["rate"])
 
     def send(value: str) -> None:
         future = producer.send(s["topic"], value.encode())

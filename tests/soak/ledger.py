@@ -13,7 +13,7 @@ from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LogResult:
     """The result for one log, read with read_committed."""
 
     lost: int
@@ -44,7 +44,7 @@ class Ledger:
         """Number of repeated reads: a group guarantees at-least-once."""
         return sum(n - 1 for n in self.seen.get(group, Counter()).values())
 
-    def judged(self, partitions: Mapping[int, Sequence[str]], ordered: bool = True) -> Found:
+    def judged(self, partitions: Mapping[int, Sequence[str]], ordered: bool = True) -> LogResult:
         """Compares a log with the acknowledgements. `ordered`: producers wrote it directly, each its numbers in order."""
         every = [value for values in partitions.values() for value in values]
         disordered = 0
@@ -54,4 +54,4 @@ class Ledger:
                 name, _, number = value.rpartition(":")
                 by.setdefault(name, []).append(int(number))
             disordered += sum(a >= b for numbers in by.values() for a, b in pairwise(numbers))
-        return Found(len(self.acked - set(every)), len(every) - len(set(every)), disordered)
+        return LogResult(len(self.acked - set(every)), len(every) - len(set(every)), disordered)

@@ -32,7 +32,7 @@ from brokerd.wire.messages import ApiVersionsRequest
 from controlplane.disaster.metalog import read_log
 from tests.cluster.local import ROOT, LocalCluster, wait_for
 from tests.cluster.test_failover import PARTITIONS, Verifier
-from tests.faults.raw import Raw
+from tests.faults.raw import RawConnection
 from tests.faults.scene import all_in_sync, is_registered
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -102,7 +102,7 @@ class MixedCluster(LocalCluster):
         return next(n for n, tree in self.trees.items() if Path(folder) == tree)
 
 
-class Watch:
+class MetadataLogWatch:
     """Reads the whole metadata log during the upgrade: the smallest ISR of each partition with a leader."""
 
     def __init__(self, devcluster: MixedCluster) -> None:
@@ -181,7 +181,7 @@ def raise_level(devcluster: MixedCluster) -> subprocess.CompletedProcess[str]:
 
 
 def finalised(devcluster: MixedCluster, broker_id: int) -> dict[str, int]:
-    raw = Raw(devcluster, broker_id)
+    raw = RawConnection(devcluster, broker_id)
     try:
         raw.send(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"))
         answer = raw.receive(ApiKey.API_VERSIONS, 3)
@@ -201,7 +201,7 @@ def test_a_cluster_is_upgraded_and_downgraded_and_upgraded_under_load_and_its_le
         "verified"
     ].result(30)
     wait_for(lambda: all_in_sync(devcluster), "full ISR")
-    verifier, watch = Verifier(devcluster, "verified", 2_000), Watch(devcluster)
+    verifier, watch = Verifier(devcluster, "verified", 2_000), MetadataLogWatch(devcluster)
     try:
         upgrade_and_downgrade(devcluster, verifier, watch, tried)
     finally:
@@ -210,7 +210,9 @@ def test_a_cluster_is_upgraded_and_downgraded_and_upgraded_under_load_and_its_le
     verifier.finish()
 
 
-def upgrade_and_downgrade(devcluster: MixedCluster, verifier: Verifier, watch: Watch, tried: tuple[int, ...]) -> None:
+def upgrade_and_downgrade(
+    devcluster: MixedCluster, verifier: Verifier, watch: MetadataLogWatch, tried: tuple[int, ...]
+) -> None:
     verifier.progress("before the upgrade", 500)
 
     upgrade_in_order(devcluster, "new", verifier, tried)

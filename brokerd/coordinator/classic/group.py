@@ -351,7 +351,7 @@ class Group(GroupMembership):
         return self.commits.commit_in_transaction(e)
 
     def _on_persisted(self, e: Persisted, now: Now) -> list[Effect]:
-        committed = self.commits.persisted(e)
+        committed = self.commits.on_persisted(e)
         if committed is not None:
             return committed
         if (

@@ -77,7 +77,7 @@ class GroupOffsets:
         self._pending_commits[number] = (e.token, Answered(ErrorCode.NONE, refused), offsets, e.producer_id)
         return [PersistOffsets(number, offsets, (e.producer_id, e.producer_epoch))]
 
-    def persisted(self, e: Persisted) -> list[Effect] | None:
+    def on_persisted(self, e: Persisted) -> list[Effect] | None:
         """Return None if the number does not belong to an offset commit."""
         commit = self._pending_commits.pop(e.number, None)
         if commit is None:

@@ -40,7 +40,7 @@ class TargetAssignmentBuilder(PersistedGroup):
                 votes[m.assignor] = votes.get(m.assignor, 0) + 1
         return max(sorted(votes), key=lambda name: votes[name]) if votes else self.group_config.assignors[0]
 
-    def subscribed(self, member_metadata: MemberMetadata) -> frozenset[str]:
+    def topics_of_member(self, member_metadata: MemberMetadata) -> frozenset[str]:
         """The topic names that a member is subscribed to, including topics that do not exist."""
         if member_metadata.pattern is None:
             return member_metadata.topics
@@ -48,7 +48,7 @@ class TargetAssignmentBuilder(PersistedGroup):
         return member_metadata.topics | resolved.topics if resolved is not None else member_metadata.topics
 
     def subscribed_names(self) -> frozenset[str]:
-        return frozenset[str]().union(*map(self.subscribed, self.members.values()))
+        return frozenset[str]().union(*map(self.topics_of_member, self.members.values()))
 
     def _resolve(self, e: ConsumerHeartbeat, now: Now) -> None:
         """Resolve the regular expressions with the current topics. Delete unused ones."""
@@ -82,7 +82,7 @@ class TargetAssignmentBuilder(PersistedGroup):
         counts: dict[UUID, int] = {}
         subscriptions: dict[str, MemberSubscription] = {}
         for member_id, m in self.members.items():
-            existing = [t for t in map(self.topics.named, self.subscribed(m)) if t is not None]
+            existing = [t for t in map(self.topics.named, self.topics_of_member(m)) if t is not None]
             counts.update(existing)
             place = (m.instance_id is None, m.instance_id or member_id)
             subscriptions[member_id] = MemberSubscription(frozenset(topic_id for topic_id, _ in existing), place)

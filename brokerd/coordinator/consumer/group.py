@@ -92,7 +92,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
             case events.TransactionalCommit():
                 return self._commit_in_transaction(event, now)
             case events.Persisted():
-                committed = self.commits.persisted(event)
+                committed = self.commits.on_persisted(event)
                 return [*committed] if committed is not None else self._on_persisted(event.number)
             case events.PersistFailed():
                 refused = self.commits.failed(event)

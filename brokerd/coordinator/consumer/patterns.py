@@ -69,7 +69,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         if len(text) > LENGTH_MAX:
             raise PatternError(f"{len(text)} characters exceed the limit of {LENGTH_MAX}")
-        tree = _Parser(text).whole()
+        tree = _Parser(text).parse_all()
         _check_anchors(tree, True, True)
         self._masks: list[int] = []
         self._follow: list[int] = []
@@ -197,7 +197,7 @@ class _Parser:
             return True
         return False
 
-    def until(self, end: str, what: str) -> str:
+    def read_until(self, end: str, what: str) -> str:
         stop = self.text.find(end, self.at)
         if stop < 0:
             self.fail(f"{what} is not closed")
@@ -205,7 +205,7 @@ class _Parser:
         self.at = stop + len(end)
         return literal
 
-    def whole(self) -> Node:
+    def parse_all(self) -> Node:
         tree = self.alternatives()
         if self.peek():
             self.fail("unmatched )")
@@ -222,17 +222,17 @@ class _Parser:
         while self.peek() and self.peek() not in "|)":
             if self.eats("\\Q"):
                 quoted = self.text[self.at :] if "\\E" not in self.text[self.at :] else None
-                literal = self.until("\\E", "\\Q") if quoted is None else quoted
+                literal = self.read_until("\\E", "\\Q") if quoted is None else quoted
                 if quoted is not None:
                     self.at = len(self.text)
                 items += [self.one(_mask_of(c)) for c in literal]
                 continue
             item = self.item()
             if item is not None:
-                items.append(self.repeated(item))
+                items.append(self.parse_repetition(item))
         return items[0] if len(items) == 1 else ("cat", *items)
 
-    def repeated(self, item: Node) -> Node:
+    def parse_repetition(self, item: Node) -> Node:
         start = self.at
         if self.eats("*"):
             least, most = 0, None
@@ -298,7 +298,7 @@ class _Parser:
         outside = self.any_case
         if self.eats("?"):
             if self.eats("P<") or (self.peek() == "<" and self.peek(1) not in ("=", "!") and self.eats("<")):
-                if not self.until(">", "the name of a group").isidentifier():
+                if not self.read_until(">", "the name of a group").isidentifier():
                     self.fail("a group name consists of letters, digits and _")
             elif not self.flags():
                 self.depth -= 1
@@ -333,9 +333,9 @@ class _Parser:
         if c in ("A", "z"):
             self.at += 1
             return BEGIN if c == "A" else END
-        return self.one(self.escaped())
+        return self.one(self.parse_escape())
 
-    def escaped(self) -> int:
+    def parse_escape(self) -> int:
         """The characters of an escape sequence, inside or outside brackets."""
         c = self.peek()
         self.at += 1
@@ -347,7 +347,7 @@ class _Parser:
             return 0
         if c == "x":
             braced = self.eats("{")
-            digits = self.until("}", "\\x{") if braced else self.text[self.at : self.at + 2]
+            digits = self.read_until("}", "\\x{") if braced else self.text[self.at : self.at + 2]
             self.at += 0 if braced else 2
             if not digits or len(digits) > 6 or set(digits) - set(string.hexdigits) or (not braced and len(digits) < 2):
                 self.fail("\\x requires two hexadecimal digits, or up to six in braces")
@@ -365,16 +365,16 @@ class _Parser:
                 self.fail("missing ]")
             first = False
             if self.eats("[:"):
-                name = self.until(":]", "[:")
+                name = self.read_until(":]", "[:")
                 known = _POSIX.get(name.removeprefix("^"))
                 if known is None:
                     self.fail(f"unknown character class [:{name}:]")
                 mask |= ANY & ~known if name.startswith("^") else known
                 continue
-            low, single = self.bracketed()
+            low, single = self.parse_brackets()
             if self.peek() == "-" and self.peek(1) not in ("]", ""):
                 self.at += 1
-                _, also = self.bracketed()
+                _, also = self.parse_brackets()
                 if single is None or also is None or single > also:
                     self.fail("invalid character range")
                 low = sum(bit for ch, bit in _BIT.items() if single <= ch <= also)
@@ -383,14 +383,14 @@ class _Parser:
         mask = _any_case(mask) if self.any_case else mask
         return ANY & ~mask if none_of else mask
 
-    def bracketed(self) -> tuple[int, str | None]:
+    def parse_brackets(self) -> tuple[int, str | None]:
         """(characters, the character if it is a single one, otherwise None)."""
         c = self.peek()
         self.at += 1
         if c != "\\":
             return _mask_of(c), c
         following = self.peek()
-        mask = self.escaped()
+        mask = self.parse_escape()
         return mask, None if following in _CLASSES else following if not following.isalnum() else _single(mask)
 
 

@@ -32,7 +32,7 @@ def secured(user: str, password: str = PASSWORD) -> Settings:
     }
 
 
-class Given(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
+class FixedTokenProvider(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         self._token = token
 
@@ -45,7 +45,7 @@ def bearer(token: str = TOKEN) -> Settings:
         "bootstrap_servers": SECURED,
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauth_token_provider": Given(token),
+        "sasl_oauth_token_provider": FixedTokenProvider(token),
         "ssl_context": ssl.create_default_context(cafile=CA),
     }
 

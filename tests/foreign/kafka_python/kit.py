@@ -27,7 +27,7 @@ def secured(user: str, password: str = PASSWORD) -> Settings:
     }
 
 
-class Given(AbstractTokenProvider):  # type: ignore[misc]
+class FixedTokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         super().__init__()
         self._token = token
@@ -41,7 +41,7 @@ def bearer(token: str = TOKEN) -> Settings:
         "bootstrap_servers": SECURED.split(","),
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauth_token_provider": Given(token),
+        "sasl_oauth_token_provider": FixedTokenProvider(token),
         "ssl_cafile": CA,
     }
 

@@ -11,7 +11,7 @@ def test_it_is_sent_after_its_last_part() -> None:
     sent: list[str] = []
     results: list[HistoryReadResult] = []
     response = CombinedResponse(lambda: sent.append("response"))
-    first, second = response.deferred(results.append), response.deferred(results.append)
+    first, second = response.deferred_part(results.append), response.deferred_part(results.append)
     first(HistoryReadResult(ErrorCode.NONE))
     response.part_done()  # the parts that needed no look-up
     assert not sent

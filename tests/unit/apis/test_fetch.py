@@ -12,7 +12,7 @@ LEADERS, RATE = "leader.replication.throttled.replicas", "leader.replication.thr
 BATCH = 10_000
 
 
-class Copied(Client):
+class PartitionInCopy(Client):
     """Partition 0 is being copied to broker 2; for partition 1 broker 2 is in sync. Each partition contains ten batches."""
 
     def __init__(self, rate: int = 20_000) -> None:
@@ -42,7 +42,7 @@ def size(answer: Any, partition: int) -> int:
 
 
 def test_a_throttled_replica_gets_whole_batches_at_its_rate() -> None:
-    client = Copied()
+    client = PartitionInCopy()
     first = client.copies()
     assert BATCH <= first <= 2 * BATCH
     rest = client.copies(1)  # the rest of the burst permits one more batch and leaves a debt
@@ -54,7 +54,7 @@ def test_a_throttled_replica_gets_whole_batches_at_its_rate() -> None:
 
 
 def test_the_throttle_rate_is_exact_over_a_minute() -> None:
-    client = Copied(rate=15_000)
+    client = PartitionInCopy(rate=15_000)
     total = offset = 0
     for _ in range(120):
         got = client.copies(offset % 10)
@@ -65,7 +65,7 @@ def test_the_throttle_rate_is_exact_over_a_minute() -> None:
 
 
 def test_in_sync_replicas_and_consumers_are_never_throttled() -> None:
-    client = Copied(rate=1_000)
+    client = PartitionInCopy(rate=1_000)
     client.throttled("*", 1_000)
     while client.copies():
         pass
@@ -76,7 +76,7 @@ def test_in_sync_replicas_and_consumers_are_never_throttled() -> None:
 
 
 def test_a_replica_with_an_exhausted_quota_waits_in_purgatory() -> None:
-    client = Copied(rate=1_000)
+    client = PartitionInCopy(rate=1_000)
     while client.copies():
         pass
     client.session_id = client.epoch = 0
@@ -87,7 +87,7 @@ def test_a_replica_with_an_exhausted_quota_waits_in_purgatory() -> None:
 
 
 def test_a_raised_or_removed_throttle_applies_immediately() -> None:
-    client = Copied(rate=1_000)
+    client = PartitionInCopy(rate=1_000)
     while client.copies():
         pass
     client.throttled("0:1", 10_000_000)

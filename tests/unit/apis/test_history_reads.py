@@ -23,7 +23,7 @@ from tests.unit.replication.test_history_reads import MIB, S
 from tests.unit.replication.test_relocations import TP
 
 
-class Held5(Leader):
+class LeaderWithOldRecords(Leader):
     """Stores 5 records of t-0 below the hand-over offset, and 2 above it."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ def offsets(reported: HistoryReadResult) -> list[int]:
 
 
 def test_a_history_replica_appends_nothing_and_serves_only_below_the_handover_offset() -> None:
-    harness = Held5()
+    harness = LeaderWithOldRecords()
     assert harness.replica.core.role is Role.HISTORY and harness.partitions.hosted[TP] is harness.replica
     assert harness.partitions.unflushed[TP] is harness.replica, "nothing will be written that would have it flushed"
     assert offsets(harness.look_up(HistoryOperation.READ, 0)) == [0, 1, 2, 3, 4]
@@ -78,14 +78,14 @@ def test_a_history_replica_appends_nothing_and_serves_only_below_the_handover_of
 
 
 def test_an_incomplete_history_replica_does_not_respond() -> None:
-    harness = Held5()
+    harness = LeaderWithOldRecords()
     assert harness.look_up(HistoryOperation.READ, 0, start=4).error == E.OFFSET_NOT_AVAILABLE, "another archive"
     harness.replica.log.truncate_to(4)
     assert harness.look_up(HistoryOperation.READ, 0).error == E.OFFSET_NOT_AVAILABLE, "a power cut took the rest"
 
 
 def test_records_below_the_log_start_are_deleted_at_the_history_replica() -> None:
-    harness = Held5()
+    harness = LeaderWithOldRecords()
     harness.says(replace(harness.state, log_start_floor=3))
     assert harness.replica.log.start_offset == 3
     reported = harness.look_up(HistoryOperation.READ, 1)
@@ -105,7 +105,7 @@ def test_records_below_the_log_start_are_deleted_at_the_history_replica() -> Non
 def test_a_history_replica_reports_its_log_start_after_retention(
     configs: dict[str, str], tail_bytes: int, kept: int
 ) -> None:
-    harness = Held5()
+    harness = LeaderWithOldRecords()
     harness.replica.config = type(harness.replica.config).from_overrides(configs)
     reported = harness.look_up(HistoryOperation.RETAINED, tail_bytes)
     assert reported.found is not None and reported.found[0] == kept

@@ -9,7 +9,7 @@ import pytest
 from brokerd.wire import messages as m
 from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.errors import ErrorCode
-from tests.unit.authz.scene import Broker, Used
+from tests.unit.authz.scene import Broker, ComponentUsed
 
 CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 FILTER = {
@@ -72,7 +72,7 @@ def test_descriptions_need_a_permission_on_the_cluster(key: ApiKey, body: Any, r
     assert broker.send_request(key, version, body).error_code == CLUSTER
     broker.allow(f"{rule} cluster kafka-cluster")
     if key == ApiKey.DESCRIBE_LOG_DIRS:
-        with pytest.raises(Used, match="relocations"):
+        with pytest.raises(ComponentUsed, match="relocations"):
             broker.send(key, version, body)
     else:
         assert broker.send_request(key, version, body).error_code == 0
@@ -85,5 +85,5 @@ def test_each_partition_of_an_unauthorized_relocation_has_the_error() -> None:
     (topic,) = broker.send_request(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body).results
     assert [(p.partition_index, p.error_code) for p in topic.partitions] == [(0, CLUSTER), (1, CLUSTER)]
     broker.allow("alter cluster kafka-cluster")
-    with pytest.raises(Used, match="relocations"):
+    with pytest.raises(ComponentUsed, match="relocations"):
         broker.send(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, body)

@@ -7,7 +7,7 @@ import pytest
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from tests.unit.apis.test_transactions import CLUSTER, GROUP, LOADING, TOPIC, TRANSACTION, WRITE_X
-from tests.unit.authz.scene import Broker, Unused
+from tests.unit.authz.scene import Broker, UnusedComponent
 
 
 def test_markers_are_written_by_brokers() -> None:
@@ -21,7 +21,7 @@ def test_markers_are_written_by_brokers() -> None:
 
 def committed(rules: list[str], *names: str) -> dict[str, int]:
     """The errors of an offset commit in a transaction, with a group coordinator that is loading."""
-    groups = Unused(
+    groups = UnusedComponent(
         "groups", partition_count=lambda topic: 1, metadata_bytes_max=100, find=lambda group_id: (0, None, LOADING)
     )
     broker, r = Broker(groups=groups), m.TxnOffsetCommitRequest
@@ -47,7 +47,7 @@ def test_offsets_are_committed_in_a_transaction_by_who_may(rules: list[str], err
 
 @pytest.mark.parametrize("rules", [["read group g"], [WRITE_X]])
 def test_an_unauthorized_offset_commit_without_topics_does_not_reach_the_group(rules: list[str]) -> None:
-    broker, r = Broker(groups=Unused("groups")), m.TxnOffsetCommitRequest
+    broker, r = Broker(groups=UnusedComponent("groups")), m.TxnOffsetCommitRequest
     broker.allow(*rules)
     assert broker.send_request(ApiKey.TXN_OFFSET_COMMIT, 3, r(transactional_id="x", group_id="g")).topics == []
 

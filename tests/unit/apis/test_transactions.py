@@ -10,7 +10,7 @@ import pytest
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
-from tests.unit.authz.scene import Broker, Unused
+from tests.unit.authz.scene import Broker, UnusedComponent
 
 TOPIC, GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER, TRANSACTION = (
@@ -125,7 +125,9 @@ def test_transactions_and_their_topics_are_shown_to_who_may_describe_them() -> N
         partitions={("t", 0), ("u", 0)}, state=state, timeout_ms=1, started_wall_ms=1, producer_id=5, epoch=0
     )
     one = SimpleNamespace(transactional_id="x", record=record, state=state)
-    broker = Broker(transactions=Unused("transactions", existing=lambda i: (one, 0), shards={}, each=lambda: [one]))
+    broker = Broker(
+        transactions=UnusedComponent("transactions", existing=lambda i: (one, 0), shards={}, each=lambda: [one])
+    )
     broker.allow("describe topic t")
     body = m.DescribeTransactionsRequest(transactional_ids=["y", "x"])
     shown = broker.send_request(ApiKey.DESCRIBE_TRANSACTIONS, 0, body).transaction_states

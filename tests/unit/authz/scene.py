@@ -63,11 +63,11 @@ class Connection:
         self.blocked = True
 
 
-class Used(AssertionError):
+class ComponentUsed(AssertionError):
     """A handler uses a part of the broker, so the request is authorized."""
 
 
-class Unused:
+class UnusedComponent:
     """A part of the broker that no request of the test may use, except its attributes `used`."""
 
     def __init__(self, name: str, **used: Any) -> None:
@@ -75,7 +75,7 @@ class Unused:
         self.__dict__ |= used
 
     def __getattr__(self, attribute: str) -> Any:
-        raise Used(f"{self._name}.{attribute}")
+        raise ComponentUsed(f"{self._name}.{attribute}")
 
 
 class Broker:
@@ -99,18 +99,20 @@ class Broker:
             "background_work": work,
             "waiting_fetches": WaitingFetches(lambda: 1_000, lambda: 1_000),
             "history_reads": None,
-            "remote_logs": SimpleNamespace(request_start=Unused("remote_logs"), sizes=Unused("remote_logs")),
+            "remote_logs": SimpleNamespace(
+                request_start=UnusedComponent("remote_logs"), sizes=UnusedComponent("remote_logs")
+            ),
             "warming": None,
             "listeners": SimpleNamespace(endpoints=(Endpoint("PLAINTEXT", "here", 9092),)),
             "dispatch": Dispatch(config, lambda: self.harness.now),
-            "relocations": Unused("relocations"),
+            "relocations": UnusedComponent("relocations"),
             "produce": ProduceApi(loop, partitions, verification, work, self.auth),  # type: ignore[arg-type]
-            "delayed_fronts": Unused("delayed_fronts"),
-            "groups": groups or Unused("groups"),
+            "delayed_fronts": UnusedComponent("delayed_fronts"),
+            "groups": groups or UnusedComponent("groups"),
             "coordinators": SimpleNamespace(
                 share_dead_letters=SimpleNamespace(counts={}),
                 **{
-                    name: Unused(name)
+                    name: UnusedComponent(name)
                     for name in (
                         "endpoint",
                         "persister",
@@ -124,7 +126,7 @@ class Broker:
             "coordinator": lambda topic, key, listener: (1, "here", 9092),
             "authorizer": self.authorizer,
             "auth": self.auth,
-            "transactions": transactions or Unused("transactions"),
+            "transactions": transactions or UnusedComponent("transactions"),
             "send_to_controller": self.controller,
             "draw_producer_id": lambda: 7,
         }

@@ -14,7 +14,7 @@ from brokerd.coordinator.transactions.transaction import TransactionMachineState
 from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.errors import ErrorCode
 from tests.protocol.generate import Generator
-from tests.unit.authz.scene import Broker, Unused, Used, answer
+from tests.unit.authz.scene import Broker, ComponentUsed, UnusedComponent, answer
 from tests.unit.replication.test_relocations import TP
 
 TOPIC, GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -149,8 +149,8 @@ def unused_but_listed() -> Broker:
         record=SimpleNamespace(producer_id=1, state=ongoing, started_wall_ms=-1),
     )
     return Broker(
-        groups=Unused("groups", shards={0: SimpleNamespace(loaded=True, groups={"g": group})}),
-        transactions=Unused("transactions", shards={}, each=lambda: [transaction]),
+        groups=UnusedComponent("groups", shards={0: SimpleNamespace(loaded=True, groups={"g": group})}),
+        transactions=UnusedComponent("transactions", shards={}, each=lambda: [transaction]),
     )
 
 
@@ -190,7 +190,7 @@ def test_a_super_user_gets_no_authorization_error(key: ApiKey) -> None:
         broker, version = unused_but_listed(), APIS[key].max_version
         try:
             connection = broker.send(key, version, request(key, version, seed), "User:root")
-        except Used:
+        except ComponentUsed:
             continue
         assert not connection.closed
         if connection.parts is not None:

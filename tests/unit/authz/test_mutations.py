@@ -18,7 +18,7 @@ from brokerd.cluster.quota_entities import MUTATIONS, entity_key
 from brokerd.cluster.requests import AnyPayload, TopicsPayload
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
-from tests.unit.authz.test_quotas import Caller, call, reported
+from tests.unit.authz.test_quotas import FakeConnection, call, reported
 from tests.unit.replication.test_many_partitions import MANY
 
 RATE = 2.0  # partitions per second: a bucket of 22
@@ -50,7 +50,7 @@ class Admin:
         self.forwarded.append((payload.KIND, names))
         done(RequestAnswered("r", 0, "", {"results": [{"name": n, "error": 0} for n in names]}))
 
-    def create(self, version: int, **partitions: int) -> tuple[list[int], int, Caller]:
+    def create(self, version: int, **partitions: int) -> tuple[list[int], int, FakeConnection]:
         """Error codes by topic, the reported throttle time, and the connection."""
         r = m.CreateTopicsRequest
         topics = [r.CreatableTopic(name=n, num_partitions=p, replication_factor=1) for n, p in partitions.items()]

@@ -16,7 +16,7 @@ from brokerd.net.request import Request, Session
 from brokerd.wire import framing
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
-from tests.unit.authz.test_quotas import Caller, reported
+from tests.unit.authz.test_quotas import FakeConnection, reported
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "quota-cases.md").read_text()
 KINDS = {
@@ -66,7 +66,7 @@ class Scene:
     ) -> str:
         """The throttle time, or whether the response became empty."""
         user, _, client = who.partition("/")
-        caller = Caller()
+        caller = FakeConnection()
         header = framing.RequestHeader(key, version, 7, client)
         request = Request(caller, None, header, body, Session("PLAINTEXT", f"User:{user}"))  # type: ignore[arg-type]
         self.quotas.watch(request, size, lambda: Now(self.ms, 0), lambda: spent)
@@ -97,7 +97,7 @@ class Scene:
 
     def creates(self, who: str, count: int, old: bool) -> str:
         user, _, client = who.partition("/")
-        caller = Caller()
+        caller = FakeConnection()
         header = framing.RequestHeader(ApiKey.CREATE_TOPICS, 7, 7, client)
         request = Request(caller, None, header, m.CreateTopicsRequest(), Session("PLAINTEXT", f"User:{user}"))  # type: ignore[arg-type]
         (may,) = self.mutations.take(request, [count], self.ms, strict=not old)

@@ -79,7 +79,7 @@ def test_a_rate_is_averaged_over_ten_seconds_and_the_throttle_time_compensates()
     assert rate.throttle_ms(1_000, 62_000) == 0, "forgotten"
 
 
-class Caller:
+class FakeConnection:
     def __init__(self) -> None:
         self.peer, self.closed, self.muted, self.parts = "10.0.0.1:5", False, 0, None
 
@@ -93,13 +93,13 @@ class Caller:
         self.muted = ms
 
 
-def call(key: int, version: int, body: Any) -> tuple[Request, Caller]:
-    caller = Caller()
+def call(key: int, version: int, body: Any) -> tuple[Request, FakeConnection]:
+    caller = FakeConnection()
     header = framing.RequestHeader(key, version, 7, "a")
     return Request(caller, None, header, body, Session("PLAINTEXT", "User:alice")), caller  # type: ignore[arg-type]
 
 
-def reported(caller: Caller, key: int, version: int) -> Any:
+def reported(caller: FakeConnection, key: int, version: int) -> Any:
     assert caller.parts is not None
     return framing.decode_response(key, version, memoryview(b"".join(map(bytes, caller.parts)))[4:])[1]
 
@@ -116,7 +116,7 @@ def test_a_producer_above_its_quota_is_answered_with_a_throttle_time_and_muted()
 def test_a_consumer_above_its_quota_gets_an_empty_response_and_retries() -> None:
     it, r = quotas(user_alice=1_000), m.FetchResponse
 
-    def fetch(size: int, replica: int = -1) -> tuple[Any, Caller, m.FetchRequest]:
+    def fetch(size: int, replica: int = -1) -> tuple[Any, FakeConnection, m.FetchRequest]:
         body = m.FetchRequest(replica_id=replica, max_bytes=50_000_000)
         requested, caller = call(ApiKey.FETCH, 11, body)
         it.watch(requested, 100, lambda: Now(100_000, 0))

@@ -34,7 +34,7 @@ SECONDS_MAX = 2.0
 """Limit of CPU seconds for the whole exchange of one unauthenticated client. It takes some milliseconds."""
 
 
-class Caller:
+class FakeConnection:
     def __init__(self) -> None:
         self.peer, self.closed, self.session, self.slots, self.proven = "10.0.0.1:5", False, None, 0, False
         self.traffic = ClientTraffic(0)
@@ -149,7 +149,7 @@ def test_only_correct_credentials_authenticate(
     server: Any, mechanism: str | None, version: int, frames: list[bytes]
 ) -> None:
     dispatch, on_frame = server
-    failures, caller = dispatch.failures, Caller()
+    failures, caller = dispatch.failures, FakeConnection()
     began = time.thread_time()
     for frame in ([sasl_handshake(mechanism, version)] if mechanism else []) + frames:
         if caller.closed:
@@ -167,7 +167,7 @@ def test_correct_credentials_authenticate(server: Any) -> None:
     """A valid exchange succeeds. Otherwise the test above could not fail."""
     _, on_frame = server
     for mechanism, token in (("PLAIN", b"\0u\0pw"),):
-        caller = Caller()
+        caller = FakeConnection()
         on_frame(caller, memoryview(bytearray(sasl_handshake(mechanism, 1))))
         on_frame(
             caller,
@@ -182,7 +182,7 @@ def test_a_raw_sasl_token_after_a_rejected_one_closes_only_its_connection(server
     """The tokens arrived while the error response was delayed. The second token met an unfinished exchange, and its exception ended the process."""
     dispatch, on_frame = server
     later, dispatch.authenticator.later = dispatch.authenticator.later, lambda ms, callback: None
-    failures, caller = dispatch.failures, Caller()
+    failures, caller = dispatch.failures, FakeConnection()
     try:
         # Malformed OAUTHBEARER data is answered. The next token ends the connection.
         for frame in (
@@ -202,7 +202,7 @@ def test_an_internal_error_on_a_raw_sasl_token_closes_only_its_connection(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dispatch, on_frame = server
-    caller, failures = Caller(), dispatch.failures
+    caller, failures = FakeConnection(), dispatch.failures
     on_frame(caller, memoryview(bytearray(sasl_handshake("PLAIN", 0))))
     monkeypatch.setattr(type(caller.session.sasl), "on_raw_token", lambda self, frame: 1 / 0)  # type: ignore[attr-defined]
     on_frame(caller, memoryview(bytearray(b"x")))

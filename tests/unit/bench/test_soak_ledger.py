@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tests.soak.ledger import Found, Ledger
+from tests.soak.ledger import Ledger, LogResult
 
 
 def test_the_log_is_compared_with_the_acknowledged_records() -> None:
     ledger = Ledger(acked={"a:0", "a:1", "b:0"})
-    assert ledger.judged({0: ["a:0", "b:0"], 1: ["a:1"]}) == Found(0, 0, 0)
+    assert ledger.judged({0: ["a:0", "b:0"], 1: ["a:1"]}) == LogResult(0, 0, 0)
     assert ledger.judged({0: ["a:0", "b:0"], 1: ["a:1", "a:2"]}).well, "an unacknowledged record may be in the log"
-    assert ledger.judged({0: ["a:0"], 1: ["a:1"]}) == Found(1, 0, 0)
-    assert ledger.judged({0: ["a:0", "b:0"], 1: ["a:1", "a:0"]}) == Found(0, 1, 1)
-    assert ledger.judged({0: ["b:0", "a:1", "a:0"]}) == Found(0, 0, 1)
+    assert ledger.judged({0: ["a:0"], 1: ["a:1"]}) == LogResult(1, 0, 0)
+    assert ledger.judged({0: ["a:0", "b:0"], 1: ["a:1", "a:0"]}) == LogResult(0, 1, 1)
+    assert ledger.judged({0: ["b:0", "a:1", "a:0"]}) == LogResult(0, 0, 1)
     assert ledger.judged({0: ["b:0", "a:1", "a:0"]}, ordered=False).well, "copies have no order of their own"
 
 

@@ -58,7 +58,7 @@ def test_a_connection_loss_reported_after_the_reconnect_is_resolved() -> None:
     store = Store()
     writer, applied = appender(store)
     writer.submit([RECORD])
-    writer.reconnected()  # the connection was lost and restored; the loss of the call is reported after that
+    writer.on_reconnected()  # the connection was lost and restored; the loss of the call is reported after that
     store.answer("exists", LOST)
     assert not store.requested
     writer.tick()

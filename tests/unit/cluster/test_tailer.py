@@ -35,7 +35,7 @@ class Store:
         done(Result(code))
 
 
-class Quiet:
+class SilentListener:
     def image_loaded(self, image: Image, now: Now) -> None: ...
 
     def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None: ...
@@ -48,7 +48,7 @@ class Quiet:
 def connected() -> tuple[Store, Tailer, list[bool]]:
     store = Store()
     port: Any = store
-    tailer = Tailer(port, Quiet(), lambda: Now(0, 0))
+    tailer = Tailer(port, SilentListener(), lambda: Now(0, 0))
     tailer.connected()
     store.answer("sync", Code.OK)
     store.answer("get", Code.NO_NODE)

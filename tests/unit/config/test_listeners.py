@@ -83,7 +83,7 @@ def test_registrations_and_records_contain_all_endpoints_and_are_readable_withou
     assert again.brokers[1].endpoints == (INSIDE, OUTSIDE)
 
 
-class Sockets:
+class FakeSockets:
     """Fake sockets: return the requested port."""
 
     loop = type("Loop", (), {"every": lambda *a: None})()

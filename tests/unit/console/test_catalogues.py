@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.project import catalogs
-from tests.project.catalogs import DOMAINS, LANGUAGES, Text
+from tests.project.catalogs import DOMAINS, LANGUAGES, CatalogText
 
 PLACEHOLDER = re.compile(r"%\(\w+\)s|%%|\{\w*(?:![rs])?(?::[^{}]*)?\}")
 TAG = re.compile(r"</?\w+|&\w+;")
@@ -16,13 +16,13 @@ PAIRS = [(language, domain) for language in LANGUAGES for domain in DOMAINS]
 
 
 @pytest.fixture(scope="module")
-def texts() -> dict[str, dict[Text, set[str]]]:
+def texts() -> dict[str, dict[CatalogText, set[str]]]:
     return {domain: catalogs.texts(domain) for domain in DOMAINS}
 
 
 @pytest.mark.parametrize(("language", "domain"), PAIRS)
 def test_a_catalogue_has_exactly_the_texts_of_the_code(
-    language: str, domain: str, texts: dict[str, dict[Text, set[str]]]
+    language: str, domain: str, texts: dict[str, dict[CatalogText, set[str]]]
 ) -> None:
     known = catalogs.translations(catalogs.read(language, domain))
     new, unused = texts[domain].keys() - known.keys(), known.keys() - texts[domain].keys()
@@ -61,13 +61,13 @@ def test_the_compiled_file_has_the_translations_of_the_text_file(language: str, 
     assert compiled == catalogs.mo_of(language, domain), "run `make messages`"
 
 
-def test_the_extraction_finds_texts_of_each_kind(texts: dict[str, dict[Text, set[str]]]) -> None:
+def test_the_extraction_finds_texts_of_each_kind(texts: dict[str, dict[CatalogText, set[str]]]) -> None:
     """A pattern that finds nothing would leave every text out without a failure."""
     found = texts["django"]
-    assert "templates/console/overview.html" in found[Text("Overview")]
-    assert Text("There is no page at <code>%(path)s</code>.") in found
-    assert Text("%(affected)s topic", "%(affected)s topics") in found, "plural forms of a template"
-    assert Text("{count:,} replica", "{count:,} replicas") in found, "plural forms of Python"
-    assert Text("A controller is active") in found, "texts of the domain"
-    assert Text("Leader epoch") in found, "a literal in a tag"
-    assert Text("The console does not respond.") in texts["djangojs"]
+    assert "templates/console/overview.html" in found[CatalogText("Overview")]
+    assert CatalogText("There is no page at <code>%(path)s</code>.") in found
+    assert CatalogText("%(affected)s topic", "%(affected)s topics") in found, "plural forms of a template"
+    assert CatalogText("{count:,} replica", "{count:,} replicas") in found, "plural forms of Python"
+    assert CatalogText("A controller is active") in found, "texts of the domain"
+    assert CatalogText("Leader epoch") in found, "a literal in a tag"
+    assert CatalogText("The console does not respond.") in texts["djangojs"]

@@ -51,7 +51,7 @@ SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,}|^[A-Z][a-z]{2,}$")
 """Words in a row, or one word with a capital. Names of the scene are single words without capitals."""
 
 
-class Shown(HTMLParser):
+class VisibleText(HTMLParser):
     """The visible text of a page: the text in one line, with BREAK between its nodes, and attributes. Elements with the classes of data are left out."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Shown(HTMLParser):
 
 def left(page: str) -> set[str]:
     """The texts of a page outside of brackets that look like a sentence or a label."""
-    shown = Shown()
+    shown = VisibleText()
     shown.feed(page)
     pieces = [piece for text in (shown.text, *shown.attributes) for piece in _outside(text).split(BREAK)]
     return {text for piece in pieces if SENTENCE.search(text := " ".join(piece.split()))}

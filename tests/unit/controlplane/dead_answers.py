@@ -33,7 +33,7 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-class Moment(Enum):
+class CrashPoint(Enum):
     NEVER = "never"
     BEFORE_COMMIT = "before_commit"
     AFTER_COMMIT = "after_commit"
@@ -47,8 +47,8 @@ class DeadAnswers:
     letters: dict[int, list[Record]] = field(default_factory=dict)
     written: list[tuple[str, NewRecord]] = field(default_factory=list)
     markers: dict[tuple[str, int], str] = field(default_factory=dict)
-    crash: Moment = Moment.NEVER
-    silent: Moment = Moment.NEVER
+    crash: CrashPoint = CrashPoint.NEVER
+    silent: CrashPoint = CrashPoint.NEVER
     unreachable: bool = False
     refusal: str = ""
     originals: dict[tuple[str, int, int], NewRecord] = field(default_factory=dict)
@@ -97,19 +97,19 @@ class DeadAnswers:
     def send_once(
         self, transactional_id: str, topic: str, records: Sequence[NewRecord], marker: TransactionMarker
     ) -> TransactionResult:
-        crash, self.crash = self.crash, Moment.NEVER
-        silent, self.silent = self.silent, Moment.NEVER
-        if crash is Moment.BEFORE_COMMIT:
+        crash, self.crash = self.crash, CrashPoint.NEVER
+        silent, self.silent = self.silent, CrashPoint.NEVER
+        if crash is CrashPoint.BEFORE_COMMIT:
             raise Crash
         if self.refusal:
             return TransactionResult(TransactionEnd.ABORTED, problem=self.refusal)
-        if silent is Moment.BEFORE_COMMIT:
+        if silent is CrashPoint.BEFORE_COMMIT:
             return TransactionResult(TransactionEnd.UNKNOWN, problem="No answer.")
         self.written += [(topic, r) for r in records]
         self.markers[marker.topic, marker.partition] = marker.metadata
-        if crash is Moment.AFTER_COMMIT:
+        if crash is CrashPoint.AFTER_COMMIT:
             raise Crash
-        if silent is Moment.AFTER_COMMIT:
+        if silent is CrashPoint.AFTER_COMMIT:
             return TransactionResult(TransactionEnd.UNKNOWN, problem="No answer.")
         return TransactionResult(TransactionEnd.COMMITTED, [ProducedRecord(r.partition, 0) for r in records])
 

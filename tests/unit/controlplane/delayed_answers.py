@@ -26,7 +26,7 @@ HOUR_MS = 3_600_000
 
 
 @dataclass
-class Waiting:
+class PendingRecord:
     offset: int
     deliver_at_ms: int
     key: bytes | None
@@ -38,7 +38,7 @@ class DelayAnswers:
     """`waiting` by partition. `refused`: partitions whose leader refuses. `silent`: brokers that do not answer. `written`: what was produced; a tombstone
     cancels at once, unless `ignores_cancel`. `result`: replaces the acknowledgement."""
 
-    waiting: dict[int, list[Waiting]] = field(default_factory=dict)
+    waiting: dict[int, list[PendingRecord]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     blocked: int = 0
@@ -111,12 +111,12 @@ def answering(monkeypatch: pytest.MonkeyPatch, world: World, topic: str = "order
     Topic.objects.filter(name=f"{topic}.delay").update(configs={"weir.delay.topic": topic})
     at = NOW_MS + HOUR_MS
     first = [
-        Waiting(3, at, b"a"),
-        Waiting(4, at + 9 * HOUR_MS, b"a"),
-        Waiting(6, at, None),
-        Waiting(7, at, b"c", cancelled=True),
+        PendingRecord(3, at, b"a"),
+        PendingRecord(4, at + 9 * HOUR_MS, b"a"),
+        PendingRecord(6, at, None),
+        PendingRecord(7, at, b"c", cancelled=True),
     ]
-    answers = DelayAnswers({0: first, 1: [Waiting(5, at - 1_000, b"b")]})
+    answers = DelayAnswers({0: first, 1: [PendingRecord(5, at - 1_000, b"b")]})
     monkeypatch.setattr(front_leaders, "ask_brokers", answers.ask)
     monkeypatch.setattr(client, "pending", answers.pending)
     monkeypatch.setattr(record_range, "read_range", answers.read_range)

@@ -26,7 +26,7 @@ from controlplane.monitoring.metadata_history import MetadataHistoryRecorder
 START_MS = int(datetime(2026, 1, 20, 12, tzinfo=UTC).timestamp() * 1000)
 
 
-class Inline(Executor):
+class InlineExecutor(Executor):
     """Runs a job at once, except the close of the test's database connection."""
 
     def __init__(self, recorder: MetadataHistoryRecorder) -> None:
@@ -97,7 +97,7 @@ class KeptLog:
 
     def keep(self, minute: float | None = None) -> None:
         now_ms = START_MS + int(60_000 * (self.minute if minute is None else minute))
-        self.recorder.observe(self.image, Inline(self.recorder), now_ms, complete=True)
+        self.recorder.observe(self.image, InlineExecutor(self.recorder), now_ms, complete=True)
 
     def seen_until(self, minute: float) -> None:
         """The monitor has read the end of the log at this time."""

@@ -38,7 +38,7 @@ def direct(key: str, target: str = "t") -> dict[str, Any]:
 
 
 @dataclass
-class Sent:
+class SentBatch:
     topic_id: UUID
     partition: int
     batch: bytes
@@ -59,7 +59,7 @@ class Bench:
             "t": Target(UUID(int=2), 1, 1_000_000),
             "u": Target(UUID(int=3), 4, 1_000_000),
         }
-        self.sent: list[Sent] = []
+        self.sent: list[SentBatch] = []
         self.logs: dict[tuple[UUID, int], list[Record]] = {}
         self.last: dict[tuple[UUID, int], int] = {}
         self.committed = RoutePosition(-1, "")
@@ -88,7 +88,7 @@ class Bench:
         return self.topics.get(topic)
 
     def send(self, topic_id: UUID, partition: int, batch: bytes, expected: int, done: Any) -> None:
-        self.sent.append(Sent(topic_id, partition, batch, expected, done))
+        self.sent.append(SentBatch(topic_id, partition, batch, expected, done))
 
     def wake(self) -> None:
         self.woken = True
@@ -123,7 +123,7 @@ class Bench:
         self.batches.append(batch)
         self.high_watermark += 1
 
-    def append(self, sent: Sent) -> tuple[ErrorCode, int]:
+    def append(self, sent: SentBatch) -> tuple[ErrorCode, int]:
         """The target partition: the rule of `RoutedAppends`."""
         at = sent.topic_id, sent.partition
         found = self.last.get(at, NOTHING)

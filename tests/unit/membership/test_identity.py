@@ -25,7 +25,7 @@ class Harness:
     numbers = count()
 
     def __init__(self) -> None:
-        self.disk, self.jobs = SimDisk(), Later()
+        self.disk, self.jobs = SimDisk(), ManualJobs()
         self.boot_id = "boot-1"
         self.locked: set[Path] = set()
         self.intact = False
@@ -170,7 +170,7 @@ def test_a_directory_of_a_newer_version_is_rejected() -> None:
         harness.start(A)
 
 
-class Later:
+class ManualJobs:
     """Jobs that run when the test says so."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class Later:
             done(None)
 
 
-def serving() -> tuple[Harness, Identity, Later, list[str]]:
+def serving() -> tuple[Harness, Identity, ManualJobs, list[str]]:
     """A broker that serves requests, and the logs that it has flushed since then."""
     harness, flushed = Harness(), list[str]()
     later = harness.jobs

@@ -54,7 +54,7 @@ def test_readers_one_after_the_other_are_not_limited(sockets: list[socket.socket
     assert [send_buffer(s) for s in sockets] == before
 
 
-class Reading:
+class ReadingClients:
     """Clients of a real listener that all receive one file region."""
 
     def __init__(self, count: int, buffers: SocketBuffers) -> None:
@@ -101,7 +101,7 @@ class Reading:
     ids=["alone", "two consumers", "followers", "configured size"],
 )
 def test_the_second_of_two_consumers_is_limited(count: int, buffers: SocketBuffers, owner: str, limited: int) -> None:
-    reading = Reading(count, buffers)
+    reading = ReadingClients(count, buffers)
     try:
         for connection in reading.connections:
             connection.owner = owner

@@ -12,13 +12,13 @@ from brokerd.net.cached_regions import LOADS_MAX
 from brokerd.net.connection import Connection
 from brokerd.storage.warming import Warming
 from brokerd.wire.framing import FileRegion
-from tests.unit.net.test_listener import Served
+from tests.unit.net.test_listener import ServedConnection
 
 SIZE = 60_000
 CONTENT = bytes(range(251)) * 1000
 
 
-class Partly:
+class PartlyCachedFile:
     """A file for which the test decides what is in memory."""
 
     def __init__(self) -> None:
@@ -64,10 +64,10 @@ class Device:
         done(None)
 
 
-class Cold(Served):
+class ColdFileServer(ServedConnection):
     def __init__(self) -> None:
         super().__init__()
-        self.device, self.file = Device(), Partly()
+        self.device, self.file = Device(), PartlyCachedFile()
         self.connection.reader = Warming(self.device).reader()
 
     def region(self, position: int = 0, length: int = SIZE) -> FileRegion:
@@ -78,21 +78,21 @@ class Cold(Served):
 
 
 @pytest.fixture
-def cold() -> Iterator[Cold]:
-    served = Cold()
+def cold() -> Iterator[ColdFileServer]:
+    served = ColdFileServer()
     yield served
     served.close()
     served.file.file.close()
 
 
-def test_data_in_the_page_cache_is_sent_immediately(cold: Cold) -> None:
+def test_data_in_the_page_cache_is_sent_immediately(cold: ColdFileServer) -> None:
     cold.file.upto = len(CONTENT)
     cold.answer(b"<", cold.region(), b">")
     assert cold.received() == b"<" + CONTENT[:SIZE] + b">" and not cold.device.queue
 
 
 @pytest.mark.parametrize("length", [100, SIZE], ids=["small", "large"])
-def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: Cold, length: int) -> None:
+def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: ColdFileServer, length: int) -> None:
     cold.answer(b"<", cold.region(7, length), b">")
     cold.answer(b"next")
     cold.turn(5)
@@ -102,18 +102,18 @@ def test_data_outside_the_page_cache_is_sent_after_it_is_loaded(cold: Cold, leng
     assert cold.received().lstrip(b"<") == CONTENT[7 : 7 + length] + b">next"
 
 
-def test_requests_are_handled_while_a_response_waits(cold: Cold) -> None:
+def test_requests_are_handled_while_a_response_waits(cold: ColdFileServer) -> None:
     cold.answer(cold.region())
     cold.send(b"\0\0\0\3abc")
     assert cold.frames == [b"abc"]
 
 
-def test_the_event_loop_does_not_spin_while_a_response_waits(cold: Cold) -> None:
+def test_the_event_loop_does_not_spin_while_a_response_waits(cold: ColdFileServer) -> None:
     cold.answer(cold.region())
     assert not cold.connection._events & 4, "nobody waits for the socket: it has room"
 
 
-def test_the_cached_part_of_a_response_is_sent_first(cold: Cold) -> None:
+def test_the_cached_part_of_a_response_is_sent_first(cold: ColdFileServer) -> None:
     cold.file.upto = 20_000
     cold.answer(cold.region())
     cold.turn(2)
@@ -123,7 +123,7 @@ def test_the_cached_part_of_a_response_is_sent_first(cold: Cold) -> None:
     assert cold.received() == CONTENT[20_000:SIZE]
 
 
-def test_a_closed_connection_gets_no_late_response(cold: Cold) -> None:
+def test_a_closed_connection_gets_no_late_response(cold: ColdFileServer) -> None:
     cold.answer(cold.region())
     cold.connection.close()
     cold.device.read()
@@ -131,14 +131,14 @@ def test_a_closed_connection_gets_no_late_response(cold: Cold) -> None:
     assert cold.forgotten == 1
 
 
-def test_a_disconnect_during_a_waiting_response_is_detected(cold: Cold) -> None:
+def test_a_disconnect_during_a_waiting_response_is_detected(cold: ColdFileServer) -> None:
     cold.answer(cold.region())
     cold.client.close()
     cold.turn(2)
     assert cold.connection.closed
 
 
-def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: Cold) -> None:
+def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: ColdFileServer) -> None:
     cold.file.helps = False
     cold.answer(cold.region())
     for _ in range(LOADS_MAX):
@@ -148,7 +148,7 @@ def test_pages_that_are_evicted_repeatedly_are_read_with_blocking(cold: Cold) ->
     assert cold.received() == CONTENT[:SIZE] and not cold.device.queue
 
 
-def test_without_a_background_reader_residency_is_not_queried(cold: Cold) -> None:
+def test_without_a_background_reader_residency_is_not_queried(cold: ColdFileServer) -> None:
     cold.connection.reader = None
     cold.answer(cold.region())
     assert cold.received() == CONTENT[:SIZE]

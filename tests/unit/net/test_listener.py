@@ -23,7 +23,7 @@ from brokerd.wire.framing import FileRegion
 LIMIT = 1 << 20
 
 
-class Served:
+class ServedConnection:
     """A connection on a real loop, and the client's end."""
 
     def __init__(self, on_frame: Callable[[Connection, memoryview], None] | None = None, limit: int = LIMIT) -> None:
@@ -76,8 +76,8 @@ class Served:
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    one = Served()
+def served() -> Iterator[ServedConnection]:
+    one = ServedConnection()
     yield one
     one.close()
 
@@ -87,7 +87,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_fragmented_frames_arrive_complete_and_in_order(served: Served, seed: int) -> None:
+def test_fragmented_frames_arrive_complete_and_in_order(served: ServedConnection, seed: int) -> None:
     rng = random.Random(seed)
     sizes = (0, 1, 3, 4, 200, 5_000, limits.RECEIVE_BYTES - 4, limits.RECEIVE_BYTES, 300_000)
     bodies = [rng.randbytes(rng.choice(sizes)) for _ in range(rng.randrange(1, 12))]
@@ -99,7 +99,7 @@ def test_fragmented_frames_arrive_complete_and_in_order(served: Served, seed: in
     assert served.frames == bodies
 
 
-def test_frames_sent_byte_by_byte(served: Served) -> None:
+def test_frames_sent_byte_by_byte(served: ServedConnection) -> None:
     bodies = [b"first", b"", b"second"]
     for i in framed(*bodies):
         served.send(bytes([i]))
@@ -107,25 +107,27 @@ def test_frames_sent_byte_by_byte(served: Served) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
-def test_an_invalid_frame_length_closes_the_connection_after_earlier_requests(served: Served, length: int) -> None:
+def test_an_invalid_frame_length_closes_the_connection_after_earlier_requests(
+    served: ServedConnection, length: int
+) -> None:
     served.send(framed(b"good") + length.to_bytes(4, "big", signed=True) + b"more")
     assert served.frames == [b"good"]
     assert (served.connection.closed, served.forgotten) == (True, 1)
 
 
-def test_a_frame_of_the_maximum_size_is_accepted(served: Served) -> None:
+def test_a_frame_of_the_maximum_size_is_accepted(served: ServedConnection) -> None:
     served.send(framed(b"x" * LIMIT))
     assert [len(f) for f in served.frames] == [LIMIT]
 
 
-def test_a_frame_length_alone_allocates_no_memory(served: Served) -> None:
+def test_a_frame_length_alone_allocates_no_memory(served: ServedConnection) -> None:
     served.send((LIMIT).to_bytes(4, "big") + b"x" * 100)
     partial = served.connection._partial
     assert partial is not None
     assert len(partial) <= buffers.FRAME_BYTES_FIRST
 
 
-def test_a_thousand_pipelined_requests_are_handled_in_batches(served: Served) -> None:
+def test_a_thousand_pipelined_requests_are_handled_in_batches(served: ServedConnection) -> None:
     bodies = [b"%04d" % i for i in range(1_000)]
     ticks = count()
     served.loop.turns.clock = lambda: next(ticks) * 0.0001
@@ -142,7 +144,7 @@ def test_a_thousand_pipelined_requests_are_handled_in_batches(served: Served) ->
 
 
 def test_unanswered_requests_pause_the_reading_of_others() -> None:
-    one = Served()
+    one = ServedConnection()
 
     def wait(connection: Connection, frame: memoryview) -> None:
         one.frames.append(bytes(frame))
@@ -165,7 +167,7 @@ def test_unanswered_requests_pause_the_reading_of_others() -> None:
 
 
 def test_unread_responses_pause_the_reading_of_requests() -> None:
-    one = Served()
+    one = ServedConnection()
     answer = bytes(100_000)
 
     def reply(connection: Connection, frame: memoryview) -> None:
@@ -190,7 +192,7 @@ def test_unread_responses_pause_the_reading_of_requests() -> None:
 
 
 def test_responses_queued_behind_a_pending_one_count_too() -> None:
-    one = Served()
+    one = ServedConnection()
 
     def reply(connection: Connection, frame: memoryview) -> None:
         slot = connection.open_slot()
@@ -211,7 +213,7 @@ def test_responses_queued_behind_a_pending_one_count_too() -> None:
     one.close()
 
 
-def test_responses_are_sent_in_the_order_of_requests(served: Served) -> None:
+def test_responses_are_sent_in_the_order_of_requests(served: ServedConnection) -> None:
     slots = [served.connection.open_slot() for _ in range(4)]
     for i in (3, 1, 0):
         served.connection.answer(slots[i], [b"%d" % i])
@@ -222,7 +224,7 @@ def test_responses_are_sent_in_the_order_of_requests(served: Served) -> None:
     assert served.received() == b"3"
 
 
-def test_a_file_region_is_sent_between_buffers(served: Served) -> None:
+def test_a_file_region_is_sent_between_buffers(served: ServedConnection) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(b"0123456789" * 10_000)
         file.flush()
@@ -235,7 +237,7 @@ def test_a_file_region_is_sent_between_buffers(served: Served) -> None:
         assert got == b"<" + (b"0123456789" * 5_000) + b">"
 
 
-def test_a_region_longer_than_its_file_closes_the_connection_only(served: Served) -> None:
+def test_a_region_longer_than_its_file_closes_the_connection_only(served: ServedConnection) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(b"short")
         file.flush()
@@ -244,7 +246,7 @@ def test_a_region_longer_than_its_file_closes_the_connection_only(served: Served
     assert served.connection.closed
 
 
-def test_a_response_to_a_closed_connection_is_dropped(served: Served) -> None:
+def test_a_response_to_a_closed_connection_is_dropped(served: ServedConnection) -> None:
     slot = served.connection.open_slot()
     served.client.close()
     served.turn(2)
@@ -304,7 +306,7 @@ def accepted_buffers(configured: SocketBuffers) -> tuple[int, int]:
 
 
 def test_a_muted_connection_is_read_after_the_longest_throttle_time(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: ServedConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MUTED_LOOK_MS", 20)
     began = served.loop.now.mono_ms
@@ -318,7 +320,7 @@ def test_a_muted_connection_is_read_after_the_longest_throttle_time(
 
 
 def test_a_disconnect_of_a_muted_connection_is_detected_at_the_next_check(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: ServedConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MUTED_LOOK_MS", 20)
     served.connection.mute(10**9)
@@ -331,7 +333,7 @@ def test_a_disconnect_of_a_muted_connection_is_detected_at_the_next_check(
 
 def test_pipelined_slow_requests_take_several_turns() -> None:
     """Each request of the first connection costs more than a time slice. The second connection is served after one of them, not after all."""
-    one = Served()
+    one = ServedConnection()
     two_client, two_server = socket.socketpair()
     two_server.setblocking(False)
     order: list[str] = []
@@ -364,7 +366,7 @@ def test_pipelined_slow_requests_take_several_turns() -> None:
 
 
 def test_connections_of_one_principal_are_served_in_turn() -> None:
-    one = Served()
+    one = ServedConnection()
     pairs = [socket.socketpair() for _ in range(5)]
     order: list[str] = []
     clock_s = [0.0]
@@ -390,7 +392,7 @@ def test_connections_of_one_principal_are_served_in_turn() -> None:
 
 
 def test_a_blocking_request_delays_later_ones_and_keeps_their_order() -> None:
-    one = Served()
+    one = ServedConnection()
 
     def note(connection: Connection, frame: memoryview) -> None:
         one.frames.append(bytes(frame))
@@ -417,7 +419,7 @@ def test_a_blocking_request_delays_later_ones_and_keeps_their_order() -> None:
 
 
 def test_a_disconnect_during_a_blocking_request_is_detected() -> None:
-    one = Served()
+    one = ServedConnection()
     one.connection._on_frame = lambda connection, frame: connection.block(connection.open_slot(), needs_client=True)
     one.send(framed(b"w"))
     one.client.close()
@@ -426,7 +428,7 @@ def test_a_disconnect_during_a_blocking_request_is_detected() -> None:
 
 
 def test_requests_received_before_a_disconnect_are_handled() -> None:
-    one = Served()
+    one = ServedConnection()
 
     def note(connection: Connection, frame: memoryview) -> None:
         one.frames.append(bytes(frame))

@@ -43,7 +43,7 @@ def certificates(given: dict[str, str]) -> Certificates:
     return Certificates(lambda name: config.of(config.listeners[0], name))
 
 
-class Served:
+class TlsListener:
     """A listener on a loop that runs while a test waits: one thread for both ends."""
 
     def __init__(self, given: dict[str, str], handle: Callable[[Connection, bytes], None], **more: Any) -> None:
@@ -76,7 +76,7 @@ class Client:
     """A client with another TLS implementation: Python's SSLSocket. It is non-blocking, so that the loop of the server can run."""
 
     def __init__(
-        self, served: Served, authority: Authority, pem: Path | None = None, version: ssl.TLSVersion | None = None
+        self, served: TlsListener, authority: Authority, pem: Path | None = None, version: ssl.TLSVersion | None = None
     ) -> None:
         context = ssl.create_default_context(cafile=str(authority.ca))
         if version is not None:
@@ -126,7 +126,7 @@ def framed(body: bytes) -> bytes:
 
 
 @pytest.fixture
-def echo(server_pem: Path) -> Iterator[Served]:
+def echo(server_pem: Path) -> Iterator[TlsListener]:
     """Echoes each frame: half from memory, half from a file."""
     with tempfile.TemporaryFile() as file:
 
@@ -137,13 +137,15 @@ def echo(server_pem: Path) -> Iterator[Served]:
             region = FileRegion(file, position, len(frame) - half)
             connection.answer(connection.open_slot(), [len(frame).to_bytes(4, "big"), frame[:half], region])
 
-        served = Served({"ssl.keystore.location": str(server_pem)}, handle)
+        served = TlsListener({"ssl.keystore.location": str(server_pem)}, handle)
         yield served
         served.close()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_sent_bytes_return_complete_and_in_order(echo: Served, authority: Authority, version: ssl.TLSVersion) -> None:
+def test_sent_bytes_return_complete_and_in_order(
+    echo: TlsListener, authority: Authority, version: ssl.TLSVersion
+) -> None:
     rng = random.Random(5)
     bodies = [rng.randbytes(rng.choice((1, 3, 40, 16_384, 70_000, 400_000, 3_000_000))) for _ in range(30)]
     stream = b"".join(map(framed, bodies))
@@ -151,7 +153,7 @@ def test_sent_bytes_return_complete_and_in_order(echo: Served, authority: Author
     assert Client(echo, authority, version=version).exchange(stream, len(bodies), lambda: rng.choice(sizes)) == bodies
 
 
-def test_a_slow_reader_gets_everything(echo: Served, authority: Authority) -> None:
+def test_a_slow_reader_gets_everything(echo: TlsListener, authority: Authority) -> None:
     """Longer than all buffers together: encrypted bytes wait for the socket, and the bytes behind them are not lost."""
     bodies = [bytes([i]) * 2_000_000 for i in range(12)]
     client = Client(echo, authority)
@@ -168,7 +170,7 @@ def test_a_slow_reader_gets_everything(echo: Served, authority: Authority) -> No
     assert client.exchange(rest, len(bodies), lambda: len(rest)) == bodies
 
 
-def test_a_broker_connects_to_another_broker_over_tls(echo: Served, authority: Authority) -> None:
+def test_a_broker_connects_to_another_broker_over_tls(echo: TlsListener, authority: Authority) -> None:
     loop = echo.loop
     mine = certificates(
         {"ssl.keystore.location": str(authority.folder / "broker.pem"), "ssl.truststore.location": str(authority.ca)}
@@ -184,7 +186,7 @@ def test_a_broker_connects_to_another_broker_over_tls(echo: Served, authority: A
     peer.close()
 
 
-def test_a_broker_rejects_an_untrusted_broker(echo: Served, tmp_path: Path) -> None:
+def test_a_broker_rejects_an_untrusted_broker(echo: TlsListener, tmp_path: Path) -> None:
     other = Authority(tmp_path, "somebody else")
     mine = certificates({"ssl.keystore.location": str(other.issue("me")), "ssl.truststore.location": str(other.ca)})
     loop = echo.loop
@@ -196,7 +198,7 @@ def test_a_broker_rejects_an_untrusted_broker(echo: Served, tmp_path: Path) -> N
     assert received == [None]
 
 
-def refused(served: Served, authority: Authority, pem: Path | None) -> bool:
+def refused(served: TlsListener, authority: Authority, pem: Path | None) -> bool:
     try:
         Client(served, authority, pem).send_request(b"hello")
         return False
@@ -219,7 +221,7 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
         "ssl.truststore.location": str(authority.ca),
         "ssl.client.auth": "required",
     }
-    served = Served(given, handle)
+    served = TlsListener(given, handle)
     try:
         alice = Client(served, authority, authority.issue("alice", "/C=DE/O=Weir, Ltd/OU=Ops/CN=alice"))
         assert alice.send_request(b"hello") == b"ok"
@@ -235,7 +237,7 @@ def test_a_required_client_certificate_gives_the_principal_and_others_are_reject
 
 
 def test_a_new_certificate_is_used_without_a_restart_and_an_invalid_one_is_ignored(
-    authority: Authority, tmp_path: Path, echo: Served
+    authority: Authority, tmp_path: Path, echo: TlsListener
 ) -> None:
     pem = tmp_path / "keystore.pem"
     pem.write_text(authority.issue("first").read_text())
@@ -260,7 +262,7 @@ def test_a_silent_unauthenticated_connection_is_closed(
 ) -> None:
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MS_MAX", 300)
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_CHECK_MS", 50)
-    served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
+    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
     try:
         known = Client(served, authority)
         unknown_clients = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(3)]
@@ -278,7 +280,7 @@ def test_many_unauthenticated_connections_do_not_block_others(
     server_pem: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
 ) -> None:
     monkeypatch.setattr(listeners, "UNAUTHENTICATED_MAX", 8)
-    served = Served({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
+    served = TlsListener({"ssl.keystore.location": str(server_pem)}, lambda c, f: c.answer(c.open_slot(), [framed(f)]))
     try:
         crowd = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(40)]
         assert Client(served, authority).send_request(b"let me in") == b"let me in"

@@ -59,7 +59,7 @@ def test_min_partitions_is_a_number() -> None:
         Settings.parse({**options, "minPartitions": "-1"}, streaming=False)
 
 
-class Failed(Record):
+class ErrorRecord(Record):
     """A message that is an error."""
 
     def __init__(self, code: int, at: int = -1, fatal: bool = False) -> None:
@@ -86,16 +86,16 @@ def test_a_range_ends_at_its_last_offset_or_above_it() -> None:
 
 
 def test_only_an_end_at_or_above_the_planned_one_ends_a_range() -> None:
-    assert taken(Record(8), Failed(KafkaError._PARTITION_EOF, 9)) == ([8], False)
-    assert taken(Record(8), Failed(KafkaError._PARTITION_EOF, 10), Record(11)) == ([8], True)
+    assert taken(Record(8), ErrorRecord(KafkaError._PARTITION_EOF, 9)) == ([8], False)
+    assert taken(Record(8), ErrorRecord(KafkaError._PARTITION_EOF, 10), Record(11)) == ([8], True)
 
 
 def test_deleted_records_and_fatal_errors_end_the_read() -> None:
     for code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         with pytest.raises(Lost, match="t-0 no longer contains offset 5"):
-            taken(Record(5), Failed(code))
+            taken(Record(5), ErrorRecord(code))
     with pytest.raises(KafkaException):
-        taken(Failed(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        taken(ErrorRecord(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaException):
-        taken(Failed(KafkaError._FATAL, fatal=True))
-    assert taken(Failed(KafkaError._TRANSPORT), Record(5)) == ([5], False), "librdkafka repeats the request"
+        taken(ErrorRecord(KafkaError._FATAL, fatal=True))
+    assert taken(ErrorRecord(KafkaError._TRANSPORT), Record(5)) == ([5], False), "librdkafka repeats the request"

@@ -21,7 +21,7 @@ PLANNED = [Range("flights", 0, 0, 10), Range("flights", 1, 5, 8), Range("orders"
 def stage(job: JobFolder, batch: int, planned: list[Range], without: tuple[int, ...] = ()) -> None:
     (job.checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     for r in planned:
-        folder = job.staged(batch) / f"topic={r.topic}"
+        folder = job.staging_path(batch) / f"topic={r.topic}"
         folder.mkdir(parents=True, exist_ok=True)
         offsets = [o for o in range(r.first, r.next) if o not in without]
         table = pa.table({"partition": pa.array([r.partition] * len(offsets), pa.int32()), "offset": offsets})
@@ -49,7 +49,7 @@ def attempt(folder: Path, batch: int, planned: list[Range]) -> None:
         job.publish(batch, planned)
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     pass
 
 
@@ -61,7 +61,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, name: str, at: int) -> Callable[[], i
         nonlocal calls
         calls += 1
         if calls == at:
-            raise Killed
+            raise ProcessKilled
         return real(*arguments, **more)
 
     monkeypatch.setattr(os, name, call)
@@ -79,7 +79,7 @@ def test_a_batch_killed_at_any_step_is_written_exactly_once_by_the_retry(
             calls = dying(patch, name, at)
             try:
                 attempt(lake, 0, PLANNED)
-            except Killed:
+            except ProcessKilled:
                 reached += 1
             else:
                 assert calls() < at
@@ -124,7 +124,7 @@ def test_a_written_batch_with_an_offset_outside_its_plan_is_never_published(tmp_
 def test_a_written_batch_with_an_offset_twice_is_never_published(tmp_path: Path) -> None:
     with JobFolder(tmp_path, "job") as job:
         stage(job, 0, PLANNED[:1])
-        staged = job.staged(0) / "topic=flights"
+        staged = job.staging_path(0) / "topic=flights"
         (staged / "part-9.parquet").write_bytes((staged / "part-0.parquet").read_bytes())
         with pytest.raises(Contradiction, match="in two files"):
             job.publish(0, PLANNED[:1])

@@ -11,7 +11,7 @@ from brokerd.wire.records import Record
 from tests.unit.replication.test_bootstrap import TP, Leader
 
 
-class Followed(Leader):
+class FormerLeader(Leader):
     """Broker 1 had five records as the leader of t-0. Now broker 2 leads, and broker 1 follows."""
 
     def __init__(self) -> None:
@@ -35,20 +35,20 @@ class Followed(Leader):
 
 
 def test_a_follower_fetches_from_its_end_and_a_leader_not_at_all() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     assert harness.logs.position(TP) == Position(5, 0, 0, unseeded=False)
     harness.says(replace(harness.state, leader=1, leader_broker_epoch=11, leader_epoch=2))
     assert harness.logs.position(TP) is None
 
 
 def test_nothing_is_fetched_while_a_truncation_waits_for_a_flush() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     harness.replica.truncation_pending = True
     assert harness.logs.position(TP) is None
 
 
 def test_fetched_records_are_appended_and_the_high_watermark_follows() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     assert harness.fetched(5, hw=6) and harness.ends == (0, 6)
     assert harness.replica.core.high_watermark == 6
     assert harness.fetched(6, hw=99)
@@ -56,7 +56,7 @@ def test_fetched_records_are_appended_and_the_high_watermark_follows() -> None:
 
 
 def test_copied_bytes_are_not_those_of_clients() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     own = harness.replica.log.size_bytes
     assert (harness.replica.bytes_in, harness.replica.replication_bytes_in) == (own, 0)
     harness.fetched(5, hw=6)
@@ -67,7 +67,7 @@ def test_copied_bytes_are_not_those_of_clients() -> None:
 
 
 def test_a_damaged_batch_is_fetched_again_and_reported_until_then() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     assert not harness.fetched(5, hw=6, damaged=True) and harness.ends == (0, 5)
     assert harness.replica.append_problem
     assert harness.fetched(5, hw=6) and harness.ends == (0, 6)
@@ -75,23 +75,23 @@ def test_a_damaged_batch_is_fetched_again_and_reported_until_then() -> None:
 
 
 def test_the_leaders_log_start_deletes_older_records() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     assert harness.fetched(5, hw=6, log_start=4)
     assert harness.ends[0] == 4
 
 
 def test_a_diverging_log_is_truncated_to_the_point_of_agreement_after_a_flush() -> None:
-    harness = Followed()
-    harness.logs.diverged(TP, 0, 3, harness.now)
+    harness = FormerLeader()
+    harness.logs.truncate_to_divergence(TP, 0, 3, harness.now)
     if harness.replica.truncation_pending:
         assert harness.ends == (0, 5), "nothing is lost before the flush"
         harness.settle()
-        harness.logs.diverged(TP, 0, 3, harness.now)
+        harness.logs.truncate_to_divergence(TP, 0, 3, harness.now)
     assert harness.ends == (0, 3)
 
 
 def test_a_log_below_the_leaders_start_is_reset_to_it() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     for _ in range(2):
         harness.logs.out_of_range(TP, 8, harness.now)
         harness.settle()
@@ -99,14 +99,14 @@ def test_a_log_below_the_leaders_start_is_reset_to_it() -> None:
 
 
 def test_a_log_that_the_leader_still_has_is_kept_when_out_of_range() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     harness.logs.out_of_range(TP, 2, harness.now)
     harness.settle()
     assert harness.ends == (0, 5)
 
 
 def test_a_log_that_ends_below_the_leaders_local_log_is_bootstrapped() -> None:
-    harness = Followed()
+    harness = FormerLeader()
     harness.logs.moved_to_tier(TP, 5)
     assert not harness.replica.needs_bootstrap, "it reaches the leader's local log"
     harness.logs.moved_to_tier(TP, 6)

@@ -11,7 +11,7 @@ from brokerd.net.loop import Timer
 from brokerd.replication.leadership_confirmation import CONFIRM_MS_MAX, INTERVAL_MS, LeadershipConfirmation
 
 
-class Reads:
+class ManualReads:
     """A loop with a manual clock, and reads of the metadata log that end when the test ends them."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Reads:
 
 
 def test_requests_of_one_turn_share_a_read() -> None:
-    reads = Reads()
+    reads = ManualReads()
     for name in "abc":
         reads.request(name)
     reads.pass_ms(0)
@@ -53,7 +53,7 @@ def test_requests_of_one_turn_share_a_read() -> None:
 
 def test_a_request_during_a_read_waits_for_the_next_one() -> None:
     """The read may have started before the leadership changed."""
-    reads = Reads()
+    reads = ManualReads()
     reads.request("a")
     reads.pass_ms(0)
     reads.request("b")
@@ -67,7 +67,7 @@ def test_a_request_during_a_read_waits_for_the_next_one() -> None:
 
 
 def test_a_read_that_does_not_end_confirms_nothing() -> None:
-    reads = Reads()
+    reads = ManualReads()
     reads.request("a")
     reads.pass_ms(0)
     reads.request("b")

@@ -38,7 +38,7 @@ def test_a_check_of_any_key_completes_the_operation_once() -> None:
     assert (promise.ended, len(purgatory), purgatory.next_deadline()) == ([False], 0, None)
 
 
-class Counted(dict[str, int]):
+class CountingNeeds(dict[str, int]):
     """Needs that count their uses."""
 
     def __init__(self, **needs: int) -> None:
@@ -50,8 +50,8 @@ class Counted(dict[str, int]):
         return super().__getitem__(key)
 
 
-def needing(purgatory: Purgatory, value: int) -> tuple[Promise, Counted]:
-    promise, needs = Promise(), Counted(a=value)
+def needing(purgatory: Purgatory, value: int) -> tuple[Promise, CountingNeeds]:
+    promise, needs = Promise(), CountingNeeds(a=value)
     promise.waiter.needs = needs
     purgatory.add(promise.waiter, 1_000)
     needs.uses = 0

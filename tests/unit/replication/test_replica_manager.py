@@ -17,7 +17,7 @@ def changed(harness: Harness, state: PartitionState) -> None:
     harness.partitions.apply(harness.image, [record], harness.now)
 
 
-class Led(Harness):
+class SingleLeader(Harness):
     """Leads t-0 alone."""
 
     @property
@@ -34,7 +34,7 @@ FOLLOWER = replace(
 
 
 def test_coordinators_and_fetchers_learn_of_a_changed_leader() -> None:
-    harness = Led(SimDisk())
+    harness = SingleLeader(SimDisk())
     assert harness.hooks.leadership == [("t", 0, 0)] and not harness.hooks.followed
     changed(harness, FOLLOWER)
     assert harness.hooks.leadership[1:] == [("t", 0, None)]
@@ -44,7 +44,7 @@ def test_coordinators_and_fetchers_learn_of_a_changed_leader() -> None:
 
 
 def test_a_failed_replica_is_not_fetched_and_its_error_is_reported() -> None:
-    harness = Led(SimDisk())
+    harness = SingleLeader(SimDisk())
     changed(harness, FOLLOWER)
     harness.partitions.fail(harness.replica, DiskFailed("Input/output error"))
     assert not harness.hooks.followed and harness.hooks.io_errors == 1
@@ -52,7 +52,7 @@ def test_a_failed_replica_is_not_fetched_and_its_error_is_reported() -> None:
 
 
 def test_a_failed_log_directory_takes_its_replicas_offline() -> None:
-    harness = Led(SimDisk())
+    harness = SingleLeader(SimDisk())
     dirs = harness.partitions.log_dirs
     dirs.fail(dirs.of(harness.replica.log.folder), "Input/output error")
     assert (harness.hooks.io_errors, harness.hooks.failed_directories) == (1, 1)
@@ -60,7 +60,7 @@ def test_a_failed_log_directory_takes_its_replicas_offline() -> None:
 
 
 def test_produce_is_suspended_until_the_metadata_log_is_read() -> None:
-    harness = Led(SimDisk())
+    harness = SingleLeader(SimDisk())
     harness.partitions.suspend_produce()
     assert harness.partitions.frozen
     harness.partitions.resume_produce()

@@ -8,7 +8,7 @@ import pytest
 
 from brokerd.config.broker import BrokerConfig, ConfigError
 from brokerd.runtime.listeners import Listeners
-from tests.unit.config.test_listeners import GIVEN, Sockets
+from tests.unit.config.test_listeners import GIVEN, FakeSockets
 
 
 def test_the_single_address_for_old_programs_is_the_plaintext_endpoint() -> None:
@@ -17,12 +17,12 @@ def test_the_single_address_for_old_programs_is_the_plaintext_endpoint() -> None
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
         "inter.broker.listener.name": "outside",
     }
-    listeners = Listeners(BrokerConfig.parse(given), lambda listener: lambda c, f: None, cast("Any", Sockets()))
+    listeners = Listeners(BrokerConfig.parse(given), lambda listener: lambda c, f: None, cast("Any", FakeSockets()))
     assert listeners.inter_broker.listener == "OUTSIDE"
     assert listeners.clear.listener == "INSIDE"
 
 
-class Listening:
+class FakeListenSocket:
     def __init__(self, port: int, **options: Any) -> None:
         self.port, self.options, self.calls = port + 1, options, list[str]()
         self.connections = {7: "connection"}
@@ -31,17 +31,17 @@ class Listening:
         return lambda *arguments: self.calls.append(name)
 
 
-class Recorded(Sockets):
+class RecordingSockets(FakeSockets):
     def __init__(self) -> None:
-        self.listening: list[Listening] = []
+        self.listening: list[FakeListenSocket] = []
 
     def listen(self, host: str, port: int, on_frame: Any, **options: Any) -> Any:
-        self.listening.append(Listening(port, **options))
+        self.listening.append(FakeListenSocket(port, **options))
         return self.listening[-1]
 
 
-def listeners(**more: str) -> tuple[Listeners, list[Listening]]:
-    sockets = Recorded()
+def listeners(**more: str) -> tuple[Listeners, list[FakeListenSocket]]:
+    sockets = RecordingSockets()
     given = {**GIVEN, "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT,OUTSIDE:SASL_PLAINTEXT"}
     login = {"sasl.jaas.config": 'X required username="b" password="p";', "sasl.enabled.mechanisms": "SCRAM-SHA-256"}
     config = BrokerConfig.parse({**given, **login, "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256", **more})

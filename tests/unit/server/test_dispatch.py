@@ -47,7 +47,7 @@ def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str |
     )
 
 
-class Caller:
+class FakeConnection:
     """A connection that records its responses."""
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class Caller:
         self.closed = True
 
 
-def dispatched(frame: bytes, *, handlers: dict[int, Any] | None = None) -> tuple[Dispatch, Caller]:
+def dispatched(frame: bytes, *, handlers: dict[int, Any] | None = None) -> tuple[Dispatch, FakeConnection]:
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/x", "listeners": "PLAINTEXT://127.0.0.1:0"})
-    dispatch, caller = Dispatch(config, lambda: Now(0, 0)), Caller()
+    dispatch, caller = Dispatch(config, lambda: Now(0, 0)), FakeConnection()
     connection: Any = caller
     dispatch.handlers = handlers or {}
     dispatch.frame_handler(config.listeners[0])(connection, memoryview(frame))

@@ -36,7 +36,7 @@ def varint(n: int) -> bytes:
 
 
 @dataclass
-class Raw:
+class RawRecord:
     """A record in which any field can be wrong. None: the correct value."""
 
     offset_delta: int | None = None
@@ -70,7 +70,7 @@ def sealed(
     return bytes(records.build_from_payload(header, compress(data, codec)))
 
 
-def batch(*raw: Raw, **more: int) -> bytes:
+def batch(*raw: RawRecord, **more: int) -> bytes:
     return sealed(b"".join(r.encode(i) for i, r in enumerate(raw)), len(raw), **more)
 
 
@@ -107,31 +107,34 @@ def test_valid_batches_are_accepted_with_their_largest_timestamp(codec: int) -> 
 
 
 def test_the_largest_timestamp_is_computed_and_not_taken_from_the_header() -> None:
-    assert verdict(batch(Raw(), Raw(timestamp_delta=7), Raw(timestamp_delta=-9), newest=NOW + 10**9)) == NOW + 7
-    assert verdict(batch(Raw(), base=-1)) == -1
-    assert verdict(batch(Raw(timestamp_delta=-5))) == NOW - 5
+    assert (
+        verdict(batch(RawRecord(), RawRecord(timestamp_delta=7), RawRecord(timestamp_delta=-9), newest=NOW + 10**9))
+        == NOW + 7
+    )
+    assert verdict(batch(RawRecord(), base=-1)) == -1
+    assert verdict(batch(RawRecord(timestamp_delta=-5))) == NOW - 5
 
 
 GARBAGE: dict[str, Callable[[], bytes]] = {
-    "one delta out of nowhere": lambda: batch(Raw(offset_delta=1_000_000_000)),
+    "one delta out of nowhere": lambda: batch(RawRecord(offset_delta=1_000_000_000)),
     "ten records of 0xff": lambda: sealed(b"\xff" * 80, 10),
     "zeros": lambda: sealed(b"\0" * 80, 10),
-    "a delta twice": lambda: batch(Raw(), Raw(offset_delta=0)),
-    "a delta left out": lambda: batch(Raw(), Raw(offset_delta=2), Raw()),
-    "a negative delta": lambda: batch(Raw(offset_delta=-1)),
-    "bytes behind the last record": lambda: sealed(Raw().encode(0) + b"\0", 1),
-    "fewer records than said": lambda: sealed(Raw(value=b"v" * 100).encode(0), 3),
-    "a length beyond the batch": lambda: batch(Raw(length=5_000)),
-    "a length too short": lambda: batch(Raw(length=3), Raw()),
-    "a negative length": lambda: batch(Raw(length=-1)),
-    "a key beyond the record": lambda: batch(Raw(key=b"k", key_length=500), Raw()),
-    "a value beyond the record": lambda: batch(Raw(value_length=6), Raw()),
-    "a value shorter than the record": lambda: batch(Raw(value_length=4), Raw()),
-    "headers that are not there": lambda: batch(Raw(header_count=1_000_000), Raw()),
-    "a negative number of headers": lambda: batch(Raw(header_count=-1)),
+    "a delta twice": lambda: batch(RawRecord(), RawRecord(offset_delta=0)),
+    "a delta left out": lambda: batch(RawRecord(), RawRecord(offset_delta=2), RawRecord()),
+    "a negative delta": lambda: batch(RawRecord(offset_delta=-1)),
+    "bytes behind the last record": lambda: sealed(RawRecord().encode(0) + b"\0", 1),
+    "fewer records than said": lambda: sealed(RawRecord(value=b"v" * 100).encode(0), 3),
+    "a length beyond the batch": lambda: batch(RawRecord(length=5_000)),
+    "a length too short": lambda: batch(RawRecord(length=3), RawRecord()),
+    "a negative length": lambda: batch(RawRecord(length=-1)),
+    "a key beyond the record": lambda: batch(RawRecord(key=b"k", key_length=500), RawRecord()),
+    "a value beyond the record": lambda: batch(RawRecord(value_length=6), RawRecord()),
+    "a value shorter than the record": lambda: batch(RawRecord(value_length=4), RawRecord()),
+    "headers that are not there": lambda: batch(RawRecord(header_count=1_000_000), RawRecord()),
+    "a negative number of headers": lambda: batch(RawRecord(header_count=-1)),
     "a header without a name": lambda: sealed(b"\x10\0\0\0\1\1\2\1\1", 1),
     "a varint without end": lambda: sealed(b"\xff" * 20 + b"\1", 1),
-    "a timestamp of more than 64 bits": lambda: batch(Raw(timestamp_delta=2**63 - 1)),
+    "a timestamp of more than 64 bits": lambda: batch(RawRecord(timestamp_delta=2**63 - 1)),
 }
 
 
@@ -149,7 +152,7 @@ def test_records_that_no_consumer_could_read_are_invalid(case: str, codec: int) 
 def test_a_batch_that_cannot_be_decompressed_is_invalid_or_too_large() -> None:
     broken = sealed(b"x" * 50, 1, codec=0, flags=4)
     assert refused(broken).error == ErrorCode.INVALID_RECORD
-    bomb = batch(*[Raw(value=b"\0" * 1000)] * 100, codec=4)
+    bomb = batch(*[RawRecord(value=b"\0" * 1000)] * 100, codec=4)
     budget = UnpackBudget()
     budget.records = 99
     found = verdict(bomb, budget=budget)
@@ -160,7 +163,7 @@ def test_a_batch_that_cannot_be_decompressed_is_invalid_or_too_large() -> None:
 def test_ten_records_without_key_in_a_hundred_are_named(codec: int) -> None:
     """KIP-467: the producer drops the rejected records and may send the other ninety again."""
     without = set(range(3, 100, 10))
-    data = batch(*(Raw(key=None if i in without else b"key") for i in range(100)), codec=codec)
+    data = batch(*(RawRecord(key=None if i in without else b"key") for i in range(100)), codec=codec)
     assert verdict(data) == NOW
     found = refused(data, Rules(keyed=True))
     assert found.error == ErrorCode.INVALID_RECORD
@@ -169,12 +172,12 @@ def test_ten_records_without_key_in_a_hundred_are_named(codec: int) -> None:
 
 
 def test_a_batch_without_keys_names_a_bounded_number_of_records() -> None:
-    found = refused(batch(*[Raw()] * 5_000), Rules(keyed=True))
+    found = refused(batch(*[RawRecord()] * 5_000), Rules(keyed=True))
     assert [e.batch_index for e in found.record_errors] == list(range(RECORD_ERRORS_MAX))
 
 
 def test_timestamps_out_of_range_are_named_and_decide_the_code() -> None:
-    raw = [Raw(key=b"k", timestamp_delta=d) for d in (0, -1_001, 5, 501, -1_000, 500)]
+    raw = [RawRecord(key=b"k", timestamp_delta=d) for d in (0, -1_001, 5, 501, -1_000, 500)]
     config = TopicConfig.from_overrides(
         {
             "message.timestamp.before.max.ms": "1000",
@@ -182,17 +185,17 @@ def test_timestamps_out_of_range_are_named_and_decide_the_code() -> None:
             "cleanup.policy": "compact",
         }
     )
-    found = refused(batch(*raw, Raw()), rules_of(config, NOW))
+    found = refused(batch(*raw, RawRecord()), rules_of(config, NOW))
     assert found.error == ErrorCode.INVALID_TIMESTAMP
     assert {e.batch_index for e in found.record_errors} == {1, 3, 6}
-    assert verdict(batch(Raw(key=b"k"), base=-1), rules_of(config, NOW)) == -1, (
+    assert verdict(batch(RawRecord(key=b"k"), base=-1), rules_of(config, NOW)) == -1, (
         "without a timestamp, nothing is out of range"
     )
     stamped = TopicConfig.from_overrides(
         {"message.timestamp.type": "LogAppendTime", "message.timestamp.before.max.ms": "1"}
     )
     assert verdict(batch(*raw), rules_of(stamped, NOW)) == NOW + 501
-    many = [Raw(timestamp_delta=0)] * 30 + [Raw(timestamp_delta=60)] + [Raw(timestamp_delta=0)] * 30
+    many = [RawRecord(timestamp_delta=0)] * 30 + [RawRecord(timestamp_delta=60)] + [RawRecord(timestamp_delta=0)] * 30
     far = refused(batch(*many), Rules(False, NOW - 10, NOW + 50))
     assert [e.batch_index for e in far.record_errors] == [30]
 
@@ -200,15 +203,15 @@ def test_timestamps_out_of_range_are_named_and_decide_the_code() -> None:
 def test_without_a_limit_every_timestamp_is_accepted() -> None:
     """Kafka compares a difference with Long.MAX_VALUE, which no difference exceeds."""
     for config in (TopicConfig.from_overrides({}), TopicConfig.from_overrides({"message.timestamp.after.max.ms": "9"})):
-        assert verdict(batch(Raw(), base=-(2**63)), rules_of(config, NOW)) == -1
+        assert verdict(batch(RawRecord(), base=-(2**63)), rules_of(config, NOW)) == -1
 
 
 def test_only_brokers_stamp_append_times() -> None:
-    assert refused(batch(Raw(), flags=TIMESTAMP_TYPE)).error == ErrorCode.INVALID_TIMESTAMP
+    assert refused(batch(RawRecord(), flags=TIMESTAMP_TYPE)).error == ErrorCode.INVALID_TIMESTAMP
 
 
 def test_the_validation_stops_after_the_requested_number_of_records() -> None:
-    data = batch(*(Raw(value=b"v" * (i % 7)) for i in range(1_000)))
+    data = batch(*(RawRecord(value=b"v" * (i % 7)) for i in range(1_000)))
     ((_, header),) = records.check(data)
     walk, steps = Walk(data[HEADER_BYTES:], header, ANY), 0
     while walk.step(256):
@@ -238,7 +241,7 @@ def agrees(data: bytes, count: int) -> bool:
 
 
 SHAPES = st.builds(
-    Raw,
+    RawRecord,
     timestamp_delta=st.sampled_from((0, 0, 0, 1, 5, -3, 63, 64, 300, 9_000, 2_000_000)),
     key=st.sampled_from((None, b"", b"key", b"k" * 70)),
     value=st.sampled_from((None, b"", b"v" * 12, b"v" * 12, b"v" * 100, b"v" * 9_000)),
@@ -249,7 +252,7 @@ SHAPES = st.builds(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(SHAPES, min_size=1, max_size=6), st.sampled_from((1, 8, 30, 70)), st.randoms(use_true_random=False))
 def test_the_validation_agrees_with_a_slow_reference_reader(
-    shapes: list[Raw], repeats: int, rng: random.Random
+    shapes: list[RawRecord], repeats: int, rng: random.Random
 ) -> None:
     """Runs of equal records and the records between them, unchanged and with a few bytes changed."""
     raw = [r for shape in shapes for r in [shape] * rng.randint(1, repeats)]
@@ -272,7 +275,7 @@ def test_each_byte_of_a_run_is_compared() -> None:
         (b"", b"v" * 3, 300),
         (b"k" * 70, None, 5),
     ):
-        raw = [Raw(key=key, value=value, timestamp_delta=delta)] * 80
+        raw = [RawRecord(key=key, value=value, timestamp_delta=delta)] * 80
         encoded = [r.encode(i) for i, r in enumerate(raw)]
         data = b"".join(encoded)
         assert agrees(data, len(raw))

@@ -41,19 +41,19 @@ def swaps_on(disk: SimDisk) -> list[str]:
 
 def test_the_offset_survives_a_restart(disk: SimDisk) -> None:
     assert loaded(disk, 1_000) == 0
-    CleanerState(FOLDER, disk).cleaned(70)
+    CleanerState(FOLDER, disk).record_cleaned(70)
     assert loaded(disk, 1_000) == 70
 
 
 def test_an_offset_above_the_log_end_is_discarded_for_good(disk: SimDisk) -> None:
-    CleanerState(FOLDER, disk).cleaned(70)
+    CleanerState(FOLDER, disk).record_cleaned(70)
     assert loaded(disk, 69) == 0
     assert not disk.exists(FOLDER / CLEANER_OFFSET) and loaded(disk, 1_000) == 0
 
 
 def test_a_truncation_below_the_offset_discards_it_and_one_above_keeps_it(disk: SimDisk) -> None:
     state = CleanerState(FOLDER, disk)
-    state.cleaned(70)
+    state.record_cleaned(70)
     state.before_truncation(70)
     assert state.offset == loaded(disk, 1_000) == 70
     state.before_truncation(69)
@@ -76,6 +76,6 @@ def test_a_deleted_segment_takes_its_compacted_file_with_it(disk: SimDisk) -> No
 def test_a_full_disk_loses_the_hint_only(disk: SimDisk, caplog: pytest.LogCaptureFixture) -> None:
     disk.fail_at[disk.steps + 1] = DiskFull("no space left on the device")
     state = CleanerState(FOLDER, disk)
-    state.cleaned(70)
+    state.record_cleaned(70)
     assert state.offset == 70 and "cleaner offset not written partition=t-0" in caplog.text
     assert loaded(disk, 1_000) == 0

@@ -15,7 +15,7 @@ FOLDER = Path("/data/t-0")
 EVERYTHING = 1 << 40
 
 
-class Written:
+class WrittenSegments:
     """Segments with batches of 1 to 4 records, and the base offset of each batch."""
 
     def __init__(self, segments: int, batches: int, seed: int = 1) -> None:
@@ -53,7 +53,7 @@ class Written:
 
 
 def test_a_read_with_cached_ends_equals_a_read_by_the_index() -> None:
-    w = Written(3, 12)
+    w = WrittenSegments(3, 12)
     by_index = LogReader(w.segments)
     for offset in range(w.end + 2):
         for upto in range(offset, w.end + 1):
@@ -62,7 +62,7 @@ def test_a_read_with_cached_ends_equals_a_read_by_the_index() -> None:
 
 
 def test_the_first_batch_contains_the_offset_and_all_batches_are_of_its_segment() -> None:
-    w = Written(4, 5)
+    w = WrittenSegments(4, 5)
     for offset in range(w.end):
         containing = max(s for s in w.starts if s <= offset)
         segment = max(s.base_offset for s in w.segments if s.base_offset <= offset)
@@ -71,7 +71,7 @@ def test_the_first_batch_contains_the_offset_and_all_batches_are_of_its_segment(
 
 
 def test_a_read_in_a_gap_at_the_end_of_a_segment_continues_in_the_next_one() -> None:
-    w = Written(1, 3)
+    w = WrittenSegments(1, 3)
     gap = w.end
     w.end += 5
     w.roll()
@@ -82,7 +82,7 @@ def test_a_read_in_a_gap_at_the_end_of_a_segment_continues_in_the_next_one() -> 
 
 
 def test_positions_of_a_truncated_segment_are_not_used() -> None:
-    w = Written(1, 4)
+    w = WrittenSegments(1, 4)
     cut = w.starts[2]
     w.segments[0].truncate(cut)
     w.reader.clear()
@@ -93,19 +93,19 @@ def test_positions_of_a_truncated_segment_are_not_used() -> None:
 
 
 def test_the_number_of_cached_ends_is_limited() -> None:
-    w = Written(1, 3 * APPEND_ENDS_MAX)
+    w = WrittenSegments(1, 3 * APPEND_ENDS_MAX)
     assert len(w.reader._append_ends) == APPEND_ENDS_MAX and w.end in w.reader._append_ends
 
 
 def test_headers_continue_over_segments() -> None:
-    w = Written(3, 6)
+    w = WrittenSegments(3, 6)
     for offset in range(w.end):
         containing = max(s for s in w.starts if s <= offset)
         assert [h.base_offset for h in w.reader.headers(offset)] == [s for s in w.starts if s >= containing]
 
 
 def test_the_bound_of_a_region_is_above_its_records_and_unknown_without_its_segment() -> None:
-    w = Written(2, 6)
+    w = WrittenSegments(2, 6)
     for offset in (0, w.starts[3], w.starts[8]):
         (region,) = w.reader.read(offset, 200, w.end, True).regions
         last = w.bases(offset, w.end, 200)[-1]

@@ -134,7 +134,7 @@ def test_verification_ends_before_the_first_damaged_batch() -> None:
     segment = filled(*range(5))
     positions = [p for p, _, _, _ in segment.edges(0)]
     segment.disk.names[segment.path].live[positions[3] + 70] ^= 1
-    assert [p for p, _ in segment.verified(0, 100)] == positions[:3]
+    assert [p for p, _ in segment.valid_batches(0, 100)] == positions[:3]
     assert len(list(segment.headers(0))) == 5, "a scan of headers does not read the records"
 
 
@@ -143,7 +143,7 @@ def test_an_offset_that_decreases_ends_the_valid_batches() -> None:
     positions = [p for p, _, _, _ in segment.edges(0)]
     live = segment.disk.names[segment.path].live
     live[positions[2] : positions[2] + 8] = (100).to_bytes(8, "big")
-    assert [p for p, _ in segment.verified(0, 100)] == positions[:2]
+    assert [p for p, _ in segment.valid_batches(0, 100)] == positions[:2]
 
 
 def test_a_cut_off_file_is_a_failed_disk_for_readers_and_unfinished_for_recovery() -> None:

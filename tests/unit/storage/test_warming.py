@@ -37,7 +37,7 @@ class Device:
         done(None)
 
 
-class Big:
+class LargeFile:
     """A file of 100 MB, and the ranges that were read. Data from `cached_from` on is in memory."""
 
     def __init__(self, cached_from: int = 100 * MB) -> None:
@@ -65,7 +65,7 @@ class Big:
 
 
 def test_a_waiting_reader_is_called_after_its_first_chunk() -> None:
-    device, file, received = Device(), Big(), list[str]()
+    device, file, received = Device(), LargeFile(), list[str]()
     reader = Warming(device).reader()
     reader.wait(file, 5_000, 10 * MB, lambda: received.append("here"))
     assert not received and not file.loaded
@@ -74,7 +74,7 @@ def test_a_waiting_reader_is_called_after_its_first_chunk() -> None:
 
 
 def test_sequential_reads_are_read_ahead_within_a_bound() -> None:
-    device, file = Device(), Big()
+    device, file = Device(), LargeFile()
     reader = Warming(device).reader()
     reader.wait(file, 0, MB, lambda: None)
     device.read()
@@ -90,7 +90,7 @@ def test_sequential_reads_are_read_ahead_within_a_bound() -> None:
 
 
 def test_data_in_memory_is_not_loaded_and_ends_the_read_ahead() -> None:
-    device, file = Device(), Big(cached_from=3 * MB)
+    device, file = Device(), LargeFile(cached_from=3 * MB)
     reader = Warming(device).reader()
     reader.wait(file, 0, MB, lambda: None)
     for sent in range(1, CACHED_CHUNKS_MAX + 4):
@@ -105,7 +105,7 @@ def test_data_in_memory_is_not_loaded_and_ends_the_read_ahead() -> None:
 
 
 def test_an_evicted_page_after_cached_data_is_loaded_again() -> None:
-    device, file, served = Device(), Big(cached_from=MB), list[int]()
+    device, file, served = Device(), LargeFile(cached_from=MB), list[int]()
     reader = Warming(device).reader()
     reader.wait(file, 0, MB, lambda: served.append(0))
     device.read()
@@ -120,7 +120,7 @@ def test_an_evicted_page_after_cached_data_is_loaded_again() -> None:
 def test_the_read_ahead_of_all_readers_together_is_bounded() -> None:
     device = Device()
     warming = Warming(device)
-    readers = [(warming.reader(), Big()) for _ in range(200)]
+    readers = [(warming.reader(), LargeFile()) for _ in range(200)]
     for reader, file in readers:
         reader.wait(file, 0, MB, lambda: None)
     assert warming.ahead_max * 200 <= 64 * MB
@@ -129,7 +129,7 @@ def test_the_read_ahead_of_all_readers_together_is_bounded() -> None:
 def test_readers_take_turns() -> None:
     device = Device()
     warming = Warming(device)
-    readers = [(warming.reader(), Big()) for _ in range(3)]
+    readers = [(warming.reader(), LargeFile()) for _ in range(3)]
     for reader, file in readers:
         reader.wait(file, 0, MB, lambda: None)
         reader.sent(file, MB)
@@ -139,7 +139,7 @@ def test_readers_take_turns() -> None:
 
 
 def test_pages_that_left_the_cache_again_are_read_again() -> None:
-    device, file, received = Device(), Big(), list[int]()
+    device, file, received = Device(), LargeFile(), list[int]()
     reader = Warming(device).reader()
     for number in range(3):
         reader.wait(file, 0, MB, lambda number=number: received.append(number))  # type: ignore[misc]
@@ -150,7 +150,7 @@ def test_pages_that_left_the_cache_again_are_read_again() -> None:
 def test_a_reader_of_many_files_keeps_few_open_and_every_reader_is_served() -> None:
     device, received = Device(), list[int]()
     warming = Warming(device)
-    reader, files = warming.reader(), [Big() for _ in range(STREAMS_MAX + 10)]
+    reader, files = warming.reader(), [LargeFile() for _ in range(STREAMS_MAX + 10)]
     for i, file in enumerate(files):
         reader.wait(file, 0, MB, lambda i=i: received.append(i))  # type: ignore[misc]
     while device.queue:
@@ -158,7 +158,7 @@ def test_a_reader_of_many_files_keeps_few_open_and_every_reader_is_served() -> N
     assert received == list(range(STREAMS_MAX + 10))
 
 
-def read_all(device: Device, file: Big, reader: WarmingReader, first_mb: int, end_mb: int) -> None:
+def read_all(device: Device, file: LargeFile, reader: WarmingReader, first_mb: int, end_mb: int) -> None:
     """A sequential reader: waits for the first chunk and sends one chunk after the other."""
     reader.wait(file, first_mb * MB, MB, lambda: None)
     for sent in range(first_mb + 1, end_mb + 1):
@@ -170,7 +170,7 @@ def read_all(device: Device, file: Big, reader: WarmingReader, first_mb: int, en
 
 
 def test_data_that_was_loaded_for_a_reader_is_evicted_behind_it() -> None:
-    device, file = Device(), Big()
+    device, file = Device(), LargeFile()
     warming = Warming(device)
     reader = warming.reader()
     read_all(device, file, reader, 0, 40)
@@ -185,7 +185,7 @@ def test_data_that_was_loaded_for_a_reader_is_evicted_behind_it() -> None:
 
 
 def test_data_that_was_in_memory_before_is_not_evicted() -> None:
-    device, file = Device(), Big(cached_from=5 * MB)
+    device, file = Device(), LargeFile(cached_from=5 * MB)
     reader = Warming(device).reader()
     read_all(device, file, reader, 0, 60)
     reader.close()
@@ -195,7 +195,7 @@ def test_data_that_was_in_memory_before_is_not_evicted() -> None:
 
 
 def test_data_that_another_reader_sends_soon_is_evicted_after_that_reader() -> None:
-    device, file = Device(), Big()
+    device, file = Device(), LargeFile()
     warming = Warming(device)
     first, second = warming.reader(), warming.reader()
     second.wait(file, 0, MB, lambda: None)
@@ -209,7 +209,7 @@ def test_data_that_another_reader_sends_soon_is_evicted_after_that_reader() -> N
 def test_a_chunk_with_one_missing_page_stays_in_memory() -> None:
     """A kernel evicted single pages. Had the whole chunks been evicted, the next reader would have loaded all of them from the device."""
 
-    class OnePageMissing(Big):
+    class OnePageMissing(LargeFile):
         def cached(self, position: int, length: int) -> int:
             return length - 4096
 
@@ -223,7 +223,7 @@ def test_a_chunk_with_one_missing_page_stays_in_memory() -> None:
 
 
 def test_readers_far_from_each_other_do_not_keep_data_for_each_other() -> None:
-    device, file = Device(), Big()
+    device, file = Device(), LargeFile()
     warming = Warming(device)
     first, second = warming.reader(), warming.reader()
     second.wait(file, 0, MB, lambda: None)
@@ -233,7 +233,7 @@ def test_readers_far_from_each_other_do_not_keep_data_for_each_other() -> None:
 
 
 def test_data_that_is_read_again_is_not_evicted_before() -> None:
-    device, file = Device(), Big()
+    device, file = Device(), LargeFile()
     reader = Warming(device).reader()
     reader.wait(file, 4 * MB, MB, lambda: None)
     device.read()
@@ -243,7 +243,7 @@ def test_data_that_is_read_again_is_not_evicted_before() -> None:
 
 
 def test_a_reader_that_seeks_during_a_load_goes_on_and_leaves_nothing() -> None:
-    device, file, served = Device(), Big(), list[int]()
+    device, file, served = Device(), LargeFile(), list[int]()
     warming = Warming(device)
     reader = warming.reader()
     read_all(device, file, reader, 0, 12)
@@ -263,7 +263,7 @@ def test_a_reader_that_seeks_during_a_load_goes_on_and_leaves_nothing() -> None:
 
 
 def test_a_connection_counts_what_was_loaded_for_it() -> None:
-    device, file, counted = Device(), Big(cached_from=3 * MB), list[int]()
+    device, file, counted = Device(), LargeFile(cached_from=3 * MB), list[int]()
     reader = Warming(device).reader(counted.append)
     read_all(device, file, reader, 0, 10)
     assert sum(counted) == 3 * MB

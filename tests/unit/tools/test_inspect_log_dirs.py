@@ -55,7 +55,7 @@ def deliver(folder: Path, **more: str) -> None:
     (folder / META).write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
 
 
-class Unlocked(Environment):
+class UnlockedEnvironment(Environment):
     """A lock is released when its process ends. All inspections of the tests run in one process."""
 
     def lock(self, folder: Path) -> bool:
@@ -63,7 +63,7 @@ class Unlocked(Environment):
 
 
 def looked_at(*folders: Path) -> dict[str, Any]:
-    return inspect_log_dirs(2, folders, Unlocked())
+    return inspect_log_dirs(2, folders, UnlockedEnvironment())
 
 
 def tree(folder: Path) -> dict[str, str]:

@@ -29,7 +29,7 @@ ORDER = {
 CARD = {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "string"}]}
 
 
-class Known:
+class FakeSchemaRegistry:
     """A registry of some schemas."""
 
     def __init__(self, *schemas: Schema) -> None:
@@ -62,13 +62,13 @@ ORDER_VALUE = {"id": 5, "card": {"number": "4111"}, "note": None}
 
 @pytest.mark.parametrize("wanted", [Format.AUTO, Format.AVRO])
 def test_avro_with_a_referenced_schema(wanted: Format) -> None:
-    shown = render(registered(7, avro_bytes(ORDER_VALUE)), wanted, Known(AVRO))
+    shown = render(registered(7, avro_bytes(ORDER_VALUE)), wanted, FakeSchemaRegistry(AVRO))
     assert (shown.format, json.loads(shown.text or "")) == (Format.AVRO, ORDER_VALUE)
     assert shown.note == "Schema ID 7."
 
 
 def test_json_with_a_schema_id() -> None:
-    shown = render(registered(8, b'{"a": 1}'), Format.AUTO, Known(JSON))
+    shown = render(registered(8, b'{"a": 1}'), Format.AUTO, FakeSchemaRegistry(JSON))
     assert (shown.format, shown.text) == (Format.JSON_SCHEMA, '{"a": 1}')
 
 
@@ -83,9 +83,9 @@ def test_json_with_a_schema_id() -> None:
     ],
 )
 def test_a_value_that_does_not_fit_its_schema_says_why(data: bytes, reason: str) -> None:
-    shown = render(data, Format.AVRO, Known(AVRO, JSON))
+    shown = render(data, Format.AVRO, FakeSchemaRegistry(AVRO, JSON))
     assert shown.format == Format.HEX and reason in shown.note
-    assert structure_of(registered(9, b"{}"), Known(AVRO)) is None
+    assert structure_of(registered(9, b"{}"), FakeSchemaRegistry(AVRO)) is None
 
 
 def proto_file(name: str, **fields: Any) -> Any:
@@ -119,15 +119,15 @@ def protobuf_schema() -> Schema:
 
 def test_protobuf_with_an_imported_file_and_a_well_known_type() -> None:
     order = b"\x0a\x06\x0a\x044111" + b"\x12\x02\x08\x01"
-    shown = render(registered(10, b"\0" + order), Format.PROTOBUF, Known(protobuf_schema()))
+    shown = render(registered(10, b"\0" + order), Format.PROTOBUF, FakeSchemaRegistry(protobuf_schema()))
     assert json.loads(shown.text or "") == {"card": {"number": "4111"}, "at": "1970-01-01T00:00:01Z"}, shown.note
-    by_index = render(registered(10, b"\x02\x00" + order), Format.AUTO, Known(protobuf_schema()))
+    by_index = render(registered(10, b"\x02\x00" + order), Format.AUTO, FakeSchemaRegistry(protobuf_schema()))
     assert (by_index.format, by_index.text) == (Format.PROTOBUF, shown.text)
 
 
 def test_protobuf_message_of_a_nested_type() -> None:
     nested = registered(10, b"\x04\x00\x00" + b"\x0a\x02ab")
-    assert json.loads(render(nested, Format.AUTO, Known(protobuf_schema())).text or "") == {"sku": "ab"}
+    assert json.loads(render(nested, Format.AUTO, FakeSchemaRegistry(protobuf_schema())).text or "") == {"sku": "ab"}
 
 
 @pytest.mark.parametrize(
@@ -140,16 +140,16 @@ def test_protobuf_message_of_a_nested_type() -> None:
     ],
 )
 def test_protobuf_that_does_not_fit_says_why(payload: bytes, reason: str) -> None:
-    assert reason in render(registered(10, payload), Format.PROTOBUF, Known(protobuf_schema())).note
+    assert reason in render(registered(10, payload), Format.PROTOBUF, FakeSchemaRegistry(protobuf_schema())).note
 
 
 def test_a_registry_that_returns_protobuf_as_source_is_named() -> None:
-    source = Known(Schema(11, SchemaType.PROTOBUF, 'syntax = "proto3"; message A {}'))
+    source = FakeSchemaRegistry(Schema(11, SchemaType.PROTOBUF, 'syntax = "proto3"; message A {}'))
     assert "must support format=serialized" in render(registered(11, b"\0"), Format.PROTOBUF, source).note
 
 
 def test_a_schema_that_is_not_valid_is_named() -> None:
-    broken = Known(Schema(12, SchemaType.AVRO, "{}"), Schema(13, SchemaType.PROTOBUF, "AAAA"))
+    broken = FakeSchemaRegistry(Schema(12, SchemaType.AVRO, "{}"), Schema(13, SchemaType.PROTOBUF, "AAAA"))
     assert "not a valid Avro schema" in render(registered(12, b"\0"), Format.AVRO, broken).note
     assert "not a valid Protobuf schema" in render(registered(13, b"\0"), Format.PROTOBUF, broken).note
 

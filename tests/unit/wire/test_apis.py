@@ -54,7 +54,7 @@ def test_keys_names_and_the_first_flexible_version_are_kafkas(api: Api) -> None:
 def test_every_advertised_api_has_a_handler_and_the_reverse(tmp_path: Path) -> None:
     """The broker itself returns its handlers; no loop is needed."""
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": str(tmp_path), "listeners": "127.0.0.1:0"})
-    broker = BrokerServer(config, lambda: cast("Store", Silent()))
+    broker = BrokerServer(config, lambda: cast("Store", UnconnectedStore()))
     try:
         assert set(broker.dispatch.handlers) == set(APIS)
     finally:
@@ -63,7 +63,7 @@ def test_every_advertised_api_has_a_handler_and_the_reverse(tmp_path: Path) -> N
         broker.loop.close()
 
 
-class Silent:
+class UnconnectedStore:
     """A store that never connects."""
 
     zk_session = 0

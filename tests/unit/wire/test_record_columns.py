@@ -10,7 +10,7 @@ import pytest
 
 from brokerd.wire import record_columns, record_walk
 from brokerd.wire.record_walk import LONG_MAX, LONG_MIN
-from tests.unit.storage.test_batch_validation import NOW, Raw
+from tests.unit.storage.test_batch_validation import NOW, RawRecord
 from tests.unit.wire.test_record_walk import ALIKE, framed, same
 
 
@@ -49,7 +49,7 @@ def test_a_varint_of_three_bytes_is_not_read_as_one_of_two() -> None:
 def test_usual_batches_are_checked_without_a_walk_in_python(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_columns, "walk", lambda *_: pytest.fail("walked"))
     for value in (b"v" * 3, b"v" * 64, b"v" * 1_024):
-        raw = [Raw(value=value, timestamp_delta=i // 3) for i in range(count)]
+        raw = [RawRecord(value=value, timestamp_delta=i // 3) for i in range(count)]
         data = framed(b"".join(r.encode(i) for i, r in enumerate(raw)), count, NOW + (count - 1) // 3)
         assert record_columns.batch_is_valid(data, False, LONG_MIN, LONG_MAX)
         assert record_columns.batch_is_valid(data, False, NOW - 64, NOW + 64)

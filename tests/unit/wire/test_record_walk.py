@@ -12,7 +12,7 @@ import pytest
 from brokerd.wire import record_columns, record_walk, records
 from brokerd.wire.record_walk import LONG_MAX, LONG_MIN
 from brokerd.wire.records import HEADER_BYTES, BatchHeader
-from tests.unit.storage.test_batch_validation import GARBAGE, NOW, Raw
+from tests.unit.storage.test_batch_validation import GARBAGE, NOW, RawRecord
 
 RULES = ((False, LONG_MIN, LONG_MAX), (True, LONG_MIN, LONG_MAX), (True, NOW - 10, NOW + 400))
 
@@ -82,9 +82,9 @@ def test_both_walks_reject_unreadable_records(case: str, compiled: ModuleType) -
 
 def sound(rng: random.Random) -> tuple[bytes, int]:
     """Records of all shapes, some of them equal in runs."""
-    raw: list[Raw] = []
+    raw: list[RawRecord] = []
     while len(raw) < 40 or rng.random() < 0.5:
-        shape = Raw(
+        shape = RawRecord(
             timestamp_delta=rng.choice((0, 0, 1, -3, 63, 64, 300, 9_000, -(2**40), 2**62)),
             key=rng.choice((None, b"", b"key", b"k" * 70)),
             value=rng.choice((None, b"", b"v" * 12, b"v" * 100, b"v" * 9_000)),
@@ -114,7 +114,7 @@ def test_both_walks_agree_on_valid_changed_and_truncated_records(
 
 
 ALIKE = [
-    Raw(key=key, value=value, headers=headers, timestamp_delta=delta)
+    RawRecord(key=key, value=value, headers=headers, timestamp_delta=delta)
     for key in (None, b"", b"k" * 5, b"k" * 63, b"k" * 64)
     for value in (None, b"", b"v" * 3, b"v" * 63, b"v" * 64, b"v" * 300, b"v" * 8_183, b"v" * 8_184, b"v" * 8_200)
     for headers, delta in (((), 0), ((), 5), ((), -3), ((), 64), (((b"h", b"x"),), 0))
@@ -122,7 +122,7 @@ ALIKE = [
 
 
 def test_only_whole_uncompressed_batches_with_timestamps_of_their_producer_are_accepted(compiled: ModuleType) -> None:
-    data = Raw().encode(0)
+    data = RawRecord().encode(0)
     for module in (record_walk, record_columns, compiled):
         accepts = partial(module.batch_is_valid, keyed=False, earliest=LONG_MIN, latest=LONG_MAX)
         assert accepts(framed(data, 1, NOW))
@@ -130,13 +130,13 @@ def test_only_whole_uncompressed_batches_with_timestamps_of_their_producer_are_a
         for bit in (1, 2, 4, 8):
             assert not accepts(framed(data, 1, NOW, attributes=bit))
         assert not accepts(framed(data, 1, NOW) * 2)
-        assert not accepts(framed(Raw(value=b"v" * 100).encode(0), 1, NOW) + b"\0"), "longer than its header says"
+        assert not accepts(framed(RawRecord(value=b"v" * 100).encode(0), 1, NOW) + b"\0"), "longer than its header says"
         assert not accepts(framed(data, 1, NOW)[:-1])
         assert not any(accepts(framed(data, 1, NOW)[:size]) for size in range(HEADER_BYTES + 1))
         assert accepts(framed(data, 1, -1, base=-1)), "without a timestamp"
         assert accepts(framed(data, 1, -1, base=LONG_MIN))
         assert accepts(framed(data, 1, LONG_MAX, base=LONG_MAX))
-        assert not accepts(framed(Raw(timestamp_delta=1).encode(0), 1, LONG_MAX, base=LONG_MAX))
+        assert not accepts(framed(RawRecord(timestamp_delta=1).encode(0), 1, LONG_MAX, base=LONG_MAX))
 
 
 @pytest.mark.parametrize("base", [LONG_MIN, LONG_MIN + 1, -(2**61) - 1, -(2**61), -1, NOW, 2**61, 2**61 + 1, LONG_MAX])
@@ -153,7 +153,7 @@ def test_timestamps_at_the_limits_of_64_bits_have_the_same_result(compiled: Modu
     }
     for delta in sorted(d for d in deltas if LONG_MIN <= d <= LONG_MAX):
         for first in (0, delta, -1):
-            data = b"".join(Raw(timestamp_delta=d).encode(i) for i, d in enumerate((first, delta, delta)))
+            data = b"".join(RawRecord(timestamp_delta=d).encode(i) for i, d in enumerate((first, delta, delta)))
             stamps = {base + first, base + delta}
             readable = all(LONG_MIN <= t <= LONG_MAX for t in stamps)
             newest = max(-1, *stamps) if readable else NOW
@@ -180,7 +180,7 @@ def test_varints_have_at_most_five_or_ten_bytes_and_64_bits(compiled: ModuleType
 
 
 def test_the_record_count_of_one_uncompressed_batch_is_read_from_its_header(compiled: ModuleType) -> None:
-    body = Raw().encode(0)
+    body = RawRecord().encode(0)
     for module in (record_walk, record_columns, compiled):
         for count in (0, 1, 255, 2**31 - 1):
             assert module.plain_records(framed(body, count, NOW, attributes=0x18)) == count

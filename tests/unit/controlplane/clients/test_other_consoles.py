@@ -16,7 +16,7 @@ from controlplane.domain.other_cluster import ClusterProblem, OtherConsole
 from tests.unit.controlplane.domain.test_other_cluster import OVERVIEW
 
 
-class Answering:
+class ScriptedServer:
     """A server that answers with `status`, `headers` and `body`, and sends the body only after `may_send` is set."""
 
     def __init__(self) -> None:
@@ -48,15 +48,15 @@ class Answering:
 
 
 @pytest.fixture
-def server() -> Iterator[Answering]:
-    running = Answering()
+def server() -> Iterator[ScriptedServer]:
+    running = ScriptedServer()
     yield running
     running.may_send.set()
     running.server.shutdown()
     running.server.server_close()
 
 
-def test_the_figures_of_an_overview(server: Answering) -> None:
+def test_the_figures_of_an_overview(server: ScriptedServer) -> None:
     assert read_figures(server.console).health == "degraded"
     assert server.seen == [("/api/v1/overview", "Token weir_abc")]
 
@@ -72,21 +72,23 @@ def test_the_figures_of_an_overview(server: Answering) -> None:
         (200, b" " * (other_consoles.ANSWER_BYTES_MAX + 1), ClusterProblem.BAD_ANSWER),
     ],
 )
-def test_a_wrong_answer_has_its_cause(server: Answering, status: int, body: bytes, problem: ClusterProblem) -> None:
+def test_a_wrong_answer_has_its_cause(
+    server: ScriptedServer, status: int, body: bytes, problem: ClusterProblem
+) -> None:
     server.status, server.body = status, body
     with pytest.raises(ConsoleUnreadable) as unreadable:
         read_figures(server.console)
     assert unreadable.value.problem == problem
 
 
-def test_a_redirect_does_not_get_the_token(server: Answering) -> None:
+def test_a_redirect_does_not_get_the_token(server: ScriptedServer) -> None:
     server.status, server.headers = 302, {"Location": f"{server.console.url}/elsewhere"}
     with pytest.raises(ConsoleUnreadable) as unreadable:
         read_figures(server.console)
     assert unreadable.value.problem == ClusterProblem.HTTP_STATUS and len(server.seen) == 1
 
 
-def test_a_silent_console_and_none_at_all(server: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_console_and_none_at_all(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(other_consoles, "TIMEOUT_SECONDS", 0.05)
     server.may_send.clear()
     with pytest.raises(ConsoleUnreadable) as unreadable:

@@ -16,7 +16,7 @@ from controlplane.services.recovery import NAMED_BY_CONTENT
 from tests.unit.controlplane.controller.test_proposals import TOPIC, TP, CoreHarness, registration
 
 
-class Late(CoreHarness):
+class ReturnedFollower(CoreHarness):
     """Broker 2 has returned. It follows the leader, broker 1, and is not in the ISR."""
 
     def __init__(self, **more: object) -> None:
@@ -39,7 +39,7 @@ class Late(CoreHarness):
 
 
 def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
-    core_harness = Late(elr=(2,))
+    core_harness = ReturnedFollower(elr=(2,))
     before = core_harness.state
     changed, reset = core_harness.asked()
     assert isinstance(changed, PartitionChanged) and isinstance(reset, ReplicaReset)
@@ -65,7 +65,7 @@ def test_a_late_replica_is_reset_once_with_a_new_leader_epoch() -> None:
     ids=["another life", "no replica", "in the ISR", "by who does not lead", "of another epoch"],
 )
 def test_a_late_replica_is_not_reset(isr_member: ReplicaIncarnation, by: tuple[int, int], epoch: int) -> None:
-    core_harness = Late()
+    core_harness = ReturnedFollower()
     assert core_harness.asked(isr_member, by=by, epoch=epoch) == []
     assert core_harness.state.isr == (ReplicaIncarnation(1, 101),)
 
@@ -74,12 +74,12 @@ def test_a_late_replica_is_not_reset(isr_member: ReplicaIncarnation, by: tuple[i
 def test_a_history_replica_is_reset_only_if_another_live_one_has_its_records(
     others: tuple[int, ...], goes: bool
 ) -> None:
-    core_harness = Late(handover_offset=50, handover_epoch=1, history_replicas=others)
+    core_harness = ReturnedFollower(handover_offset=50, handover_epoch=1, history_replicas=others)
     assert any(isinstance(r, ReplicaReset) for r in core_harness.asked()) == goes
 
 
 def test_the_state_after_a_reset_can_be_applied() -> None:
-    core_harness = Late()
+    core_harness = ReturnedFollower()
     core_harness.asked()
     again = type(core_harness.image).from_records(core_harness.image.records(), 1, "h", 1)
     state = again.partition(TP)

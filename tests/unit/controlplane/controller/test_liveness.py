@@ -31,14 +31,14 @@ def liveness() -> Liveness:
     liveness = Liveness()
     liveness.watch(registered(b1=7, b2=8))
     for broker_id in (1, 2):
-        liveness.attempted(broker_id)
+        liveness.on_attempt(broker_id)
         liveness.connected(broker_id)
     return liveness
 
 
 def refuse(liveness: Liveness, broker_id: int, ms: int) -> bool:
     assert broker_id in liveness.due(at(ms))
-    liveness.attempted(broker_id)
+    liveness.on_attempt(broker_id)
     return liveness.refused(broker_id, at(ms))
 
 
@@ -65,7 +65,7 @@ def test_a_broker_that_accepts_after_the_election_is_alive(liveness: Liveness) -
     liveness.ended(1, at(0))
     refuse(liveness, 1, 0)
     liveness.begin_term(at(100))
-    liveness.attempted(1)
+    liveness.on_attempt(1)
     liveness.connected(1)
     assert not liveness.report(at(10_000)) and not liveness.due(at(10_000))
 
@@ -94,7 +94,7 @@ def test_a_verdict_waits_only_briefly_for_a_broker_that_does_not_answer(liveness
     liveness.begin_term(at(0))
     liveness.ended(1, at(0))
     liveness.ended(2, at(0))
-    liveness.attempted(2)
+    liveness.on_attempt(2)
     refuse(liveness, 1, 0)
     refuse(liveness, 1, REFUSED_RETRY_MS)
     assert not liveness.report(at(REFUSED_RETRY_MS + TOGETHER_MS_MAX - 1))

@@ -147,7 +147,7 @@ def test_a_standby_controller_decides_nothing_and_knows_at_its_election_whom_to_
     assert watch.probes.dead == {(1, 7)} and watch.ms - began_ms < UNREACHABLE_RETRY_MS
 
 
-class Two:
+class TwoConnectedBrokers:
     """Brokers 1 and 2, both connected. The clock advances only when a test advances it."""
 
     def __init__(self) -> None:
@@ -185,15 +185,15 @@ class Two:
 
 
 @pytest.fixture
-def two() -> Iterator[Two]:
-    two = Two()
+def two() -> Iterator[TwoConnectedBrokers]:
+    two = TwoConnectedBrokers()
     yield two
     two.probes.close()
     for listener in two.listeners.values():
         listener.crash()
 
 
-def test_brokers_that_die_together_are_reported_together(two: Two) -> None:
+def test_brokers_that_die_together_are_reported_together(two: TwoConnectedBrokers) -> None:
     two.listeners[1].crash()
     two.ends(1)
     assert not two.turn(REFUSED_RETRY_MS - 1)
@@ -205,14 +205,14 @@ def test_brokers_that_die_together_are_reported_together(two: Two) -> None:
     assert two.probes.dead == {(1, 7), (2, 7)}
 
 
-def test_a_probe_result_does_not_wait_for_connected_brokers(two: Two) -> None:
+def test_a_probe_result_does_not_wait_for_connected_brokers(two: TwoConnectedBrokers) -> None:
     two.listeners[1].crash()
     two.ends(1)
     assert two.turn(REFUSED_RETRY_MS)
     assert two.probes.dead == {(1, 7)}
 
 
-def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: Two) -> None:
+def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: TwoConnectedBrokers) -> None:
     two.listeners[1].crash()
     two.ends(1)
     two.listeners[2].hang_up()
@@ -222,7 +222,7 @@ def test_a_probe_result_stops_waiting_when_the_other_broker_responds(two: Two) -
     assert two.probes.dead == {(1, 7)}
 
 
-def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: Two) -> None:
+def test_a_probe_result_waits_only_briefly_for_a_silent_broker(two: TwoConnectedBrokers) -> None:
     two.listeners[2].listening.listen(0)
     crowd = [socket.socket() for _ in range(3)]
     for one in crowd:  # the listen backlog is full: a new connection gets no answer

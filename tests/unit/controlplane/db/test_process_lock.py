@@ -48,7 +48,7 @@ def test_one_process_has_the_lock_until_its_connection_ends(locks: list[ProcessL
     assert second.acquire() and second.is_held() and not first.acquire()
 
 
-class Broken:
+class BrokenConnection:
     """A connection to a database that does not answer."""
 
     closed = 0
@@ -61,7 +61,7 @@ class Broken:
 
 
 def test_without_the_database_nobody_has_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Broken()
+    broken = BrokenConnection()
     monkeypatch.setattr(connection, "vendor", "postgresql")
     monkeypatch.setattr(type(connections), "create_connection", lambda self, alias: broken)
     lock = ProcessLock(LockName.MONITOR)

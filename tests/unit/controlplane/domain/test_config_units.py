@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.config_units import hint, parsed, parsed_all
+from controlplane.domain.config_units import hint, parse_value, parsed_all
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from controlplane.domain.config_units import hint, parsed, parsed_all
     ],
 )
 def test_a_value_with_a_unit(name: str, text: str, value: str) -> None:
-    assert parsed(name, text) == value
+    assert parse_value(name, text) == value
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_value_with_a_unit(name: str, text: str, value: str) -> None:
 )
 def test_a_value_that_cannot_be_read_says_why(name: str, text: str, part: str) -> None:
     with pytest.raises(ValueError, match=part):
-        parsed(name, text)
+        parse_value(name, text)
 
 
 def test_all_problems_are_found_at_once() -> None:

@@ -37,7 +37,7 @@ WORKING = ("running", "paused", "verifying", "cancelling", "rolling_back")
 AT_A_TIME, PER_BROKER = 2, 2
 
 
-class Moving(RuleBasedStateMachine):
+class MoveMachine(RuleBasedStateMachine):
     mode = "copy"
     early = False
 
@@ -281,7 +281,7 @@ class Moving(RuleBasedStateMachine):
             assert all(self.cluster[i].replicas == p.replicas_from for i, p in self.parts.items())
 
 
-class MovingTails(Moving):
+class MovingTails(MoveMachine):
     """The same without old data: leaders report where new replicas start, sometimes again; retention passes; operators delete records."""
 
     mode = "tail"
@@ -381,7 +381,7 @@ def observed(state: PartitionState, start: int) -> ObservedPart:
 
 TestMovingTails = MovingTails.TestCase
 TestMovingTails.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestMoving = Moving.TestCase
+TestMoving = MoveMachine.TestCase
 TestMoving.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestMovingEarly = MovingEarly.TestCase
 TestMovingEarly.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -26,14 +26,14 @@ VALUE = {
 }
 
 
-class One:
+class SingleSchemaRegistry:
     def schema(self, schema_id: int) -> Schema:
         return ORDER
 
 
 def again(value: Any, message_name: str = "") -> Any:
     data = header(3) + encode_protobuf(ORDER, json.dumps(value), message_name)
-    return decode_with_schema(data, One(), SchemaType.PROTOBUF)[1]
+    return decode_with_schema(data, SingleSchemaRegistry(), SchemaType.PROTOBUF)[1]
 
 
 def test_a_message_of_every_kind_of_field() -> None:

@@ -201,7 +201,7 @@ def test_a_shorter_log_of_a_new_leader_ends_the_range() -> None:
     assert len(scan.found) == 5 and scan.complete
 
 
-class Odd:
+class OddOffsetsFilter:
     """A filter expression: odd offsets match, each tenth cannot be evaluated. Three results at a time."""
 
     def evaluate(self, partition: int, records: Sequence[Record]) -> list[bool | str]:
@@ -211,7 +211,9 @@ class Odd:
 @pytest.mark.parametrize("backward", [False, True])
 def test_a_filter_expression_is_compared_in_batches(backward: bool) -> None:
     logs = {p: [record(o, o) for o in range(40)] for p in (0, 1)}
-    scan = Scan(ranges(logs, backward=backward), WIDE, lambda r: r.offset < 30, expression=Odd(), backward=backward)
+    scan = Scan(
+        ranges(logs, backward=backward), WIDE, lambda r: r.offset < 30, expression=OddOffsetsFilter(), backward=backward
+    )
     run(scan, LogReader(logs), lambda: 0.0)
     expected = [(p, o) for p, o in merged(logs, backward=backward) if o < 30 and o % 2]
     assert places(scan) == expected and scan.scanned == 80 and scan.complete

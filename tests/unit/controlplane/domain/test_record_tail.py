@@ -29,9 +29,9 @@ def placed(*partitions: int, at: int = 10) -> RecordTail:
 
 def test_a_tail_starts_at_the_end_of_each_partition() -> None:
     tail = RecordTail([0, 1])
-    assert tail.unplaced() == [0, 1] and not tail.ranges()
+    assert tail.partitions_without_offset() == [0, 1] and not tail.ranges()
     tail.place({0: 10}, {1: PartitionProblem.NO_LEADER})
-    assert tail.unplaced() == [1] and tail.problems == {1: PartitionProblem.NO_LEADER}
+    assert tail.partitions_without_offset() == [1] and tail.problems == {1: PartitionProblem.NO_LEADER}
     assert {p: r.offset for p, r in tail.ranges().items()} == {0: 10} and not tail.behind()
     tail.place({1: 5}, {})
     assert not tail.problems and tail.counts.unread == 0
@@ -98,7 +98,7 @@ def test_a_partition_with_a_problem_is_asked_again_and_loses_nothing() -> None:
 def test_an_unreadable_batch_is_skipped() -> None:
     tail = placed(0)
     tail.add({0: Chunk(10, problem=PartitionProblem.UNREADABLE)})
-    assert tail.unplaced() == [0] and not tail.ranges()
+    assert tail.partitions_without_offset() == [0] and not tail.ranges()
     tail.place({0: 13}, {})
     assert tail.counts.unread == 3 and tail.ranges()[0].offset == 13
 
@@ -107,7 +107,7 @@ def test_deleted_records_and_a_shorter_log() -> None:
     tail = placed(0, 1)
     tail.add({0: Chunk(25), 1: Chunk(OFFSET_MAX)})
     assert tail.counts.unread == 15 and tail.ranges()[0].offset == 25
-    assert tail.unplaced() == [1]
+    assert tail.partitions_without_offset() == [1]
     tail.place({1: 4}, {})
     assert tail.ranges()[1].offset == 4 and tail.counts.unread == 15
 
@@ -129,7 +129,7 @@ def test_every_scanned_record_is_shown_dropped_or_passed_over(steps: list[tuple[
     assert counts.scanned == at == counts.shown + counts.dropped + counts.passed_over + passed
 
 
-class Slow:
+class SlowFilter:
     """A filter expression that evaluates one record at a time."""
 
     def evaluate(self, partition: int, records: Sequence[Record]) -> list[bool | str]:
@@ -137,7 +137,7 @@ class Slow:
 
 
 def test_records_that_a_slow_expression_does_not_reach_are_unread() -> None:
-    tail = RecordTail([0], None, Slow())
+    tail = RecordTail([0], None, SlowFilter())
     tail.place({0: 10}, {})
     tail.add({0: chunk(10, 5)})
     assert (tail.counts.scanned, tail.counts.unread, tail.counts.not_evaluated) == (2, 3, 1)

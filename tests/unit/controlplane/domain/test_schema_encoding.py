@@ -27,7 +27,7 @@ AVRO = Schema(1, SchemaType.AVRO, json.dumps({**AVRO_ORDER, "fields": AVRO_ORDER
 JSON = Schema(5, SchemaType.JSON, json.dumps(LINE))
 
 
-class Local(SchemaRegistryClient):
+class LocalSchemaRegistry(SchemaRegistryClient):
     """Confluent's client with one schema, without a server."""
 
     def __init__(self, schema: Schema) -> None:
@@ -40,7 +40,7 @@ class Local(SchemaRegistryClient):
 
 def test_avro_is_read_by_confluents_deserializer() -> None:
     data = encode_with_schema(AVRO, '{"id": 7, "price": "1.20", "at": "2024-01-31T12:30:00Z"}', "value")
-    read = AvroDeserializer(Local(AVRO), conf=BY_TOPIC)(data, CONTEXT)
+    read = AvroDeserializer(LocalSchemaRegistry(AVRO), conf=BY_TOPIC)(data, CONTEXT)
     assert read["id"] == 7 and str(read["price"]) == "1.20" and read["at"].isoformat() == "2024-01-31T12:30:00+00:00"
 
 
@@ -58,7 +58,7 @@ def test_protobuf_is_read_by_confluents_deserializer(name: str, value: dict[str,
 
 def test_json_is_read_by_confluents_deserializer() -> None:
     data = encode_with_schema(JSON, '{"price": 1.5}', "value")
-    read = JSONDeserializer(JSON.text, schema_registry_client=Local(JSON), conf=BY_TOPIC)
+    read = JSONDeserializer(JSON.text, schema_registry_client=LocalSchemaRegistry(JSON), conf=BY_TOPIC)
     assert read(data, CONTEXT) == {"price": 1.5}
 
 

@@ -34,7 +34,7 @@ RATE, LAG = ("topic:flights", "records_per_s"), ("group:g", "lag_records")
 HOUR = 100 * SPAN_S
 
 
-class Inline:
+class InlineExecutor:
     """Runs a job in the caller's thread."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,18 +58,20 @@ def chunk(key: tuple[str, str], step_s: int) -> dict[int, list[float | None]]:
     return {c.begins: [value_of(x) for x in unpack(c.codes)] for c in rows}
 
 
-def observed(recorder: HistoryRecorder, world: World, pool: Inline, *ats: float) -> None:
+def observed(recorder: HistoryRecorder, world: World, pool: InlineExecutor, *ats: float) -> None:
     for at in ats:
         recorder.observe(world.image, MetricsCache(), pool, round(at * 1000))  # type: ignore[arg-type]
 
 
 def test_one_frame_per_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    observed(HistoryRecorder(), world, Inline(monkeypatch), HOUR + 1, HOUR + 2, HOUR + 9.9, HOUR + 10, HOUR + 21)
+    observed(
+        HistoryRecorder(), world, InlineExecutor(monkeypatch), HOUR + 1, HOUR + 2, HOUR + 9.9, HOUR + 10, HOUR + 21
+    )
     assert frames() == [HOUR, HOUR + 10, HOUR + 20]
 
 
 def test_a_slow_round_leaves_no_gap_but_an_absence_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, recorder = Inline(monkeypatch), HistoryRecorder()
+    pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
     observed(recorder, world, pool, HOUR, HOUR + 29, HOUR + 80)
     assert frames() == [HOUR, HOUR + 10, HOUR + 20, HOUR + 80]
     observed(HistoryRecorder(), world, pool, HOUR + 101)
@@ -77,7 +79,7 @@ def test_a_slow_round_leaves_no_gap_but_an_absence_does(world: World, monkeypatc
 
 
 def test_a_clock_that_is_set_back_a_little_repeats_no_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, recorder = Inline(monkeypatch), HistoryRecorder()
+    pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
     observed(recorder, world, pool, HOUR + 60, HOUR + 31, HOUR + 70)
     assert frames() == [HOUR + 60, HOUR + 70]
     observed(recorder, world, pool, HOUR - 2 * HOUR_S)
@@ -87,7 +89,7 @@ def test_a_clock_that_is_set_back_a_little_repeats_no_step(world: World, monkeyp
 def test_values_wait_in_memory_while_the_database_does_not_respond(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, recorder = Inline(monkeypatch), HistoryRecorder()
+    pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
 
     def fails(*_: Any, **__: Any) -> None:
         raise DatabaseError("locked")
@@ -102,7 +104,7 @@ def test_values_wait_in_memory_while_the_database_does_not_respond(
 
 
 def test_a_defect_does_not_end_the_recording(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, recorder = Inline(monkeypatch), HistoryRecorder()
+    pool, recorder = InlineExecutor(monkeypatch), HistoryRecorder()
 
     def fails(*_: Any) -> None:
         raise ValueError("defect")

@@ -12,7 +12,7 @@ from controlplane.monitoring import periodic
 from controlplane.monitoring.periodic import PeriodicJob
 
 
-class Waiting(Executor):
+class ManualExecutor(Executor):
     def __init__(self) -> None:
         self.submitted: list[Any] = []
 
@@ -26,7 +26,7 @@ def test_a_job_runs_when_due_one_at_a_time_also_after_errors(
     error: Exception | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic.connection, "close", lambda: None)
-    pool, runs = Waiting(), []
+    pool, runs = ManualExecutor(), []
 
     def work() -> None:
         runs.append(1)

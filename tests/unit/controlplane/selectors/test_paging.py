@@ -23,7 +23,7 @@ from controlplane.selectors.paging import (
     computed_page,
     numbered,
     ordered,
-    paged,
+    paginate,
     within,
 )
 
@@ -52,7 +52,7 @@ def group(name: str, lag: int | None = None) -> None:
 
 
 def groups(sort: str, page: PageStart = 1, per_page: int = 10) -> Page[str]:
-    return paged(
+    return paginate(
         ConsumerGroup.objects.all(),
         lambda found: [g.pk for g in found],
         page=page,

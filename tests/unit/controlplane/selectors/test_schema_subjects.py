@@ -86,5 +86,5 @@ def test_one_version_and_its_difference(state: RegistryState) -> None:
 
 def test_the_source_of_protobuf_and_text_that_is_not_json_stay() -> None:
     version = selectors.SubjectVersion("a", 1, 1, "PROTOBUF", 'syntax = "proto3";', [])
-    assert selectors.formatted(version) == 'syntax = "proto3";'
-    assert selectors.formatted(replace(version, type="AVRO", definition="{")) == "{"
+    assert selectors.format_definition(version) == 'syntax = "proto3";'
+    assert selectors.format_definition(replace(version, type="AVRO", definition="{")) == "{"

@@ -18,7 +18,7 @@ from controlplane.selectors.dead_letters import dead_letter_topic
 from controlplane.services import Rejected
 from controlplane.services import dead_letters as services
 from controlplane.services.dead_letters import ResendResult
-from tests.unit.controlplane.dead_answers import Crash, DeadAnswers, Moment, answering, letter, permitted
+from tests.unit.controlplane.dead_answers import Crash, CrashPoint, DeadAnswers, answering, letter, permitted
 from tests.unit.controlplane.world import World
 
 pytestmark = pytest.mark.django_db
@@ -86,9 +86,9 @@ def test_a_repeated_sending_writes_nothing(olga: Any, answers: DeadAnswers) -> N
     assert send(olga, (0, 1), target=TOPIC).sent == 1, "another target is another sending"
 
 
-@pytest.mark.parametrize("moment", [Moment.BEFORE_COMMIT, Moment.AFTER_COMMIT])
+@pytest.mark.parametrize("moment", [CrashPoint.BEFORE_COMMIT, CrashPoint.AFTER_COMMIT])
 def test_a_crash_in_the_middle_is_found_out_by_the_next_sending(
-    moment: Moment, olga: Any, answers: DeadAnswers
+    moment: CrashPoint, olga: Any, answers: DeadAnswers
 ) -> None:
     answers.crash = moment
     with pytest.raises(Crash):
@@ -102,14 +102,14 @@ def test_a_crash_in_the_middle_is_found_out_by_the_next_sending(
     assert unknown.refused == 1 and "no coordinator" in unknown.problems[0]
     answers.unreachable = False
     result = send(olga, (0, 1), (0, 2))
-    assert (result.sent, result.already) == ((2, 0) if moment is Moment.BEFORE_COMMIT else (0, 2))
+    assert (result.sent, result.already) == ((2, 0) if moment is CrashPoint.BEFORE_COMMIT else (0, 2))
     assert Counter(values(answers)) == {("orders.retry", b"v1"): 1, ("orders.retry", b"v2"): 1}
     assert not DeadLetterBatch.objects.filter(state="sending").exists()
 
 
-@pytest.mark.parametrize(("moment", "sent"), [(Moment.BEFORE_COMMIT, 0), (Moment.AFTER_COMMIT, 1)])
+@pytest.mark.parametrize(("moment", "sent"), [(CrashPoint.BEFORE_COMMIT, 0), (CrashPoint.AFTER_COMMIT, 1)])
 def test_a_commit_without_an_answer_is_found_out_at_once(
-    moment: Moment, sent: int, olga: Any, answers: DeadAnswers
+    moment: CrashPoint, sent: int, olga: Any, answers: DeadAnswers
 ) -> None:
     answers.silent = moment
     result = send(olga, (0, 1))
@@ -118,7 +118,7 @@ def test_a_commit_without_an_answer_is_found_out_at_once(
 
 
 def test_an_outcome_that_cannot_be_found_out_is_called_unknown(olga: Any, answers: DeadAnswers) -> None:
-    answers.silent, answers.unreachable = Moment.AFTER_COMMIT, True
+    answers.silent, answers.unreachable = CrashPoint.AFTER_COMMIT, True
     result = send(olga, (0, 1))
     assert result.unknown == 1 and Change.objects.get().outcome == "unknown"
     answers.unreachable = False

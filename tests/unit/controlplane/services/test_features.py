@@ -39,4 +39,4 @@ def test_finalised_features_are_stored_for_a_recreated_log(db: None) -> None:
     core_harness.thread.image.features["transaction.version"] = 0
     assert term(8).features == {"transaction.version": 0}, "an older database follows the log"
     features.remember("transaction.version", 2, 7)
-    assert features.remembered() == {"transaction.version": 0}, "a controller of an earlier epoch changes nothing"
+    assert features.stored_levels() == {"transaction.version": 0}, "a controller of an earlier epoch changes nothing"

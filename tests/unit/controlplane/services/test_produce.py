@@ -34,7 +34,7 @@ def user(world: World) -> Any:
     return get_user_model().objects.get()
 
 
-class Sent:
+class FakeProducer:
     """Instead of brokers: the records that were sent, and the outcome of each."""
 
     def __init__(self) -> None:
@@ -53,20 +53,20 @@ class Sent:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
-    double = Sent()
+def sent(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
+    double = FakeProducer()
     monkeypatch.setattr(produce.producer, "produce", double.produce)
     monkeypatch.setattr(produce.record_range, "read_range", double.read_range)
     return double
 
 
-def test_the_result_has_partition_and_offset_of_each_record(user: Any, sent: Sent) -> None:
+def test_the_result_has_partition_and_offset_of_each_record(user: Any, sent: FakeProducer) -> None:
     result = produce.produce_record(user, "orders", RECORD, count=3)
     assert sent.records == [RECORD] * 3
     assert (result.written, [r.offset for r in result.records]) == (3, [41, 42, 43])
 
 
-def test_the_audit_row_is_written_before_and_has_no_value(user: Any, sent: Sent) -> None:
+def test_the_audit_row_is_written_before_and_has_no_value(user: Any, sent: FakeProducer) -> None:
     produce.produce_record(user, "orders", RECORD, comment="test data")
     change = Change.objects.get()
     assert sent.rows_before == 1
@@ -88,7 +88,7 @@ def test_the_audit_row_is_written_before_and_has_no_value(user: Any, sent: Sent)
     assert "secret" not in f"{change.after}{change.detail}"
 
 
-def test_a_masked_key_is_not_in_the_audit(user: Any, sent: Sent) -> None:
+def test_a_masked_key_is_not_in_the_audit(user: Any, sent: FakeProducer) -> None:
     MaskingRule.objects.create(topics="*", target="key", created_by="root")
     produce.produce_record(user, "orders", RECORD)
     assert "order-1" not in str(Change.objects.get().after)
@@ -102,7 +102,7 @@ def test_a_masked_key_is_not_in_the_audit(user: Any, sent: Sent) -> None:
     ],
 )
 def test_the_outcome_of_records_that_were_not_acknowledged(
-    user: Any, sent: Sent, outcome: ProducedRecord, word: str
+    user: Any, sent: FakeProducer, outcome: ProducedRecord, word: str
 ) -> None:
     sent.outcome = outcome
     result = produce.produce_record(user, "orders", RECORD)
@@ -111,7 +111,7 @@ def test_the_outcome_of_records_that_were_not_acknowledged(
     assert change.outcome == word and outcome.problem in change.detail
 
 
-def test_producing_needs_its_permission(user: Any, sent: Sent) -> None:
+def test_producing_needs_its_permission(user: Any, sent: FakeProducer) -> None:
     call_command("produce_records", "alice", "--revoke")
     fresh = get_user_model().objects.get()
     for act in (
@@ -135,7 +135,7 @@ def test_producing_needs_its_permission(user: Any, sent: Sent) -> None:
     ],
 )
 def test_a_topic_that_cannot_be_written_is_refused(
-    user: Any, sent: Sent, topic: str, partition: int | None, reason: str
+    user: Any, sent: FakeProducer, topic: str, partition: int | None, reason: str
 ) -> None:
     ObservedPartition.objects.filter(topic__name="orders", index=1).update(leader=None)
     with pytest.raises(Rejected, match=reason):
@@ -144,7 +144,7 @@ def test_a_topic_that_cannot_be_written_is_refused(
     assert sent.records == [] and change.outcome == "refused" and reason in change.detail
 
 
-def test_a_topic_without_any_leader_is_refused(user: Any, sent: Sent) -> None:
+def test_a_topic_without_any_leader_is_refused(user: Any, sent: FakeProducer) -> None:
     ObservedPartition.objects.update(leader=None)
     with pytest.raises(Rejected, match="Topic orders has no leader"):
         produce.produce_record(user, "orders", RECORD)
@@ -156,7 +156,9 @@ def stored(*offsets: int) -> RecordRange:
 
 
 @pytest.mark.parametrize(("timestamp", "at"), [(CopyTimestamp.ORIGINAL, 1004), (CopyTimestamp.NOW, None)])
-def test_a_copy_keeps_key_value_and_headers(user: Any, sent: Sent, timestamp: CopyTimestamp, at: int | None) -> None:
+def test_a_copy_keeps_key_value_and_headers(
+    user: Any, sent: FakeProducer, timestamp: CopyTimestamp, at: int | None
+) -> None:
     sent.source = stored(4)
     result = produce.copy_records(user, "orders", 1, 4, 4, topic="copies", to_partition=0, timestamp=timestamp)
     assert sent.records == [NewRecord(b"k", b"v4", (("h", None),), 0, at)]
@@ -165,7 +167,7 @@ def test_a_copy_keeps_key_value_and_headers(user: Any, sent: Sent, timestamp: Co
     assert after["source"] == "orders-1" and after["records"] == 1 and "v4" not in str(after)
 
 
-def test_a_preview_counts_and_writes_nothing(user: Any, sent: Sent) -> None:
+def test_a_preview_counts_and_writes_nothing(user: Any, sent: FakeProducer) -> None:
     sent.source = stored(4, 6)
     preview = produce.preview_copy(user, "orders", 0, 3, 8, topic="copies")
     assert (preview.records, preview.bytes, preview.first_offset, preview.last_offset) == (2, 8, 4, 6)
@@ -173,7 +175,7 @@ def test_a_preview_counts_and_writes_nothing(user: Any, sent: Sent) -> None:
     assert sent.records == [] and not Change.objects.exists()
 
 
-def test_a_copy_that_cannot_be_read_is_refused(user: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_cannot_be_read_is_refused(user: Any, sent: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
     for source, reason in (
         (stored(), "has no records"),
         (replace(stored(4), complete=False), "too large"),
@@ -193,7 +195,7 @@ def test_a_copy_that_cannot_be_read_is_refused(user: Any, sent: Sent, monkeypatc
     assert sent.records == []
 
 
-def test_a_copy_shows_nothing_that_its_user_may_not_read(user: Any, sent: Sent) -> None:
+def test_a_copy_shows_nothing_that_its_user_may_not_read(user: Any, sent: FakeProducer) -> None:
     """Otherwise a copy into a topic without rules would show masked fields."""
     sent.source = stored(4)
     call_command("read_records", "alice", "--revoke")

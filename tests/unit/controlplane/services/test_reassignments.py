@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 NOW = Now(1_000, 2_000)
 
 
-class Acting:
+class ActiveController:
     """The active controller's core over the image of a test cluster. Its records are applied and projected at once."""
 
     def __init__(self, world: World) -> None:
@@ -107,12 +107,12 @@ class Acting:
 
 
 @pytest.fixture
-def acting(world: World) -> Acting:
+def acting(world: World) -> ActiveController:
     world.topic("flights", (1, 2), (2, 3))
-    return Acting(world)
+    return ActiveController(world)
 
 
-def test_a_clients_reassignment_is_a_running_move_before_the_response(acting: Acting) -> None:
+def test_a_clients_reassignment_is_a_running_move_before_the_response(acting: ActiveController) -> None:
     assert acting.moves(p0=[3, 2]) == {"flights-0": 0}
     assert (acting.state().adding, acting.state().removing, acting.state().target) == ((3,), (1,), (3, 2))
     move = Move.objects.get()
@@ -127,7 +127,7 @@ def test_a_clients_reassignment_is_a_running_move_before_the_response(acting: Ac
     assert Change.objects.get(verb="move.start").outcome == "confirmed"
 
 
-def test_null_cancels_and_restores_the_exact_placement(acting: Acting) -> None:
+def test_null_cancels_and_restores_the_exact_placement(acting: ActiveController) -> None:
     before = acting.state().replicas
     acting.moves(p0=[3, 2])
     acting.works()
@@ -140,7 +140,7 @@ def test_null_cancels_and_restores_the_exact_placement(acting: Acting) -> None:
     assert (Move.objects.get().state, MovePartition.objects.get().state) == ("cancelled", "reverted")
 
 
-def test_a_client_cancels_one_partition_of_a_move_and_the_others_continue(acting: Acting) -> None:
+def test_a_client_cancels_one_partition_of_a_move_and_the_others_continue(acting: ActiveController) -> None:
     move = moves.plan_move(parse_scope({"kind": "topic", "topic": "flights", "brokers": [1, 3]}), actor="alice")
     moves.start_move(move.pk, actor="alice")
     acting.works()
@@ -155,7 +155,7 @@ def test_a_client_cancels_one_partition_of_a_move_and_the_others_continue(acting
     assert (move.state, "cancelled by a client" in move.note) == ("done", True)
 
 
-def test_a_cancel_without_a_possible_leader_is_rejected(acting: Acting) -> None:
+def test_a_cancel_without_a_possible_leader_is_rejected(acting: ActiveController) -> None:
     acting.world.topic("lone", (1,))
 
     def asks(replicas: list[int] | None) -> tuple[int, str | None]:
@@ -169,7 +169,7 @@ def test_a_cancel_without_a_possible_leader_is_rejected(acting: Acting) -> None:
     assert acting.world.state("lone", 0).target == (2, 3)
 
 
-def test_a_partition_of_another_move_is_refused_with_its_number(acting: Acting) -> None:
+def test_a_partition_of_another_move_is_refused_with_its_number(acting: ActiveController) -> None:
     acting.moves(p0=[3, 2])
     number = Move.objects.get().pk
     answer = acting.asks(
@@ -181,7 +181,7 @@ def test_a_partition_of_another_move_is_refused_with_its_number(acting: Acting) 
     assert Move.objects.count() == 1
 
 
-def test_each_partition_of_a_reassignment_is_checked_separately(acting: Acting) -> None:
+def test_each_partition_of_a_reassignment_is_checked_separately(acting: ActiveController) -> None:
     acting.deliver(acting.seen(1, 2))  # broker 3 fails
     reported = acting.moves(p0=[3, 2], p1=[2, 1], p7=[1])
     assert reported == {"flights-0": 39, "flights-1": 0, "flights-7": 3}
@@ -191,7 +191,7 @@ def test_each_partition_of_a_reassignment_is_checked_separately(acting: Acting) 
     assert MovePartition.objects.count() == 1
 
 
-def test_a_repeated_reassignment_is_written_once_and_answered_each_time(acting: Acting) -> None:
+def test_a_repeated_reassignment_is_written_once_and_answered_each_time(acting: ActiveController) -> None:
     item = {"name": "flights-0", "topic": "flights", "partition": 0, "replicas": [3, 2]}
     assert acting.asks("alter_reassignments", item, request_id="same")["flights-0"][0] == 0
     acting.become_active(3)  # its successor reads the same request
@@ -199,7 +199,7 @@ def test_a_repeated_reassignment_is_written_once_and_answered_each_time(acting: 
     assert Move.objects.count() == 1
 
 
-def test_an_order_for_the_current_placement_invalidates_an_earlier_one(acting: Acting) -> None:
+def test_an_order_for_the_current_placement_invalidates_an_earlier_one(acting: ActiveController) -> None:
     move = moves.plan_move(
         parse_scope({"kind": "topic", "topic": "flights", "brokers": [1, 3]}), actor="alice", parts_in_flight_max=1
     )

@@ -142,7 +142,7 @@ class Client:
         self.epoch, self.to_join, self.to_sync = 0, True, None
 
 
-class Mixed(RuleBasedStateMachine):
+class MixedGroupMachine(RuleBasedStateMachine):
     kinds = (NEW, EAGER)
 
     def __init__(self) -> None:
@@ -426,11 +426,11 @@ class Mixed(RuleBasedStateMachine):
         assert not self.requested
 
 
-class MixedWithCooperative(Mixed):
+class MixedWithCooperative(MixedGroupMachine):
     kinds = (NEW, COOPERATIVE)
 
 
-TestWithEager = Mixed.TestCase
+TestWithEager = MixedGroupMachine.TestCase
 TestWithEager.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestWithCooperative = MixedWithCooperative.TestCase
 TestWithCooperative.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)

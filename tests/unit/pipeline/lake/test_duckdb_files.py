@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.table import Table
 
 from pipeline.lake import duckdb_files
-from pipeline.lake.duckdb_files import FilesUnreadable, create_view, dataset, listed, quoted
+from pipeline.lake.duckdb_files import FilesUnreadable, create_view, dataset, listed, quote
 from tests.unit.pipeline.lake.records import archive_of, put, record
 from weir_common.lake import ValueFormat
 
@@ -27,7 +27,7 @@ def paths(table: Table) -> list[str]:
 
 
 def test_names_and_paths_are_quoted() -> None:
-    assert quoted('a"b') == '"a""b"'
+    assert quote('a"b') == '"a""b"'
     assert listed(["/a'b", "/c"]) == "['/a''b', '/c']"
 
 

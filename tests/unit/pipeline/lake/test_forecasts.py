@@ -16,7 +16,7 @@ DISK = StoredForecast(
 )
 
 
-class Ended(Exception):
+class DriverEnded(Exception):
     """The driver ends at this step."""
 
 
@@ -24,10 +24,10 @@ class Ended(Exception):
 def test_a_run_that_ends_at_a_step_is_stored_once_by_its_restart(tmp_path: Path, victim: str) -> None:
     def step(name: str) -> None:
         if name == victim:
-            raise Ended
+            raise DriverEnded
 
     table = forecasts_table(LakeSettings.of_folder(tmp_path).open())
-    with pytest.raises(Ended):
+    with pytest.raises(DriverEnded):
         store(table, [DISK], "run-1", step)
     again = forecasts_table(LakeSettings.of_folder(tmp_path).open())
     assert store(again, [DISK], "run-1") is (victim != "committed")
