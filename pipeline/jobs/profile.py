@@ -44,6 +44,7 @@ class ProfileTopics(Job):
             context.report(*tables(profiles))
 
     def _profile(self, context: RunContext, topic: str) -> Profile:
+        spark = context.spark()  # first: without a session pyspark makes no column
         options = {**context.kafka_options(), "subscribe": topic}
         cluster = SourceCluster(Settings.parse(options, streaming=False))
         earliest, latest = cluster.earliest(), cluster.latest()
@@ -52,7 +53,7 @@ class ProfileTopics(Job):
             put(start, topic, int(partition), max(earliest[topic][partition], end - self.records_per_partition))
         options |= {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(latest)}
         size = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
-        records = context.spark().read.format(NAME).options(**options).load().withColumn("size", size).cache()
+        records = spark.read.format(NAME).options(**options).load().withColumn("size", size).cache()
         try:
             by_partition = records.groupBy("partition").agg(
                 f.count("*").alias("n"),

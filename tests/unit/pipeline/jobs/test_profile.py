@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 
 from pipeline.jobs import profile
-from pipeline.jobs.profile import compress_batches, tables
+from pipeline.jobs.profile import ProfileTopics, compress_batches, tables
 from pipeline.profiling import CODECS, Profile
 
 
@@ -25,3 +28,22 @@ def test_the_report_has_a_table_per_question() -> None:
     assert found["Topics"] == [("t", 4, 400, 100, 100, 0)]
     assert found["Partitions"] == [("t", 0, 4), ("t", 1, 0)]
     assert [row[1] for row in found["Proposals"]] == ["hot_key", "hot_partition", "compress"]
+
+
+def test_the_session_is_made_before_columns_which_need_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is a process of its own: nothing else has made a session there."""
+
+    class SessionMade(Exception):
+        pass
+
+    def spark() -> None:
+        raise SessionMade
+
+    cluster = SimpleNamespace(earliest=lambda: {"t": {0: 0}}, latest=lambda: {"t": {0: 9}})
+    monkeypatch.setattr(profile, "SourceCluster", lambda settings: cluster)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    context = SimpleNamespace(
+        stop_requested=False, spark=spark, kafka_options=lambda: {"kafka.bootstrap.servers": "127.0.0.1:1"}
+    )
+    with pytest.raises(SessionMade):
+        ProfileTopics(["t"], 5).run(context)  # type: ignore[arg-type]
