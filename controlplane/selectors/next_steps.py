@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, Sum
 
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
@@ -22,6 +22,8 @@ from controlplane.models import (
     Move,
     MovePartition,
     ObservedPartition,
+    ObservedReplica,
+    ObservedTopic,
     ReplicaDamageReport,
 )
 from controlplane.models.change import Outcome
@@ -31,6 +33,11 @@ from controlplane.selectors.visibility import visible
 
 PARTS_EXAMINED_MAX = 1000
 """Maximum number of partitions of running moves that are examined for a broker: the overview asks at each request."""
+
+TOPICS_EXAMINED_MAX = 20
+"""Largest topics of the cluster among which the one that fills a broker's disk is searched."""
+SPACE_RATIO_MIN = 1.1
+"""A broker with less free space in relation to the full one cannot take its replicas."""
 
 
 class StepKind(StrEnum):
@@ -117,7 +124,28 @@ def _disk_low(a: AlertRow) -> list[NextStep]:
     placed = parts.values_list("move_id", "replicas_from", "replicas_to")[:PARTS_EXAMINED_MAX]
     filling = {move for move, old, new in placed if any(str(b) == a.subject for b in set(new) - set(old))}
     moves = [NextStep(StepKind.OPEN_MOVE, f"Open move {move}", [str(move)]) for move in sorted(filling)]
-    return [*moves, NextStep(StepKind.MOVE_OFF_BROKER, "Move replicas to brokers with more space", [a.subject])]
+    steps = [*moves]
+    if _others_have_space(a.subject):
+        steps.append(NextStep(StepKind.MOVE_OFF_BROKER, "Move replicas to brokers with more space", [a.subject]))
+    if (topic := _largest_topic(a.subject)) is not None:
+        steps.append(NextStep(StepKind.RAISE_RETENTION, f"Change retention of {topic}", [topic]))
+    return steps
+
+
+def _others_have_space(broker_id: str) -> bool:
+    """Unknown free space counts as space: the plan of the move shows the truth."""
+    free = dict(Broker.objects.filter(alive=True).values_list("pk", "free_bytes"))
+    own = free.pop(int(broker_id), None)
+    return own is None or any(other is None or other > own * SPACE_RATIO_MIN for other in free.values())
+
+
+def _largest_topic(broker_id: str) -> str | None:
+    """The one of the cluster's largest topics that has the most bytes on the broker."""
+    largest = ObservedTopic.objects.filter(internal=False, size_bytes__gt=0).order_by("-size_bytes", "pk")
+    names = list(visible(largest).values_list("name", flat=True)[:TOPICS_EXAMINED_MAX])
+    here = ObservedReplica.objects.filter(broker_id=broker_id, topic_name__in=names).order_by().values("topic_name")
+    found = here.annotate(here_bytes=Sum("size_bytes")).filter(here_bytes__gt=0).order_by("-here_bytes", "topic_name")
+    return found.values_list("topic_name", flat=True).first()
 
 
 def _partition(a: AlertRow) -> list[NextStep]:

@@ -20,6 +20,8 @@ from controlplane.models import (
     GroupPartition,
     Move,
     MovePartition,
+    ObservedReplica,
+    ObservedTopic,
     ReplicaDamageReport,
 )
 from controlplane.selectors.alerts import AlertRow
@@ -50,6 +52,22 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert steps("move_stuck", "7") == [("open_move", ["7"])]
     assert steps("move_will_not_finish", "7") == [("throttle_move", ["7"])]
     assert steps("archive_failed", "3") == [("resume_archive", ["3"])]
+
+
+def test_a_full_disk_leads_to_the_retention_of_the_topic_with_the_most_bytes_on_it(world: World) -> None:
+    world.topic("everywhere", (1, 2), (1, 2))
+    world.topic("here", (3,))
+    ObservedTopic.objects.filter(name="everywhere").update(size_bytes=1000)
+    ObservedTopic.objects.filter(name="here").update(size_bytes=900)
+    ObservedReplica.objects.filter(topic_name="here").update(size_bytes=900)
+    ObservedReplica.objects.filter(topic_name="everywhere").update(size_bytes=500)
+    Broker.objects.update(free_bytes=None)
+    assert steps("disk_low", "3") == [("move_off_broker", ["3"]), ("raise_retention", ["here"])]
+    Broker.objects.update(free_bytes=1000)
+    assert steps("disk_low", "3") == [("raise_retention", ["here"])], "no other broker has more space"
+    assert steps("disk_low", "2") == [("raise_retention", ["everywhere"])]
+    Broker.objects.filter(pk=1).update(free_bytes=1200)
+    assert steps("disk_low", "2") == [("move_off_broker", ["2"]), ("raise_retention", ["everywhere"])]
 
 
 def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> None:
