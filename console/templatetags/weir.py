@@ -275,6 +275,11 @@ def object_text(change: Any) -> str:
     return entity_name(name) if change.object_kind == "quota" and name.startswith("{") else name
 
 
+def _page_argument(kind: str, name: str) -> str:
+    """The argument of the page of a change's object. A SCRAM change names a credential, `<mechanism>:<user>`, and the page is that of the user."""
+    return name.partition(":")[2] or name if kind == "scram" and name.startswith("SCRAM-") else name
+
+
 @register.simple_tag
 def object_link(change: Any) -> SafeString:
     """The object of a change, as a link if it has a page."""
@@ -282,7 +287,7 @@ def object_link(change: Any) -> SafeString:
     if change.object_kind not in OBJECT_PAGES or not name or name == ALL_TOPICS:
         return format_html("{}", object_text(change))
     try:
-        address = reverse(OBJECT_PAGES[change.object_kind], args=[name])
+        address = reverse(OBJECT_PAGES[change.object_kind], args=[_page_argument(change.object_kind, name)])
     except NoReverseMatch:
         return format_html("{}", name)
     return format_html('<a href="{}">{}</a>', address, name)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -13,7 +14,8 @@ from console import exports
 from console.history_charts import RANGES
 from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.monitoring import change_marks
-from controlplane.selectors import changes
+from controlplane.selectors import changes, topics
+from controlplane.selectors.changes import ChangeRow, previous_configs
 
 OUTCOMES = ("pending", "confirmed", "unchanged", "refused", "unknown")
 KINDS = (
@@ -84,9 +86,15 @@ def change(request: HttpRequest, change_id: int) -> HttpResponse:
     row = change_marks.change_row(change_id)
     if row is None:
         return not_found(request, _("change {change_id}").format(change_id=change_id), "audit", nav="audit")
-    return render_page(
-        request, "console/change.html", {"c": row, "diff": difference(row.before, row.after)}, nav="audit"
-    )
+    context = {"c": row, "diff": difference(row.before, row.after), "restore_url": _restore_url(row)}
+    return render_page(request, "console/change.html", context, nav="audit")
+
+
+def _restore_url(row: ChangeRow) -> str:
+    """The form that restores the topic configs of before this change, or "" if it changed none or its topic is gone."""
+    if row.outcome != "confirmed" or not previous_configs(row) or topics.topic_row(row.object_name) is None:
+        return ""
+    return f"{reverse('topic-alter', args=[row.object_name])}?restore={row.id}"
 
 
 def difference(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
@@ -101,4 +109,8 @@ def difference(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
         return {} if value is None and not name else {name or "value": value}
 
     was, now = flat(before), flat(after)
-    return [(key, was.get(key), now.get(key)) for key in sorted(was | now) if was.get(key) != now.get(key)]
+    empty = {
+        key for key, value in (was | now).items() if value == {} and any(k.startswith(f"{key}.") for k in was | now)
+    }
+    keys = sorted((was | now).keys() - empty)
+    return [(key, was.get(key), now.get(key)) for key in keys if was.get(key) != now.get(key)]

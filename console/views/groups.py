@@ -22,7 +22,7 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import forecasts, groups
+from controlplane.selectors import alerts, forecasts, groups, share_groups
 from controlplane.services import Rejected
 from controlplane.services import groups as services
 
@@ -43,10 +43,14 @@ def group_list(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, group_id: str) -> HttpResponse:
     detail = groups.group_detail(group_id)
     if detail is None:
+        # A change of group configs does not say which kind of group the name has.
+        if share_groups.share_group(group_id).row is not None:
+            return redirect_to("share-group", group_id)
         return not_found(request, _("group {group_id}").format(group_id=group_id), "groups", nav="groups")
     charts = lazy(page_charts, request, f"group:{group_id}", "lag_records", "lag_s", "consumed_per_s")
     forecast = lazy(forecasts.forecast_of, f"group:{group_id}", "lag_records")
-    return render_page(request, "console/group.html", {"g": detail, "h": charts, "forecast": forecast}, nav="groups")
+    context = {"g": detail, "h": charts, "forecast": forecast, "alerts": lazy(alerts.open_alerts_of_group, group_id)}
+    return render_page(request, "console/group.html", context, nav="groups")
 
 
 @operator_required

@@ -12,6 +12,7 @@ from console.forms import WeirForm
 from console.history_charts import page_charts
 from console.message_forms import text_field
 from console.panels import lazy
+from console.record_links import record_url
 from console.texts import gettext_lazy
 from console.views.shell import not_found, render_page, viewer_required
 from controlplane.selectors import half_messages as selectors
@@ -38,7 +39,15 @@ def half_messages(request: HttpRequest, name: str) -> HttpResponse:
     found = selectors.undecided(name, *requested)
     if found is None:
         return not_found(request, _("topic with half messages “{name}”").format(name=name), "topics", nav="topics")
-    rows = [(r, _propose("half.commit", r.target), _propose("half.rollback", r.target)) for r in found.rows]
+    rows = [
+        (
+            r,
+            record_url(found.front_topic, r.partition, r.offset),
+            _propose("half.commit", r.target),
+            _propose("half.rollback", r.target),
+        )
+        for r in found.rows
+    ]
     context = {
         "found": found,
         "rows": rows,

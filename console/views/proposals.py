@@ -46,7 +46,7 @@ def new(request: HttpRequest) -> HttpResponse:
     """The review of an approval request, and the form for its reason."""
     kind, target = request.GET.get("kind", ""), request.GET.get("target", "")
     arguments: dict[str, Any] = {"start": True} if request.GET.get("start") else {}
-    back = reverse("proposals")
+    back = _page_before(kind, target)
     try:
         shown, digest = services.render_target(kind, target, arguments)
     except Rejected as error:
@@ -75,6 +75,12 @@ def new(request: HttpRequest) -> HttpResponse:
     }
     status = 409 if form.is_bound and form.errors else 200
     return render_page(request, "console/confirm.html", context, nav="proposals", status=status)
+
+
+def _page_before(kind: str, target: str) -> str:
+    """The page that offers the request: that of the half messages of its topic, else the list of approval requests."""
+    topic = target.partition("@")[0].rpartition("-")[0]
+    return reverse("half-messages", args=[topic]) if kind.startswith("half.") and topic else reverse("proposals")
 
 
 @viewer_required

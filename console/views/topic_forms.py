@@ -26,7 +26,9 @@ from console.views.shell import (
 )
 from controlplane.domain.config_units import parse_value
 from controlplane.domain.text import size_text
+from controlplane.monitoring import change_marks
 from controlplane.selectors import partitions, recoveries, remote_sizes, topics
+from controlplane.selectors.changes import previous_configs
 from controlplane.services import Rejected, recovery
 from controlplane.services import topics as services
 from controlplane.services.topic_problems import config_problems
@@ -81,15 +83,19 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     if detail is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
     configs = topics.topic_configs(name)
+    restored = _restored(request, name)
     if (chosen := request.GET.get("config", "")) and any(c.name == chosen for c in configs):
         configs = [c for c in configs if c.name == chosen]
+    elif restored:
+        configs = [c for c in configs if c.name in restored]
     context: dict[str, object] = {
         "errors": {},
         "t": detail,
         "configs": configs,
-        "typed": {},
+        "typed": restored,
+        "restored_change": request.GET["restore"] if restored else "",
         "partitions": detail.row.partitions,
-        "comment": "",
+        "comment": _("Undo of change {id}").format(id=request.GET["restore"]) if restored else "",
     }
     if request.method == "POST" and request.POST.get("step") == "apply":
         try:
@@ -117,6 +123,12 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         return _review(request, name, detail, configs, context)
     return render_page(request, "console/topic_alter.html", context, nav="topics")
+
+
+def _restored(request: HttpRequest, name: str) -> dict[str, str]:
+    """The configs of the topic before the change that the query names: "" where it had no override. Empty without such a change."""
+    row = change_marks.change_row(_int(request.GET.get("restore"), 0))
+    return previous_configs(row) if row is not None and row.object_name == name else {}
 
 
 def _review(

@@ -136,6 +136,12 @@ def open_alerts() -> list[AlertRow]:
     return [silent, *rows] if silent is not None else rows
 
 
+def open_alerts_of_group(group_id: str) -> list[AlertRow]:
+    """The open alerts of a consumer group, gravest and oldest first."""
+    found = Alert.objects.filter(ended_at__isnull=True, subject=group_id, kind__startswith="group_")
+    return alert_shapes(visible(found).order_by("severity", "since", "pk"))
+
+
 def gravest() -> AlertRow | None:
     """The first open alert, in the order of the list."""
     found = visible(Alert.objects.filter(ended_at__isnull=True)).order_by(GRAVITY, "pk").first()

@@ -42,6 +42,14 @@ CHANGE_COLUMNS = {
 }
 
 
+def previous_configs(row: ChangeRow) -> dict[str, str]:
+    """The topic configs that an alteration changed, with the values before it: "" where the topic had no override. Empty for another change."""
+    if row.verb != "topic.alter" or not isinstance(row.before, dict) or not isinstance(row.after, dict):
+        return {}
+    was, now = row.before.get("configs") or {}, row.after.get("configs") or {}
+    return {key: str(was.get(key, "")) for key in sorted(was | now) if was.get(key) != now.get(key)}
+
+
 WITHOUT_EFFECT = ("records", "session")
 """Kinds of objects whose rows change nothing in the cluster: reads of records, logins and logouts."""
 

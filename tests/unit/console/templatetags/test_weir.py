@@ -93,6 +93,8 @@ def test_a_long_list_shows_its_first_lines_and_the_number_of_the_others() -> Non
         ("broker", "2", '<a href="/brokers/2/">2</a>'),
         ("restart", "4", '<a href="/brokers/restarts/4/">4</a>'),
         ("topic", "all topics", "all topics"),
+        ("scram", "SCRAM-SHA-512:billing", '<a href="/users/billing/">SCRAM-SHA-512:billing</a>'),
+        ("scram", "billing", '<a href="/users/billing/">billing</a>'),
         ("acl", "7", "7"),
         ("topic", "", ""),
     ],

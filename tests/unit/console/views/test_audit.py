@@ -67,7 +67,7 @@ def test_one_change_is_shown_with_its_difference(operator: Client) -> None:
         ({"a": 1, "b": 2}, {"a": 1, "b": 3}, [("b", 2, 3)]),
         (None, {"x": {"y": 1}}, [("x.y", None, 1)]),
         ({"x": {"y": 1}}, None, [("x.y", 1, None)]),
-        ({"x": {}}, {"x": {"y": 1}}, [("x", {}, None), ("x.y", None, 1)]),
+        ({"x": {}}, {"x": {"y": 1}}, [("x.y", None, 1)]),
         (3, 4, [("value", 3, 4)]),
         (None, None, []),
     ],

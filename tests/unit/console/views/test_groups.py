@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from controlplane.clients import kafka
 from controlplane.clients.connection import NoAnswer
+from controlplane.models import Alert
 from tests.unit.console.seed import group
 from tests.unit.controlplane.forecast_runs import DISK, finished_run
 
@@ -53,3 +56,27 @@ def test_a_refusal_and_an_unknown_outcome_are_shown(operator: Client, monkeypatc
 def test_the_page_has_the_forecast_of_the_lag(viewer: Client) -> None:
     finished_run(DISK | {"subject": "group:billing", "figure": "lag_records"})
     assert "Forecast, group caught up:" in " ".join(viewer.get("/groups/billing/").content.decode().split())
+
+
+def test_the_page_leads_to_the_open_alerts_of_the_group(viewer: Client) -> None:
+    assert "Open alerts" not in viewer.get("/groups/billing/").content.decode()
+    values = {
+        "severity": "degraded",
+        "text": "Group billing is falling behind.",
+        "do": "Add consumers.",
+        "since": timezone.now(),
+    }
+    alert = Alert.objects.create(kind="group_falling_behind", subject="billing", **values)
+    Alert.objects.create(kind="group_falling_behind", subject="nightly", **values)
+    Alert.objects.create(kind="group_stopped", subject="billing", ended_at=timezone.now(), **values)
+    page = viewer.get("/groups/billing/").content.decode()
+    assert (
+        f'href="/alerts/{alert.pk}/"' in page
+        and page.partition('id="alerts"')[2].partition("</div>")[0].count("/alerts/") == 1
+    )
+
+
+def test_a_share_group_has_its_own_page(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert viewer.get("/groups/workers/").status_code == 404
+    monkeypatch.setattr("console.views.groups.share_groups.share_group", lambda g: SimpleNamespace(row=g))
+    assert viewer.get("/groups/workers/")["Location"] == "/share-groups/workers/"

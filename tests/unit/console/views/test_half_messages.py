@@ -27,6 +27,9 @@ def test_the_page_lists_messages_and_offers_requests_to_operators(
 ) -> None:
     page = text(operator, "/topics/orders/half-messages/")
     assert "3 undecided" in page and "/proposals/new/?kind=half.commit&amp;target=orders-0%403" in page
+    assert "/messages/?topic=orders.half&amp;partitions=0&amp;start=offset&amp;offset=3&amp;limit=1" in page
+    review = text(operator, "/proposals/new/?kind=half.commit&target=orders-0%403")
+    assert 'href="/topics/orders/half-messages/">Go back</a>' in review
     assert "4 of 15" in page and page.count("kind=half.rollback") == 2 and "expiring" in page
     assert "kind=half.commit" not in text(viewer, "/topics/orders/half-messages/"), "a viewer requests nothing"
     assert "/topics/orders/half-messages/" in text(viewer, "/topics/orders/")

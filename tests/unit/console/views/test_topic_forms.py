@@ -9,6 +9,8 @@ import pytest
 from django.test import Client
 
 from controlplane.models import Topic
+from controlplane.models.change import Outcome
+from controlplane.services.common import record
 
 
 def test_a_config_with_a_unit_is_reviewed_as_a_number_with_its_meaning(
@@ -67,3 +69,24 @@ def test_configs_of_two_topics_are_compared(seeded: dict[str, Any], operator: Cl
 
 def test_a_comparison_with_an_unknown_topic_says_so(seeded: dict[str, Any], operator: Client) -> None:
     assert "There is no topic nope." in operator.get("/topics/fresh/?tab=configs&other=nope").content.decode()
+
+
+def test_the_configs_before_a_change_are_restored_by_its_page(seeded: dict[str, Any], operator: Client) -> None:
+    before, after = (
+        {"partitions": 2, "configs": {"retention.ms": "86400000"}},
+        {"configs": {"cleanup.policy": "compact"}},
+    )
+    change = record(
+        "eve", "topic.alter", "topic", "fresh", before=before, after={**before, **after}, outcome=Outcome.CONFIRMED
+    )
+    other = record("eve", "topic.alter", "topic", "gone", before=before, after=after, outcome=Outcome.CONFIRMED)
+    address = f"/topics/fresh/alter/?restore={change.pk}"
+    shown = operator.get(f"/audit/{change.pk}/").content.decode()
+    assert address in shown and '<a href="/topics/fresh/">fresh</a>' in shown
+    assert "restore=" not in operator.get(f"/audit/{other.pk}/").content.decode(), "its topic does not exist"
+
+    page = operator.get(address).content.decode()
+    assert page.count('name="c:') == 2 and 'value="86400000"' in page and f"Undo of change {change.pk}" in page
+    sent = {"step": "review", "partitions": "2", "c:retention.ms": "86400000", "c:cleanup.policy": ""}
+    assert "86400000 (1 d)" in operator.post(address, sent).content.decode()
+    assert operator.get(f"/topics/fresh/alter/?restore={other.pk}").content.decode().count('name="c:') > 2
