@@ -20,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from websockets.typing import Origin
 
 from tests.cluster.local import ROOT, wait_for
 from tests.cluster.test_failover import PARTITIONS, Verifier
+from tests.deploy.live import live_update_arrives
 from tests.deploy.machines import RehearsedMachine, configure, install, missing, mount_points, write_inventory
 from tests.deploy.spark import UNIT as SPARK_UNIT
 from tests.deploy.spark import SparkTakeover
@@ -60,6 +62,8 @@ class Rehearsal:
         self.a, self.b, self.c = machines["a"], machines["b"], machines["c"]
         self.bootstrap = ",".join(f"{m.address}:9092" for m in machines.values())
         self.token = ""
+        self.login = ("", "")
+        """User name and password of an operator."""
         self.unclean: list[str] = []
 
     # -- what is seen from outside -------------------------------------------------------------------------------------
@@ -182,12 +186,13 @@ class Rehearsal:
                     unit.start()
         for machine in (self.b, self.c):
             machine.start_nginx(authority)
+        self.login = ("ann", secrets.token_urlsafe(20))
         made = self.b.run(
             "/opt/weir/current/bin/weir",
             "ensure_operator",
             "--username",
-            "ann",
-            WEIR_PASSWORD=secrets.token_urlsafe(20),
+            self.login[0],
+            WEIR_PASSWORD=self.login[1],
         )
         self.token = made.split()[-1]
         self.timed("brokers ready", self.all_in_sync)
@@ -195,6 +200,7 @@ class Rehearsal:
         say("from the first process to a ready cluster", time.monotonic() - began)
         assert self.websocket_passes(self.b) and self.websocket_passes(self.c), "nginx does not pass the websocket"
         self.timed("three brokers in the console", lambda: self.overview(self.c).get("brokers_alive") == 3)
+        self.live_updates()
         changed = {"configs": {"min.insync.replicas": "2"}, "cluster_wide": True, "comment": "rehearsal"}
         self.timed("an active controller", lambda: self.overview(self.b).get("controller_id"))
         # A request that timed out may have been applied, and the same value again is refused.
@@ -272,6 +278,20 @@ class Rehearsal:
             lambda: (self.call(self.b, "GET", f"moves/{move['id']}") or {}).get("finished_at"),
         )
         self.timed("figures younger than 5 s", lambda: (self.overview(self.b).get("sample_age_s") or 99) < 5)
+        self.live_updates()
+
+    def live_updates(self) -> None:
+        """One monitor is active on one machine: its updates reach the pages of both web processes through Redis."""
+
+        def arrives(machine: RehearsedMachine) -> bool:
+            return live_update_arrives(machine.address, SERVER_NAME, self.login, self.create_topic)
+
+        for machine in (self.b, self.c):
+            self.timed(f"a live update on machine {machine.name}", partial(arrives, machine))
+
+    def create_topic(self) -> None:
+        body = {"name": f"live-{time.time_ns()}", "assignment": {"0": [1, 2]}, "comment": "rehearsal"}
+        self.call(self.b, "POST", "topics", body)
 
     def topic_exists(self, machine: RehearsedMachine, name: str) -> bool:
         row = (self.call(machine, "GET", f"topics/{name}") or {}).get("row", {})
