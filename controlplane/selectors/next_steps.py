@@ -140,7 +140,7 @@ def _others_have_space(broker_id: str) -> bool:
 
 
 def _largest_topic(broker_id: str) -> str | None:
-    """The one of the cluster's largest topics that has the most bytes on the broker."""
+    """The topic with the most bytes on the broker, among the largest topics of the cluster."""
     largest = ObservedTopic.objects.filter(internal=False, size_bytes__gt=0).order_by("-size_bytes", "pk")
     names = list(visible(largest).values_list("name", flat=True)[:TOPICS_EXAMINED_MAX])
     here = ObservedReplica.objects.filter(broker_id=broker_id, topic_name__in=names).order_by().values("topic_name")
