@@ -32,7 +32,7 @@ from controlplane.services import connect as services
 NAV = "connect"
 STATES = {
     "": gettext_lazy("All"),
-    "failed": gettext_lazy("Failed"),
+    "failed": gettext_lazy("With failures"),
     "paused": gettext_lazy("Paused"),
     "stopped": gettext_lazy("Stopped"),
     "unassigned": gettext_lazy("Unassigned"),

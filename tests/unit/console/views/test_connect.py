@@ -52,6 +52,8 @@ def test_clusters_and_connectors_with_failed_tasks(state: WorkerState, viewer: C
         "4.3.1" in listed and state.cluster_id in listed and "/connect/connector/?cluster=etl&amp;name=jdbc" in listed
     )
     assert 'href="/groups/connect-jdbc/"' in listed and "JdbcSink" in listed
+    assert "name=jdbc" in text_of(viewer, "/connect/?state=failed"), "it runs, and a task of it failed"
+    assert ">With failures</a>" in listed, "Failed would be a state"
     state.cluster_id = "elsewhere"
     assert 'href="/groups/connect-jdbc/"' not in text_of(viewer, "/connect/"), "it is a group of another cluster"
     assert "No matching connectors." in text_of(viewer, "/connect/?state=paused")
