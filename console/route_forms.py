@@ -14,8 +14,8 @@ from controlplane.selectors.routes import ROUTE_STARTS
 
 EXAMPLE = '[{"target": "paid", "match": {"kind": "key", "value": "paid"}}]'
 BINDINGS_HELP = gettext_lazy(
-    "A list. match.kind: key, pattern (value with * for one word and # for any words), headers_all or headers_any (headers: list of name and value), "
-    "all. Optional: sample_percent, sample_by, set_headers, remove_headers, key_from_header, drop_key."
+    "A list. match.kind: key, pattern (value with * for one word and # for any words), headers_all or headers_any "
+    '(headers: a list such as [{"name": "kind", "value": "paid"}]), all. Optional: sample_percent, sample_by, set_headers, remove_headers, key_from_header, drop_key.'
 )
 
 
