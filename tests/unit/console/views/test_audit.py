@@ -31,6 +31,7 @@ def two(db: None) -> None:
         ("actor=ann", {"orders"}),
         ("q=orders", {"orders"}),
         ("kind=session", {"session.login"}),
+        ("kind=connector", set()),
         ("kind=changes", {"orders", "acl.create"}),
         ("outcome=nonsense&kind=nonsense", {"orders", "acl.create", "session.login"}),
     ],
