@@ -67,12 +67,12 @@ ALL_SUBJECTS = _AllSubjects()
 def page_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
     """The changes of `update` on a page that shows `subjects`."""
     if update["kind"] not in _SHARED:
-        return _only(_rendered(update, subjects), subjects)
+        return _select_subjects(_render_update(update, subjects), subjects)
     language = get_language() or ""
     rendered = _latest.get((update["kind"], language))
     if rendered is None or rendered[0] is not update["data"]:
-        rendered = _latest[update["kind"], language] = (update["data"], _rendered(update, ALL_SUBJECTS))
-    return _only(rendered[1], subjects)
+        rendered = _latest[update["kind"], language] = (update["data"], _render_update(update, ALL_SUBJECTS))
+    return _select_subjects(rendered[1], subjects)
 
 
 _SHARED = frozenset({live_events.CLUSTER, live_events.BROKERS, live_events.MOVES})
@@ -81,7 +81,7 @@ _latest: dict[tuple[str, str], tuple[Mapping[str, Any], PageUpdate]] = {}
 """(kind, language) -> the data of the newest update of the kind, and all that it changes."""
 
 
-def _rendered(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
+def _render_update(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
     """May also have points, panels and marks of other subjects."""
     out = PageUpdate()
     _KINDS[update["kind"]](update["data"], subjects, out)
@@ -90,7 +90,7 @@ def _rendered(update: LiveUpdate, subjects: Set[str]) -> PageUpdate:
     return out
 
 
-def _only(update: PageUpdate, subjects: Set[str]) -> PageUpdate:
+def _select_subjects(update: PageUpdate, subjects: Set[str]) -> PageUpdate:
     return PageUpdate(
         {key: html for key, html in update.cells.items() if key[0] in subjects},
         {name for name in update.refresh if name in subjects},

@@ -65,7 +65,7 @@ _OF_ONE_OBJECT = {live_events.LAG: "lag", live_events.PARTITIONS: "partition"}
 """Updates with the rows of one group or topic, and the kind of their keys."""
 
 
-def _part(update: LiveUpdate, keys: Set[str]) -> LiveUpdate | None:
+def _select_rows(update: LiveUpdate, keys: Set[str]) -> LiveUpdate | None:
     """The rows of `update` that concern `keys`. None: no row does."""
     kind, data = update["kind"], update["data"]
     if kind in _OF_ONE_OBJECT:
@@ -76,11 +76,11 @@ def _part(update: LiveUpdate, keys: Set[str]) -> LiveUpdate | None:
     rows = [row for row in data[name] if not keys.isdisjoint(keys_of(row))]
     gone = [deleted for deleted in data.get("gone", ()) if f"{noun}:{deleted}" in keys]
     if rows or gone or (data.get("statuses_changed") and STATUSES in keys):
-        return _with_rows(update, rows, gone)
+        return _replace_rows(update, rows, gone)
     return None
 
 
-def _with_rows(update: LiveUpdate, rows: list[dict[str, Any]], gone: list[str]) -> LiveUpdate:
+def _replace_rows(update: LiveUpdate, rows: list[dict[str, Any]], gone: list[str]) -> LiveUpdate:
     name = _LISTS[update["kind"]][0]
     return {**update, "data": {**update["data"], name: rows, "gone": gone}}
 
@@ -123,7 +123,7 @@ class LiveFanout:
     def parts(self, socket: LiveReceiver, updates: Iterable[LiveUpdate]) -> list[LiveUpdate]:
         """The updates that concern the socket, each with its rows."""
         keys = self._keys.get(socket, frozenset())
-        return [part for update in updates if (part := _part(update, keys)) is not None]
+        return [part for update in updates if (part := _select_rows(update, keys)) is not None]
 
     def _discard(self, socket: LiveReceiver, keys: Iterable[str]) -> None:
         for key in keys:
@@ -170,10 +170,10 @@ class LiveFanout:
             if lost:
                 for socket in self._keys:
                     socket.lose_position(run, seq - 1)
-            for socket, part in self._delivered(update):
+            for socket, part in self._list_deliveries(update):
                 socket.deliver(part)
 
-    def _delivered(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
+    def _list_deliveries(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
         """The sockets that an update concerns, each with its rows."""
         kind = update["kind"]
         if kind in _LISTS:
@@ -203,7 +203,7 @@ class LiveFanout:
             for socket in self._by_key.get(f"{noun}:{deleted}", ()):
                 gone.setdefault(socket, []).append(deleted)
         for socket in rows.keys() | gone.keys() | statuses:
-            yield socket, _with_rows(update, rows.get(socket, []), gone.get(socket, []))
+            yield socket, _replace_rows(update, rows.get(socket, []), gone.get(socket, []))
 
 
 _fanouts: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveFanout] = WeakKeyDictionary()
