@@ -106,8 +106,8 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "tab": tab,
         "tabs": TABS,
         "has_dead_letters": lazy(dead_letters.dead_letter_topic, name),
-        "has_delayed_messages": lazy(delayed_messages.front_topic, name),
-        "has_half_messages": lazy(half_messages.front_topic, name),
+        "delayed_messages_of": lazy(delayed_messages.topic_of, name),
+        "half_messages_of": lazy(half_messages.topic_of, name),
         "h": lazy(page_charts, request, f"topic:{name}", *TOPIC_CHARTS),
         "storage": lazy(remote_sizes.topic_storage, name),
         "drift": next((d for d in topics.drift_list() if d.name == name), None)

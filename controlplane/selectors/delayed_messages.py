@@ -24,6 +24,7 @@ from controlplane.selectors.front_leaders import (
     front_of,
     leader_answers,
     leaders_of,
+    topic_with_front,
 )
 
 ROWS_MAX = 500
@@ -96,6 +97,11 @@ class PendingList:
 def front_topic(topic: str) -> str | None:
     """The front topic of delayed messages of this topic, if it has one."""
     return front_of(topic, delay_topic_name(topic), DELAY_TOPIC)
+
+
+def topic_of(topic: str) -> str | None:
+    """The topic whose delayed messages an operator looks for at this topic: itself, or that of this front topic."""
+    return topic_with_front(topic, delay_topic_name, DELAY_TOPIC)
 
 
 def delayed_messages(topic: str) -> DelayedMessages | None:

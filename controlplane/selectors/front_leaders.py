@@ -38,6 +38,16 @@ def front_of(topic: str, name: str, marker: str) -> str | None:
     return row.name if row is not None and row.configs.get(marker) == topic else None
 
 
+def topic_with_front(topic: str, name_of: Callable[[str], str], marker: str) -> str | None:
+    """The topic itself if it has a front topic, or the topic of which it is the front topic. `name_of`: the name of a topic's front topic."""
+    rows = {t.name: t for t in Topic.objects.filter(name__in=(topic, name_of(topic)), deleted_at__isnull=True)}
+    front = rows.get(name_of(topic))
+    if front is not None and front.configs.get(marker) == topic:
+        return topic
+    source = str(rows[topic].configs.get(marker) or "") if topic in rows else ""
+    return source if source and name_of(source) == topic else None
+
+
 def leaders_of(front: str, partition: int | None = None) -> dict[int, int | None]:
     """{partition: broker, or None without a leader} of all partitions, or of this one."""
     rows = ObservedPartition.objects.filter(topic__name=front).order_by("index")

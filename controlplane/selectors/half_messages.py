@@ -13,7 +13,14 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages.half_messages import HalfMessagesAnswer
 from controlplane.clients import half_messages as client
 from controlplane.clients.connection import KafkaConnection
-from controlplane.selectors.front_leaders import MissingPartition, Unanswered, front_of, leader_answers, leaders_of
+from controlplane.selectors.front_leaders import (
+    MissingPartition,
+    Unanswered,
+    front_of,
+    leader_answers,
+    leaders_of,
+    topic_with_front,
+)
 
 ROWS_MAX = 500
 """Maximum number of messages of one answer, the oldest of all partitions."""
@@ -75,6 +82,11 @@ class HalfMessageList:
 def front_topic(topic: str) -> str | None:
     """The front topic of half messages of this topic, if it has one."""
     return front_of(topic, half_topic_name(topic), HALF_TOPIC)
+
+
+def topic_of(topic: str) -> str | None:
+    """The topic whose half messages an operator looks for at this topic: itself, or that of this front topic."""
+    return topic_with_front(topic, half_topic_name, HALF_TOPIC)
 
 
 def undecided(

@@ -41,6 +41,7 @@ def test_the_page_has_the_histogram_and_the_next_records(producer: Client, viewe
     assert f"{PAGE}0/7/cancel/" not in page, "it is cancelled already"
     assert f"{PAGE}0/3/cancel/" not in text(viewer, PAGE), "a viewer cancels nothing"
     assert PAGE in text(viewer, "/topics/orders/")
+    assert PAGE in text(viewer, "/topics/orders.delay/"), "the front topic leads to them"
     text(viewer, "/topics/orders.delay/delayed-messages/", 404)
     text(viewer, f"{PAGE}0/3/cancel/", 403)
 

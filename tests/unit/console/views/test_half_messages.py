@@ -34,6 +34,7 @@ def test_the_page_lists_messages_and_offers_requests_to_operators(
     assert "kind=half.commit" not in text(viewer, "/topics/orders/half-messages/"), "a viewer requests nothing"
     assert "/topics/orders/half-messages/" in text(viewer, "/topics/orders/")
     assert "/topics/orders.half/half-messages/" not in text(viewer, "/topics/orders.half/")
+    assert "/topics/orders/half-messages/" in text(viewer, "/topics/orders.half/"), "the front topic leads to them"
     text(viewer, "/topics/orders.half/half-messages/", 404)
 
 
