@@ -182,14 +182,16 @@ _KEPT: list[Any] = []
 
 
 def messages(patch: pytest.MonkeyPatch) -> None:
-    """Records of the topic orders. Other topics have none."""
+    """Records of the topic orders, beside the dead letters of `served.dead_letters`. Other topics have none."""
     from brokerd.wire.records import Record
     from controlplane.selectors import messages as selectors
     from controlplane.selectors.messages import MessageRead, PartitionRead, message_row
 
-    now = time.time_ns() // 1_000_000
+    now, read_dead_letters = time.time_ns() // 1_000_000, selectors.read_messages
 
     def read(query: Any, resume: str = "", *, renderer: Any, plain: Any) -> MessageRead:
+        if query.topic.endswith(".dead"):
+            return read_dead_letters(query, resume, renderer=renderer, plain=plain)
         if query.topic != "orders":
             return MessageRead(query.topic)
         records = []

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Route
+from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.answers import ADMINISTRATOR
 from tests.browser.conftest import BrowserSession, WebServer
@@ -238,3 +238,9 @@ def test_a_live_update_during_a_click_does_not_put_a_page_into_the_page(
     page.wait_for_selector("#id_throttle_bytes_per_s")
     assert page.locator("main").count() == 1 and page.locator("nav.rail").count() == 1
     page.click("text=Set throttle", trial=True, timeout=10_000)
+
+
+def test_the_page_of_dead_letters_has_rows_to_look_at(session: BrowserSession) -> None:
+    """Answers for the records of another topic once replaced those for dead letters: the page and its screenshots were empty."""
+    session.page.goto("/topics/invoices/dead-letters/")
+    expect(session.page.locator("main tbody input[type=checkbox]").first).to_be_visible()
