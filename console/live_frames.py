@@ -18,19 +18,19 @@ FRAME_BYTES_MAX = 10_000
 LISTS = ("cells", "points", "refresh", "gone")
 
 
-def _encoded(value: object) -> str:
+def _encode(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _entries(out: PageUpdate) -> Iterator[tuple[str, str]]:
     for (subject, name), html in out.cells.items():
-        yield "cells", _encoded([subject, name, html])
+        yield "cells", _encode([subject, name, html])
     for (subject, name), value in out.points.items():
-        yield "points", _encoded([subject, name, value])
+        yield "points", _encode([subject, name, value])
     for name in sorted(out.refresh):
-        yield "refresh", _encoded(name)
+        yield "refresh", _encode(name)
     for subject in sorted(out.gone):
-        yield "gone", _encoded(subject)
+        yield "gone", _encode(subject)
 
 
 def frames(out: PageUpdate, before: tuple[str, int], upto: tuple[str, int], age: DataAge) -> list[str]:
@@ -44,9 +44,9 @@ def frames(out: PageUpdate, before: tuple[str, int], upto: tuple[str, int], age:
             "zookeeper_away": age.zookeeper_away,
             "samples_current": age.samples_current,
         }
-        return _encoded(fields)[:-1]
+        return _encode(fields)[:-1]
 
-    fixed = max(len(head(before)), len(head(upto))) + len(_encoded({n: [] for n in LISTS}))
+    fixed = max(len(head(before)), len(head(upto))) + len(_encode({n: [] for n in LISTS}))
     parts: list[dict[str, list[str]]] = [{n: [] for n in LISTS}]
     size = fixed
     for name, text in _entries(out):

@@ -176,14 +176,14 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         if update["run"] == self.run and update["seq"] <= self.seq:
             return
         if update["run"] != self.run:
-            self._lost(update["run"], update["seq"] - 1)
+            self._skip_to(update["run"], update["seq"] - 1)
         self._collect(update)
 
     def lose_position(self, run: str, seq: int) -> None:
         """By the fanout: updates before the one after `seq` were lost on their way. Those of this process are in its buffer."""
         position = self._position()
         if run != position[0]:
-            self._lost(run, seq)
+            self._skip_to(run, seq)
         elif position[1] < seq:
             self._catch_up(*position)
 
@@ -191,7 +191,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         """By the fanout: updates do not arrive any more."""
         self.ending = asyncio.create_task(self.close(SERVER_ERROR))
 
-    def _lost(self, run: str, seq: int) -> None:
+    def _skip_to(self, run: str, seq: int) -> None:
         """Continue after `seq` of another run. A page that was loaded before the first update has missed nothing that it shows."""
         if self.seq > 0:
             self.reload_due = True

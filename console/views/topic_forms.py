@@ -83,7 +83,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     if detail is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
     configs = topics.topic_configs(name)
-    restored = _restored(request, name)
+    restored = _restored_configs(request, name)
     if (chosen := request.GET.get("config", "")) and any(c.name == chosen for c in configs):
         configs = [c for c in configs if c.name == chosen]
     elif restored:
@@ -125,7 +125,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     return render_page(request, "console/topic_alter.html", context, nav="topics")
 
 
-def _restored(request: HttpRequest, name: str) -> dict[str, str]:
+def _restored_configs(request: HttpRequest, name: str) -> dict[str, str]:
     """The configs of the topic before the change that the query names: "" where it had no override. Empty without such a change."""
     row = change_marks.change_row(_int(request.GET.get("restore"), 0))
     return previous_configs(row) if row is not None and row.object_name == name else {}

@@ -19,7 +19,7 @@ PREPOSITION = re.compile(
     r"about|above|after|again|alone|along|at|back|before|behind|below|between|beyond|both|by|each|everywhere|exactly|from|here|in|into|now|of|on|once|one"
     r"|other|out|over|same|since|some|then|there|to|under|until|up|upto|whole|with|within|without"
 )
-BOUNDS = {"callback": 0, "private participle": 4, "private preposition": 0}
+BOUNDS = {"callback": 0, "private participle": 2, "private preposition": 0}
 """Functions with such a name. Lower a bound when functions get a better name; never raise one. `done` is the name of callbacks that end an operation."""
 
 
