@@ -84,7 +84,7 @@ PHRASES = {
 DOCUMENT_PHRASES = {
     r"\bfor ever\b": 0,
     r"\bon (?:its|their) way\b": 0,
-    r"\b(?:not )?one time\b": 4,
+    r"\b(?:not )?one time\b": 3,
     r"\bone more time\b": 1,
     r"\bagain and again\b": 1,
     r"\bbeside (?:much )?other work\b": 0,
