@@ -21,7 +21,7 @@ from bench.console_rows import BROKERS, DEAD, OPTIONS, cluster_image, group_name
 if TYPE_CHECKING:
     from controlplane.monitoring.group_figures import GroupFigures
 
-ROUND_SECONDS = 2.0
+ROUND_SECONDS = 2
 """Between two rounds of samples. The monitor's rounds are one to ten seconds apart, longer in a larger cluster."""
 
 
@@ -69,9 +69,9 @@ class UpdateSource:
             began = time.monotonic()
             self.round()
             self._advance_move()
-            for _ in range(round(ROUND_SECONDS)):
+            for second in range(1, ROUND_SECONDS + 1):
                 self.feed.periodic()
-                time.sleep(max(0.0, ROUND_SECONDS / round(ROUND_SECONDS) - (time.monotonic() - began) / 2))
+                time.sleep(max(0.0, began + second - time.monotonic()))
 
     def round(self) -> None:
         """Each active topic got records in each partition, each active group committed."""

@@ -150,13 +150,17 @@ class LiveFanout:
                     continue
         except Exception as e:  # noqa: BLE001 - a layer raises the errors of its server
             log.warning("live updates not received, browsers connect again: error=%s", e)
-            live_selectors.received.clear()
-            for socket in list(self._keys):
-                socket.end()
+            self.end_sockets()
         finally:
             joined.set()
             if channel:
                 await layer.group_discard(LIVE_GROUP, channel)
+
+    def end_sockets(self) -> None:
+        """Updates were lost and cannot be read again: the browsers must connect again."""
+        live_selectors.received.clear()
+        for socket in list(self._keys):
+            socket.end()
 
     def deliver(self, updates: list[LiveUpdate]) -> None:
         for update in updates:
@@ -166,10 +170,11 @@ class LiveFanout:
             lost = self.seq >= 0 and (run, seq) != (self.run, self.seq + 1)
             if not live_selectors.is_local(run):
                 live_selectors.received.append(update)
-            self.run, self.seq = run, seq
             if lost:
+                # The position is still that before the gap: a socket catches up from there.
                 for socket in self._keys:
                     socket.lose_position(run, seq - 1)
+            self.run, self.seq = run, seq
             for socket, part in self._list_deliveries(update):
                 socket.deliver(part)
 
@@ -215,5 +220,10 @@ def fanout() -> LiveFanout:
 
 
 def deliver_locally(updates: list[LiveUpdate]) -> None:
-    """Updates of the cluster monitor of this process, which need no channel layer."""
-    fanout().deliver(updates)
+    """Updates of the cluster monitor of this process, which need no channel layer. An error must not end the delivery of later updates."""
+    live = fanout()
+    try:
+        live.deliver(updates)
+    except Exception:
+        log.exception("live updates not delivered, browsers connect again")
+        live.end_sockets()

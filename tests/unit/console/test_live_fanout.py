@@ -203,6 +203,31 @@ def test_updates_of_the_monitor_of_this_process_need_no_channel_layer() -> None:
     asyncio.run(main())
 
 
+def test_an_error_of_one_delivery_ends_the_sockets_and_not_the_delivery() -> None:
+    class FailingSocket(Socket):
+        def deliver(self, update: LiveUpdate) -> None:
+            raise KeyError("a field that the page does not know")
+
+    async def main() -> None:
+        hub, live, failing, other = Hub(), fanout(), FailingSocket(), Socket()
+        hub.deliver_through(through_loop(asyncio.get_running_loop(), deliver_locally))
+        await live.start()
+        live.subscribe(failing, {"cluster"})
+        hub.publish(live_events.CLUSTER, {})
+        async with asyncio.timeout(30):
+            await failing.called.wait()
+        live.unsubscribe(failing)
+        await live.start()
+        live.subscribe(other, {"cluster"})
+        hub.publish(live_events.CLUSTER, {})
+        async with asyncio.timeout(30):
+            await other.called.wait()
+        assert [u["seq"] for u in other.got] == [2]
+        live.unsubscribe(other)
+
+    asyncio.run(main())
+
+
 @pytest.fixture
 def redis_url(tmp_path: Path) -> Iterator[str]:
     program = shutil.which("redis-server")

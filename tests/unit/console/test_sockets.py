@@ -121,6 +121,22 @@ def test_a_page_receives_published_updates(monkeypatch: pytest.MonkeyPatch) -> N
     run(monkeypatch, scene)
 
 
+def test_a_page_catches_up_after_a_lost_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver had already moved its position behind the gap when it notified the sockets: none of them saw that it had missed something."""
+
+    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+        await page.send_subjects()
+        await page.receive()
+        await publish("running")
+        await until(page, lambda: "running" in page.state)
+        live_selectors.hub.publish(live_events.MOVES, {"moves": [move("paused")], "listed": True})  # type: ignore[attr-defined]
+        later = live_selectors.hub.publish(live_events.CHANGES, {"id": 1, "pending": 0})  # type: ignore[attr-defined]
+        await get_channel_layer().group_send(LIVE_GROUP, {"type": LIVE_TYPE, "updates": [pack(later)]})
+        await until(page, lambda: "paused" in page.state)
+
+    run(monkeypatch, scene)
+
+
 def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """An update is buffered for a moment before it is sent. A heartbeat in that moment carried the number of the
     update. The page, which was reloading a panel, then confirmed that number, and the server dropped the update: the
