@@ -37,8 +37,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 SWITCH_SECONDS = 0.0005
-"""Interval in which threads take turns at the interpreter. Each write to a socket gives up the turn: with Python's 5 ms, an update for 100 browsers took
-half a second while a thread rendered a page."""
+"""Interval in which threads take turns at the interpreter. The event loop gives up its turn at each write to a socket. With Python's 5 ms, an update for
+100 browsers may wait half a second for a thread that renders a page."""
 sys.setswitchinterval(SWITCH_SECONDS)
 
 router = ProtocolTypeRouter(
