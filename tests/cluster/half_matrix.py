@@ -34,16 +34,9 @@ FATES = ("commit", "rollback", None)
 """The decision of the first instance. The second one commits what the first one left."""
 
 
-class RunningCluster:
-    """The bootstrap address of a running cluster, in another process."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-
 def shop_main(bootstrap: str, topic: str, step: str) -> None:
     """The first instance, in its own process: writes and decides, and prints the step that it has reached."""
-    shop = HalfMessageProducer(RunningCluster(bootstrap), topic)  # type: ignore[arg-type]
+    shop = HalfMessageProducer(bootstrap, topic)
     for i in range(MESSAGES):
         shop.write(f"m{i}")
         if step == "messages" and i == MESSAGES // 2:
@@ -68,7 +61,10 @@ class Answers:
     """The second instance: commits every message that is checked."""
 
     def __init__(self, cluster: LocalCluster, topic: str) -> None:
-        self._consumer, self._shop = consumer(cluster, f"{topic}.half.check"), HalfMessageProducer(cluster, topic)
+        self._consumer, self._shop = (
+            consumer(cluster, f"{topic}.half.check"),
+            HalfMessageProducer(cluster.bootstrap, topic),
+        )
         self.committed: set[str] = set()
 
     def poll(self) -> None:
@@ -154,7 +150,7 @@ def load(cluster: LocalCluster, messages: int, seed: int) -> int:
     """Writes messages, decides each by chance, and reads the topic. Returns the number of wrong messages."""
     topic, rng = created(cluster), random.Random(seed)
     fates = {f"m{i}": rng.choice(("commit", "rollback")) for i in range(messages)}
-    shop = HalfMessageProducer(cluster, topic, **{"linger.ms": 5})
+    shop = HalfMessageProducer(cluster.bootstrap, topic, **{"linger.ms": 5})
     expected = sum(fate == "commit" for fate in fates.values())
     counted: Counter[str] = Counter()
     reader = consumer(cluster, topic)

@@ -44,9 +44,9 @@ def created(cluster: LocalCluster) -> str:
 class HalfMessageProducer:
     """Writes half messages and decisions. `errors`: the refused records, by (id, decision)."""
 
-    def __init__(self, cluster: LocalCluster, name: str, **settings: Any) -> None:
+    def __init__(self, bootstrap: str, name: str, **settings: Any) -> None:
         self.name = name
-        given = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 0, "log_level": 0}
+        given = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, "log_level": 0}
         self.producer = Producer(given | settings)
         self.errors: dict[tuple[str, str | None], str] = {}
 
@@ -103,7 +103,7 @@ def received(cluster: LocalCluster, topic: str, expected: set[str]) -> list[str]
 
 def test_committed_messages_arrive_once_and_others_never(cluster: LocalCluster) -> None:
     name = created(cluster)
-    shop = HalfMessageProducer(cluster, name)
+    shop = HalfMessageProducer(cluster.bootstrap, name)
     fates = {f"m{i}": FATES[i % 3] for i in range(300)}
     for half_id in fates:
         shop.write(half_id)
@@ -125,7 +125,7 @@ def test_committed_messages_arrive_once_and_others_never(cluster: LocalCluster) 
 
 def test_aborted_half_messages_and_decisions_were_never_written(cluster: LocalCluster) -> None:
     name = created(cluster)
-    shop = HalfMessageProducer(cluster, name, **{"transactional.id": name})
+    shop = HalfMessageProducer(cluster.bootstrap, name, **{"transactional.id": name})
     shop.producer.init_transactions(60)
 
     def transaction(*records: tuple[str, str | None], commits: bool) -> None:
@@ -152,27 +152,9 @@ def leader(cluster: LocalCluster, topic: str) -> int:
     return int(wait_for(found, "a leader"))
 
 
-CRASHING_SHOP = """
-import sys
-from tests.cluster.test_half_messages import Shop
-class There:
-    bootstrap = sys.argv[1]
-shop = Shop(There, sys.argv[2])
-for i in range(200):
-    shop.write(f"x{i}")
-shop.flush()
-for i in range(200):
-    shop.write(f"x{i}", "commit")
-    if i == 120:
-        shop.flush()
-        print("half", flush=True)
-        sys.stdin.read()
-"""
-
-
 def test_each_decision_counts_once_while_every_party_is_killed(cluster: LocalCluster) -> None:
     name = created(cluster)
-    shop = HalfMessageProducer(cluster, name)
+    shop = HalfMessageProducer(cluster.bootstrap, name)
     fates = {f"m{i}": FATES[i % 2] for i in range(600)}
     for half_id in fates:
         shop.write(half_id)
@@ -188,7 +170,7 @@ def test_each_decision_counts_once_while_every_party_is_killed(cluster: LocalClu
         shop.flush()
         cluster.start_broker(broker)
     with subprocess.Popen(
-        [sys.executable, "-c", CRASHING_SHOP, cluster.bootstrap, name],
+        [sys.executable, "-m", "tests.cluster.crashing_half_producer", cluster.bootstrap, name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
