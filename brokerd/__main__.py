@@ -78,7 +78,12 @@ def _metrics_server(config: BrokerConfig, broker: BrokerServer) -> MetricsServer
             stopping=lambda: broker.stopping or broker.stopped,
         )
 
-    metrics = BrokerMetrics(config.broker_id, lambda: broker.partitions.hosted, lambda: broker.dispatch.metrics.all())
+    metrics = BrokerMetrics(
+        config.broker_id,
+        lambda: broker.partitions.hosted,
+        lambda: broker.dispatch.metrics.all(),
+        lambda: broker.dispatch.refusals.counts,
+    )
     try:
         return MetricsServer(host.strip("[]"), int(port), metrics.families, ready)
     except OSError as e:

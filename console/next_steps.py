@@ -28,6 +28,8 @@ def _page(name: str, args: Sequence[str], /, **query: str) -> str:
     return f"{address}?{urlencode(query)}" if query else address
 
 
+PERMISSION = ("principal", "host", "resource_type", "resource_name", "operation")
+
 _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.START_PROCESS: lambda t: _page("process-start", t),
     StepKind.DRAIN_BROKER: lambda t: _page("broker-act", [*t, "drain"]),
@@ -54,6 +56,8 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_DELAYED_MESSAGES: lambda t: _page("delayed-messages", t),
     StepKind.OPEN_DEAD_LETTERS: lambda t: _page("dead-letters", t),
     StepKind.OPEN_SHARE_GROUP: lambda t: _page("share-group", t),
+    StepKind.CHECK_PERMISSION: lambda t: _page("permissions", [], **dict(zip(PERMISSION, t, strict=True))),
+    StepKind.OPEN_REFUSED: lambda t: _page("clients", [], q=t[0]) + "#refused",
 }
 POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER}
 
@@ -82,6 +86,8 @@ LABELS: dict[str, str] = {
     StepKind.OPEN_DELAYED_MESSAGES: gettext_lazy("Open delayed messages of {0}"),
     StepKind.OPEN_DEAD_LETTERS: gettext_lazy("Open dead letters of {0}"),
     StepKind.OPEN_SHARE_GROUP: gettext_lazy("Open share group {0}"),
+    StepKind.CHECK_PERMISSION: gettext_lazy("Check the permission of {0}"),
+    StepKind.OPEN_REFUSED: gettext_lazy("Open refused requests of {0}"),
 }
 """Labels in other languages than English; {0} and the like are the target. The others have the English label of the step."""
 

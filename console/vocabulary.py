@@ -26,6 +26,7 @@ from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.window import DAYS
 from controlplane.selectors import top
+from controlplane.selectors.brokers import REFUSAL_REASONS
 from controlplane.selectors.topics import CONFIG_DOCS
 from weir_common import spark_jobs
 
@@ -180,7 +181,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((singular(what), what) for what in LISTED)
 
 
-WORDS = (*AlertKind, *health.CheckState, *healing.HealingMode, *alert_thresholds.ThresholdScope)
+WORDS = (*AlertKind, *health.CheckState, *healing.HealingMode, *REFUSAL_REASONS, *alert_thresholds.ThresholdScope)
 """Kinds and states that are shown as words."""
 
 OUTCOME_WORDS = ("failed", "pending", "unknown")

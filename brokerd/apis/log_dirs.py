@@ -13,7 +13,9 @@ from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.authz.quotas import Quotas
 from brokerd.cluster.model import Now
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.net.connection import Connection
+from brokerd.net.refusals import Refusals
 from brokerd.net.request import Request
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.remote.sizes import RemoteSizes
@@ -53,6 +55,9 @@ LAGGING_TOLD_MAX = 20_000
 REMOTE_MAX = 20_000
 """Maximum number of partitions with tiered storage per response, about 60 bytes each."""
 
+REFUSED_CLIENTS_MAX = 100
+"""Clients with refused requests per response."""
+
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
 
@@ -69,7 +74,10 @@ class LogDirsApi:
         remote_sizes: Callable[[], Iterable[RemoteSizes]] = tuple,
         request_metrics: Callable[[], Iterable[ApiMetrics]] = tuple,
         share_letters: Mapping[tuple[str, str], LetterCounts] | None = None,
+        *,
+        refusals: Refusals | None = None,
     ) -> None:
+        self._refusals = refusals or Refusals()
         self._remote_sizes, self._request_metrics = remote_sizes, request_metrics
         self._share_letters = {} if share_letters is None else share_letters
         self._partitions, self._relocations, self._clock, self._times = partitions, relocations, clock, times
@@ -175,11 +183,34 @@ class LogDirsApi:
                 )
                 for (group, topic), counts in self._share_letters.items()
             ]
+        if body.refusals:
+            answer.refusals = [*self._refused(), *self._refused_clients()]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
                 self._connections(), self._clock().mono_ms, CLIENTS_MAX
             )
         request.reply(answer)
+
+    def _refused(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
+        for reason, count in sorted(self._refusals.counts.items()):
+            yield DescribeLogDirsResponse.Refusal(reason=reason, count=count)
+
+    def _refused_clients(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
+        now_ms = self._clock().mono_ms
+        for client, found in self._refusals.latest(REFUSED_CLIENTS_MAX):
+            for reason, count in found.counts.items():
+                denial = found.denial if reason is RefusalReason.UNAUTHORIZED else None
+                yield DescribeLogDirsResponse.Refusal(
+                    host=client.address,
+                    principal=client.principal,
+                    client_id=client.client_id,
+                    reason=reason,
+                    count=count,
+                    ago_ms=max(0, now_ms - found.last_ms),
+                    operation=denial.operation if denial is not None else "",
+                    resource_type=denial.resource_type if denial is not None else "",
+                    resource_name=denial.resource_name if denial is not None else "",
+                )
 
     def _quota_use(self) -> list[DescribeLogDirsResponse.QuotaUse]:
         return [

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from brokerd.authz.acls import CLUSTER_NAME, SUPPORTED, Acls, Operation, Resource
+from brokerd.net.refusals import Denial
 from brokerd.net.request import Request
 from brokerd.wire.errors import ErrorCode
 
@@ -43,6 +44,13 @@ class AuthHelper:
         """If False, every operation is allowed, and handlers need not check."""
 
     def authorize(self, request: Request, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
+        if self._allowed(request, operation, resource, name):
+            return True
+        code = AUTHORIZATION_FAILED.get(resource, ErrorCode.NONE)
+        request.denial = Denial(code, operation.name, resource.name, name)
+        return False
+
+    def _allowed(self, request: Request, operation: Operation, resource: Resource, name: str) -> bool:
         request.authorization_pending = False
         if not self.enabled or self._authorizer is None or request.from_privileged_listener:
             return True
@@ -57,7 +65,7 @@ class AuthHelper:
 
     def authorized_operations(self, request: Request, resource: Resource, name: str = CLUSTER_NAME) -> int:
         """The allowed operations of a resource, as a bit field with a bit per operation code."""
-        return sum(1 << o for o in SUPPORTED[resource] if self.authorize(request, o, resource, name))
+        return sum(1 << o for o in SUPPORTED[resource] if self._allowed(request, o, resource, name))
 
     def describable_topics(self, request: Request) -> Callable[[str], bool] | None:
         """A function that returns whether the client may describe a topic. The function uses the ACLs at the time of its call, which may be later than the

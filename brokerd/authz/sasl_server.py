@@ -15,7 +15,9 @@ from typing import Any
 
 from brokerd.authz.login_queue import LoginCheck, PasswordChecks
 from brokerd.cluster.model import Now
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.net.connection import Connection
+from brokerd.net.refusals import Refusals
 from brokerd.net.request import Request, Session
 from brokerd.security import scram
 from brokerd.security.oauth import TokenError, Tokens, bearer_token
@@ -72,7 +74,7 @@ class Authenticator:
     ) -> None:
         """`lane(name, threads)` returns separate threads. `broker_listener` is the name of the inter-broker listener."""
         self.know, self.clock, self.later = know, clock, later
-        self._broker_listener = broker_listener
+        self._broker_listener, self.refusals = broker_listener, Refusals(lambda: clock().mono_ms)
         self._client_checks = PasswordChecks(lane("client logins", CLIENT_THREADS), CLIENT_THREADS)
         self._broker_checks = PasswordChecks(lane("broker logins", BROKER_THREADS), BROKER_THREADS)
         self.reauth_ms: int = settings["connections.max.reauth.ms"]
@@ -136,7 +138,7 @@ class SaslServerExchange:
         error = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
         request.reply(SaslHandshakeResponse(error_code=error, mechanisms=list(self._enabled)))
         if not known:
-            self._auth.failed += 1
+            self._count_failure()
             request.close()
             return
         self._mechanism, self._scram, self._tokens, self.over = body.mechanism, None, 0, False
@@ -222,8 +224,13 @@ class SaslServerExchange:
         auth.succeeded += 1
         self._connection.proved()
 
+    def _count_failure(self) -> None:
+        auth, connection = self._auth, self._connection
+        auth.failed += 1
+        auth.refusals.add(RefusalReason.AUTHENTICATION_FAILED, connection.address, connection.traffic.client_id)
+
     def _refuse(self, reason: str, done: Callable[[SaslOutcome | None], None]) -> None:
-        self._auth.failed += 1
+        self._count_failure()
         self._busy = True
         log.info(
             "authentication failed address=%s mechanism=%s reason=%s",

@@ -10,6 +10,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from brokerd.net.refusals import Refusals
+
 RATE_BURST_S = 1
 """Length of a burst in seconds: as many connections as the rate permits in this time are accepted immediately."""
 ADDRESSES_MAX = 10_000
@@ -30,8 +32,12 @@ class AdmissionRefusal(NamedTuple):
 class Admission:
     """`per_ip` is the limit of each address without an entry in `overrides`. `rate` in connections per second."""
 
-    def __init__(self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int) -> None:
+    def __init__(
+        self, total: int, per_ip: int, overrides: Mapping[str, int], rate: int, refusals: Refusals | None = None
+    ) -> None:
         self.limit(total, per_ip, overrides, rate)
+        self.refusals = refusals or Refusals()
+        """Of all listeners."""
         self.rates: Mapping[str | None, float] = {}
         """Quotas: {address: connections per second}. The key None is the default of other addresses. An address without an entry has no limit."""
         self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.net.buffers import spares
 from brokerd.net.cached_regions import CachedRegions
 from brokerd.net.client_traffic import ClientTraffic
@@ -24,6 +25,7 @@ from brokerd.net.turns import BROKERS
 from brokerd.wire.framing import FileRegion
 
 if TYPE_CHECKING:
+    from brokerd.net.refusals import Refusals
     from brokerd.storage.warming import WarmingReader
     from brokerd.wire.framing import Part
 
@@ -47,6 +49,7 @@ READ_BYTES_MAX = 16 * 1024
 """File regions up to this size are read and sent with the preceding bytes, because a copy is cheaper than a sendfile call."""
 MUTED_LOOK_MS = 10_000
 """Maximum timer of a throttled connection. Longer pauses use several timers."""
+TOO_LARGE = "connection closed, request too large peer=%s bytes=%d socket.request.max.bytes=%d"
 SHORT = "a log segment is shorter than its recorded size"
 LENGTH = 4
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
@@ -67,6 +70,7 @@ class Connection:
     """Called once when the connection is closed, to release state that belongs to the connection (share sessions)."""
     reader: WarmingReader | None = None
     """Loads file data into the page cache. None: sends may block on the disk."""
+    refusals: Refusals | None = None  # counters of refused connections
     concurrent_readers: ConcurrentReaders | None = None
     """Limits the send buffer while other connections read too. None if the buffer has a fixed size or is already limited."""
     _unsent = False  # bytes are removed from the output but not sent yet
@@ -213,13 +217,8 @@ class Connection:
                 return
             length = int.from_bytes(data[pos : pos + LENGTH], "big", signed=True)
             if length < 0 or length > self.frame_bytes_max:
-                log.warning(
-                    "connection closed, request too large peer=%s bytes=%d socket.request.max.bytes=%d",
-                    self.peer,
-                    length,
-                    self.frame_bytes_max,
-                )
-                self.close()
+                log.warning(TOO_LARGE, self.peer, length, self.frame_bytes_max)
+                self.refuse(RefusalReason.TOO_LARGE)
                 return
             if left < LENGTH + length:
                 self._keep(data[pos:end], LENGTH + length)
@@ -425,6 +424,12 @@ class Connection:
         if events != self._events:
             self._events = events
             self.loop.modify(self.fd, events)
+
+    def refuse(self, reason: RefusalReason) -> None:
+        if self.refusals is not None and not self.closed:
+            principal = self.session.proven_principal if self.session is not None else ""
+            self.refusals.add(reason, self.address, self.traffic.client_id, principal)
+        self.close()
 
     def close(self) -> None:
         if self.closed:

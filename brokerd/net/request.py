@@ -12,16 +12,29 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from brokerd.cluster.model import Now
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.cluster.request_buckets import BOUNDS_S
 from brokerd.net.connection import Connection
+from brokerd.net.refusals import Denial
 from brokerd.net.request_metrics import ApiMetrics
 from brokerd.net.slots import Slot
 from brokerd.net.turns import BROKERS
 from brokerd.security.principals import ANONYMOUS
 from brokerd.wire import framing
+from brokerd.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+UNAUTHORIZED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    }
+)
 
 
 class SaslExchange(Protocol):
@@ -50,6 +63,11 @@ class Session:
         self.sasl: SaslExchange | None = None
         """The SASL exchange, if the listener requires SASL."""
 
+    @property
+    def proven_principal(self) -> str:
+        """The principal, or an empty string before the SASL authentication."""
+        return "" if self.sasl is not None and self.principal == ANONYMOUS else self.principal
+
 
 class Request:
     """A request in progress. Call `reply(body)` exactly once; `reply(None)` for a request without a response (acks=0)."""
@@ -57,15 +75,19 @@ class Request:
     __slots__ = (
         "_connection",
         "_slot",
+        "_unauthorized",
         "amends",
         "authorization_pending",
         "began_s",
         "body",
+        "denial",
         "header",
         "metrics",
         "session",
     )
 
+    denial: Denial
+    """The last operation without authorization. Not set: there is none."""
     from_privileged_listener = False
     """True for a request of this broker to itself, which needs no authorization, as in Kafka."""
 
@@ -81,6 +103,7 @@ class Request:
         self._connection, self._slot, self.session = connection, slot, session
         self.header, self.body = header, body
         self.metrics, self.began_s = metrics, perf_counter()
+        # `_unauthorized` is set only if the response has an authorization error, `denial` only if an operation is not authorized.
         self.authorization_pending = False
         """The handler must authorize the request before it replies. Otherwise the connection is closed instead."""
         self.amends: list[Callable[[Any], None]] | None = None
@@ -141,7 +164,23 @@ class Request:
         self._connection.answer(self._slot, parts)
         if self.metrics is not None:
             self._count(self.metrics)
-            self.metrics.count_errors(body, self.metrics.errors)
+            self.metrics.count_errors(body, self)
+
+    def count_error(self, code: int) -> None:
+        """Called for each error in the response. A response with several authorization errors is one refusal."""
+        metrics = self.metrics
+        assert metrics is not None
+        metrics.errors[code] = metrics.errors.get(code, 0) + 1
+        if code in UNAUTHORIZED and not hasattr(self, "_unauthorized"):
+            self._unauthorized = True
+            denial: Denial | None = getattr(self, "denial", None)
+            self._count_refusal(
+                RefusalReason.UNAUTHORIZED, denial if denial is not None and denial.code == code else None
+            )
+
+    def _count_refusal(self, reason: RefusalReason, denial: Denial | None = None) -> None:
+        if self.metrics is not None:
+            self.metrics.refusals.add(reason, self.client_host, self.client_id, self.session.proven_principal, denial)
 
     def _count(self, metrics: ApiMetrics) -> None:
         seconds = perf_counter() - self.began_s
@@ -192,6 +231,8 @@ class Request:
         return self._connection.owner
 
     def mute(self, ms: int) -> None:
+        """A quota throttles the client."""
+        self._count_refusal(RefusalReason.THROTTLED)
         self._connection.mute(ms)
 
 

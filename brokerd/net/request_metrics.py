@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from brokerd.cluster.request_buckets import BOUNDS_S
+from brokerd.net.refusals import Refusals
 from brokerd.wire.apis import APIS, ApiKey
 from brokerd.wire.response_errors import CountErrors, error_counter
 
@@ -24,10 +25,20 @@ class ApiMetrics:
     """`counts` are numbers of requests by total time, in the buckets of `request_buckets`. `sum_s` and `max_s` are the sum and the maximum of the total times
     in seconds. `errors` is {code: number}."""
 
-    __slots__ = ("_max_before_s", "count_errors", "counts", "errors", "max_s", "name", "of_followers", "sum_s")
+    __slots__ = (
+        "_max_before_s",
+        "count_errors",
+        "counts",
+        "errors",
+        "max_s",
+        "name",
+        "of_followers",
+        "refusals",
+        "sum_s",
+    )
 
-    def __init__(self, name: str, count_errors: CountErrors) -> None:
-        self.name, self.count_errors = name, count_errors
+    def __init__(self, name: str, count_errors: CountErrors, refusals: Refusals) -> None:
+        self.name, self.count_errors, self.refusals = name, count_errors, refusals
         self.counts = [0] * (len(BOUNDS_S) + 1)
         self.sum_s = self.max_s = self._max_before_s = 0.0
         self.errors: dict[int, int] = {}
@@ -46,15 +57,16 @@ class ApiMetrics:
 class RequestMetrics:
     """The metrics of all APIs that the broker serves."""
 
-    def __init__(self, api_keys: Iterable[int] = ()) -> None:
+    def __init__(self, api_keys: Iterable[int] = (), refusals: Refusals | None = None) -> None:
+        refusals = refusals or Refusals()
         self.by_key: dict[int, ApiMetrics] = {}
         for key in api_keys:
             api = APIS[ApiKey(key)]
             count_errors = error_counter(api.response)
-            metrics = self.by_key[key] = ApiMetrics(api.name, count_errors)
+            metrics = self.by_key[key] = ApiMetrics(api.name, count_errors, refusals)
             if key == ApiKey.FETCH:
                 metrics.name = FETCH_CONSUMER
-                metrics.of_followers = ApiMetrics(FETCH_FOLLOWER, count_errors)
+                metrics.of_followers = ApiMetrics(FETCH_FOLLOWER, count_errors, refusals)
 
     def all(self) -> list[ApiMetrics]:
         apart = [m.of_followers for m in self.by_key.values() if m.of_followers is not None]

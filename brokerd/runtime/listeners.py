@@ -17,6 +17,7 @@ from brokerd.net.admission import Admission
 from brokerd.net.connection import Connection
 from brokerd.net.listener import SocketBuffers
 from brokerd.net.peers import Peer
+from brokerd.net.refusals import Refusals
 from brokerd.security.certificates import LOOK_MS, Certificates
 from brokerd.security.sasl_client import SaslClientExchange
 
@@ -30,11 +31,15 @@ class Listeners:
     """`on_frame(listener)` returns the frame handler for connections of that listener."""
 
     def __init__(
-        self, config: BrokerConfig, on_frame: Callable[[ListenerConfig], OnFrame], environment: Environment
+        self,
+        config: BrokerConfig,
+        on_frame: Callable[[ListenerConfig], OnFrame],
+        environment: Environment,
+        refusals: Refusals | None = None,
     ) -> None:
         self._certificates = {d.name: Certificates(partial(config.of, d)) for d in config.listeners if d.tls}
         self._config = config
-        admission = self._admission = Admission(*self._limits())
+        admission = self._admission = Admission(*self._limits(), refusals)
         buffers = SocketBuffers(config["socket.send.buffer.bytes"], config["socket.receive.buffer.bytes"])
         self._open = [
             environment.listen(

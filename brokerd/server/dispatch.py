@@ -16,9 +16,11 @@ from brokerd.authz.authorizer import Authorizer
 from brokerd.authz.quotas import Quotas
 from brokerd.authz.sasl_server import Authenticator, SaslServerExchange
 from brokerd.cluster.model import Now
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.config.broker import BrokerConfig
 from brokerd.config.listeners import ListenerConfig
 from brokerd.net.connection import Connection
+from brokerd.net.refusals import Refusals
 from brokerd.net.request import Handler, Request, Session
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.security.principals import ANONYMOUS, owner_of, user_of
@@ -40,7 +42,8 @@ class Dispatch:
     ) -> None:
         self._config, self.clock, self.authorizer, self.authenticator = config, clock, authorizer, authenticator
         self.handlers: dict[int, Handler] = {}
-        self.metrics = RequestMetrics()
+        self.refusals = authenticator.refusals if authenticator is not None else Refusals(lambda: clock().mono_ms)
+        self.metrics = RequestMetrics((), self.refusals)
         self.quotas = Quotas()
         self.requests = 0
         self.failures = 0
@@ -49,7 +52,7 @@ class Dispatch:
     def serve(self, handlers: Mapping[int, Handler]) -> None:
         """Handle these APIs, by API key, and measure their requests."""
         self.handlers.update(handlers)
-        self.metrics = RequestMetrics(self.handlers)
+        self.metrics = RequestMetrics(self.handlers, self.refusals)
 
     def frame_handler(self, listener: ListenerConfig) -> Callable[[Connection, memoryview], None]:
         """The frame handler of a listener's connections."""
@@ -63,7 +66,8 @@ class Dispatch:
                 name = connection.distinguished_name
                 user = user_of(name, self._config.of(listener, "ssl.principal.mapping.rules"))
                 if user is None:  # as in Kafka
-                    self._refuse(connection, f"no rule of ssl.principal.mapping.rules matches {name}")
+                    reason = RefusalReason.CERTIFICATE_NOT_MAPPED
+                    self._refuse(connection, reason, f"no rule of ssl.principal.mapping.rules matches {name}")
                     return
                 connection.session = Session(listener.name, user)
                 connection.owner = owner_of(user, connection.owner)
@@ -87,7 +91,7 @@ class Dispatch:
                     session.owned, connection.owner = True, owner_of(session.principal, connection.owner)
                 self.on_frame(connection, frame, session)
             else:
-                self._refuse(connection, "request before authentication")
+                self._refuse(connection, RefusalReason.NOT_AUTHENTICATED, "request before authentication")
 
         if listener.sasl:
             return on_unauthenticated_frame
@@ -104,15 +108,16 @@ class Dispatch:
                 body = apis.api_versions_response(0, error=ErrorCode.UNSUPPORTED_VERSION)
                 connection.answer(slot, framing.encode_response(18, 0, e.header.correlation_id, body))
                 return
-            self._refuse(connection, f"unsupported version: api_key={e.header.api_key} version={e.header.api_version}")
+            what = f"unsupported version: api_key={e.header.api_key} version={e.header.api_version}"
+            self._refuse(connection, RefusalReason.UNSUPPORTED_VERSION, what, e.header.client_id or "")
             return
         except framing.WireError as e:
-            self._refuse(connection, str(e))
+            self._refuse(connection, RefusalReason.MALFORMED, str(e))
             return
         connection.traffic.add_request(header.client_id or "", len(frame), self.clock().mono_ms)
         handler = self.handlers.get(header.api_key)
         if handler is None:
-            self._refuse(connection, f"unsupported API: api_key={header.api_key}")
+            self._refuse(connection, RefusalReason.UNSUPPORTED_API, f"unsupported API: api_key={header.api_key}")
             return
         slot = connection.open_slot()
         request = Request(connection, slot, header, body, session, self.metrics.by_key.get(header.api_key))
@@ -161,7 +166,10 @@ class Dispatch:
             log.exception("loopback request failed: api_key=%d", key)
             request.close()
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
+    def _refuse(self, connection: Connection, reason: RefusalReason, what: str, client_id: str = "") -> None:
+        """`client_id`: of this request, if it is known and does not count as one of the connection."""
         self.malformed += 1
-        log.info("closed %s: %s", connection.peer, reason)
+        principal = connection.session.proven_principal if connection.session is not None else ""
+        self.refusals.add(reason, connection.address, client_id or connection.traffic.client_id, principal)
+        log.info("closed %s: %s", connection.peer, what)
         connection.close()

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, MutableMapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from brokerd.wire.schema import ArrayOf, FieldSpec
 
 FIELD = "error_code"
 
-CountErrors = Callable[[Any, MutableMapping[int, int]], None]
-"""`count(response, counts)` adds each error code other than 0 to `counts`, {code: number}."""
+
+class ErrorSink(Protocol):
+    def count_error(self, code: int) -> None: ...
+
+
+CountErrors = Callable[[Any, ErrorSink], None]
+"""`count(response, sink)` tells `sink` each error code other than 0. A response without errors calls nothing."""
 
 
 def error_counter(response: type) -> CountErrors:
     """The function that counts the errors in responses of this class."""
     lines = _lines(response, "o", 1, [0])
-    source = "def count(o, counts):\n" + "\n".join(lines or ["    pass"])
+    source = "def count(o, sink):\n" + "\n".join(lines or ["    pass"])
     names: dict[str, Any] = {}
     exec(compile(source, f"<errors of {response.__qualname__}>", "exec"), names)
     found: CountErrors = names["count"]
@@ -37,7 +42,7 @@ def _lines(cls: type, name: str, depth: int, serial: list[int]) -> list[str]:
         spec: FieldSpec = x.metadata["spec"]
         if x.name == FIELD:
             code = f"{name}.{FIELD}"
-            lines += [f"{pad}if {code}:", f"{pad}    counts[{code}] = counts.get({code}, 0) + 1"]
+            lines += [f"{pad}if {code}:", f"{pad}    sink.count_error({code})"]
         elif isinstance(spec.kind, ArrayOf) and spec.kind.element[0].isupper():
             serial[0] += 1
             element = f"e{serial[0]}"

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from console import cells, cluster_cells, fragments, record_links, time_links, vocabulary
+from console import cells, cluster_cells, fragments, permission_links, record_links, time_links, vocabulary
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
@@ -62,6 +62,7 @@ register.simple_tag(cluster_cells.brokers_alive, name="brokers_alive")
 register.simple_tag(cluster_cells.disk_free, name="disk_free")
 register.simple_tag(cells.isr, name="isr")
 register.simple_tag(record_links.committed_offset, name="committed_offset")
+register.simple_tag(permission_links.permission_check, name="permission_check")
 register.simple_tag(cluster_cells.alerts, name="alerts_badge")
 
 
@@ -318,6 +319,7 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "delayed_overdue": ("delayed-messages", "", gettext_lazy("delayed messages of")),
     "dead_letters_growing": ("dead-letters", "", gettext_lazy("dead letters of")),
     "dead_letters_missing": ("share-groups", "", gettext_lazy("share groups")),
+    "client_refused": ("clients", "#refused", gettext_lazy("refused requests")),
     "move_failed": ("move", "", gettext_lazy("move")),
     "move_stuck": ("move", "", gettext_lazy("move")),
     "move_will_not_finish": ("move", "", gettext_lazy("move")),

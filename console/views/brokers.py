@@ -99,6 +99,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "restart": lazy(restarts.working_restart),
         "api": api,
         "requests": lazy(brokers.broker_requests, broker_id),
+        "refusals": lazy(brokers.broker_refusals, broker_id),
         "h": lazy(
             page_charts,
             request,

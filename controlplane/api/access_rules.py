@@ -246,7 +246,7 @@ VIEWS: dict[str, AccessRule] = {
     "acl-detail": AccessRule(RoleResource.ACL, acl_of_path, VIEW),
     "broker-list": LIST,
     **dict.fromkeys(
-        ("broker-detail", "broker-configs", "broker-replicas", "broker-requests", "broker-restart"),
+        ("broker-detail", "broker-configs", "broker-refusals", "broker-replicas", "broker-requests", "broker-restart"),
         AccessRule(RoleResource.BROKER, path_name("broker_id"), VIEW),
     ),
     "quota-list": LIST,

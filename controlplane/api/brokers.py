@@ -48,6 +48,8 @@ API_ORDER = ListOrder(
     others=("requests_per_s", "p50_ms", "p99_ms", "greatest_ms", "errors_per_s"),
     default="-requests_per_s",
 )
+REFUSAL = serializers.shape(selectors.RefusalRow)
+REFUSAL_ORDER = ListOrder(unique=("reason",), others=("total", "per_s"), default="-per_s")
 CONFIGS = page_shape(configs.BrokerConfigPage)
 LOG_DIRS = page_shape(log_dirs.BrokerLogDirs)
 LOG_DIR_MOVE = serializers.shape(log_dir_services.LogDirMovePreview)
@@ -114,6 +116,13 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         """The requests to this broker by API: rate, latency and errors of the last seconds, as the cluster monitor stored them."""
         self.get_object()
         return self.computed(selectors.broker_requests(broker_id))
+
+    @extend_schema(responses=REFUSAL(many=True))
+    @action(detail=True, serializer_class=REFUSAL, filterset_class=None, list_order=REFUSAL_ORDER)
+    def refusals(self, request: Request, broker_id: int) -> Response:
+        """The requests and connections that this broker refused or throttled, by reason, as the cluster monitor stored them. `clients` has them by client."""
+        self.get_object()
+        return self.computed(selectors.broker_refusals(broker_id))
 
     @action(detail=True, serializer_class=RESTART)
     def restart(self, request: Request, broker_id: int) -> Response:

@@ -69,6 +69,19 @@ class ShareLetters:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedClientSample:
+    """Refused requests of one client for one reason since the start of the broker. `principal`: empty for a client that is not authenticated. `denial`:
+    (operation, resource type, resource name) of the last operation without authorization, or empty strings."""
+
+    principal: str
+    host: str
+    client_id: str
+    reason: str
+    count: int
+    denial: tuple[str, str, str] = ("", "", "")
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
@@ -100,6 +113,10 @@ class BrokerSample:
     """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
     """Request metrics by Kafka's name of the API, for APIs with requests; requested with `replicas`. Empty: not reported."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Refused requests since the start of the broker, by reason (`brokerd.cluster.refusal_reasons`); requested with `replicas`."""
+    refused_clients: tuple[RefusedClientSample, ...] = ()
+    """At most 100 clients, those with the latest refusals; requested with `replicas`."""
     share_letters: tuple[ShareLetters, ...] | None = None
     """None if it was not requested."""
 
@@ -148,6 +165,8 @@ def sample_broker(
         remote=led.remote,
         traffic=directories.traffic,
         requests=directories.requests,
+        refusals=directories.refusals,
+        refused_clients=directories.refused_clients,
         share_letters=led.share_letters,
     )
 
@@ -218,14 +237,15 @@ class _Directories:
     probe_ms: Mapping[str, int] = field(default_factory=dict)
     traffic: dict[Key, TrafficCounters] | None = None
     requests: dict[str, ApiSample] = field(default_factory=dict)
+    refusals: dict[str, int] = field(default_factory=dict)
+    refused_clients: tuple[RefusedClientSample, ...] = ()
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
     """(size, records behind or None before the first fetch) of each replica, (total, free) bytes of the directory with most free space (a
     replica is in one directory), and the failed, slow and hung directories."""
-    answer = connection.call(
-        ApiKey.DESCRIBE_LOG_DIRS, 4, m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True, requests=True)
-    )
+    body = m.DescribeLogDirsRequest(topics=None, disks=True, traffic=True, requests=True, refusals=True)
+    answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body)
     sound = [r for r in answer.results if r.error_code == ErrorCode.NONE]
     volumes = [(r.total_bytes, r.usable_bytes) for r in sound if r.total_bytes >= 0]
     replicas = {
@@ -256,4 +276,17 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
             r.name: ApiSample(tuple(r.counts), r.greatest_seconds, {e.code: e.count for e in r.errors})
             for r in answer.requests
         },
+        refusals={r.reason: r.count for r in answer.refusals if not r.host},
+        refused_clients=tuple(
+            RefusedClientSample(
+                r.principal,
+                r.host,
+                r.client_id,
+                r.reason,
+                r.count,
+                (r.operation.lower(), r.resource_type.lower(), r.resource_name),
+            )
+            for r in answer.refusals
+            if r.host
+        ),
     )

@@ -14,14 +14,16 @@ CONNECTED_CLIENTS_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectedClients:
-    """`clients`: those with the most traffic, at most 1,000. `count`: of all."""
+    """`clients`: those with the most traffic, at most 1,000. `count`: of all. `refusals`: by client and reason, of the
+    at most 100 clients with the latest ones."""
 
     clients: list[m.DescribeLogDirsResponse.ConnectedClient]
     count: int
+    refusals: list[m.DescribeLogDirsResponse.Refusal]
 
 
 def connected_clients(connection: KafkaConnection) -> ConnectedClients:
     """Raises NoAnswer."""
-    body = m.DescribeLogDirsRequest(topics=[], clients=True)
+    body = m.DescribeLogDirsRequest(topics=[], clients=True, refusals=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
-    return ConnectedClients(answer.clients, answer.client_count)
+    return ConnectedClients(answer.clients, answer.client_count, [r for r in answer.refusals if r.host])

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import NAMES_MAX, Case, DiskForecastFacts, Facts, GroupFacts, Severity
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
-from controlplane.domain.text import coarse_count, coarse_duration, needed_count, size_text, some
+from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, needed_count, size_text, some
 
 
 def anomalies(facts: Facts) -> list[Case]:
@@ -343,4 +344,56 @@ def dead_letters_missing(facts: Facts) -> list[Case]:
             {"group": x.group_id, "topic": x.topic, "records": coarse_count(x.records), "reason": x.reason},
         )
         for x in facts.letters_missing
+    ]
+
+
+REFUSED = {
+    RefusalReason.AUTHENTICATION_FAILED: "its authentication fails",
+    RefusalReason.NOT_AUTHENTICATED: "it sends requests before its authentication",
+    RefusalReason.CERTIFICATE_NOT_MAPPED: "no rule of ssl.principal.mapping.rules matches its certificate",
+    RefusalReason.TLS_FAILED: "its TLS handshake fails",
+    RefusalReason.UNSUPPORTED_VERSION: "it sends a version of a request that the brokers do not support",
+    RefusalReason.UNSUPPORTED_API: "it sends a request that the brokers do not support",
+    RefusalReason.MALFORMED: "its requests are malformed",
+    RefusalReason.TOO_LARGE: "its requests are larger than socket.request.max.bytes",
+    RefusalReason.UNAUTHORIZED: "it is not authorized",
+    RefusalReason.CONNECTION_LIMIT: "it exceeds a limit of connections",
+}
+"""Why a client is refused. A throttled client is no alert: its quota demands it."""
+
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+def refused_who(principal: str, host: str) -> str:
+    """The name of a refused client: its principal, or its address if it is not authenticated."""
+    return principal if principal not in ("", ANONYMOUS) else host
+
+
+def refused_subject(who: str, reason: str) -> str:
+    return f"{who} ({reason.replace('_', ' ')})"
+
+
+def refused_client(subject: str) -> str:
+    """The principal or address in the subject of an alert."""
+    return subject.rpartition(" (")[0]
+
+
+def clients_refused(facts: Facts) -> list[Case]:
+    return [
+        Case(
+            refused_subject(f.who, f.reason),
+            {
+                "who": f.who,
+                "rate": f"about {leading_digit(f.per_min)} times per minute",
+                "since": f"{f.since:%H:%M} UTC on {f.since:%Y-%m-%d}",
+                "why": REFUSED[f.reason],
+                "operation": f" to {f.operation.replace('_', ' ')} {f.resource_type.replace('_', ' ')} {f.resource_name}"
+                if f.operation
+                else "",
+                "client": f"client ID {f.client_id}, address {f.host}" if f.client_id else f"address {f.host}",
+            },
+        )
+        for f in facts.refused
+        if f.reason in REFUSED
     ]

@@ -37,6 +37,7 @@ class ThresholdName(StrEnum):
     HALF_EXPIRED = "half_expired"
     DELAYED_OVERDUE = "delayed_overdue"
     DEAD_LETTERS_GROWN = "dead_letters_grown"
+    CLIENT_REFUSED = "client_refused"
     FAILURES_KEPT = "failures_kept"
     HEALTH_REPLICATION = "health_replication"
     HEALTH_LEADER_SKEW = "health_leader_skew"
@@ -167,6 +168,13 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         1,
         1_000_000,
         "New dead letters of a topic in ten minutes, from which on there is an alert.",
+    ),
+    ThresholdName.CLIENT_REFUSED: ThresholdRule(
+        ThresholdUnit.COUNT,
+        10,
+        1,
+        1_000_000,
+        "Refused requests of a client per minute for one reason. From then on there is an alert, if the client is refused for two minutes.",
     ),
     ThresholdName.FAILURES_KEPT: ThresholdRule(
         _SECONDS,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
@@ -73,6 +75,7 @@ class AlertKind(StrEnum):
     DELAYED_OVERDUE = "delayed_overdue"
     DEAD_LETTERS_GROWING = "dead_letters_growing"
     DEAD_LETTERS_MISSING = "dead_letters_missing"
+    CLIENT_REFUSED = "client_refused"
     MONITOR_SILENT = "monitor_silent"
     """Computed by `selectors.alerts`, because a monitor that does not write rows cannot store this alert."""
 
@@ -171,6 +174,22 @@ class MissingLetterFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedClientFacts:
+    """A client that brokers refuse steadily, for one reason. `who`: its principal, or its address if it is not authenticated. `per_min`: refused requests per
+    minute. `since`: of the first refusal, in UTC. The other fields: one of its connections, and an operation without authorization, or ""."""
+
+    who: str
+    reason: RefusalReason
+    per_min: float
+    since: datetime
+    host: str
+    client_id: str = ""
+    operation: str = ""
+    resource_type: str = ""
+    resource_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentFacts:
     """The last applied document of an owner that differs from the cluster. `changed_by`: who last changed the first named topic since, or ""."""
 
@@ -208,6 +227,7 @@ class Facts:
     archives: tuple[tuple[int, str], ...] = ()
     messages: tuple[TopicMessageFacts, ...] = ()
     letters_missing: tuple[MissingLetterFacts, ...] = ()
+    refused: tuple[RefusedClientFacts, ...] = ()
     thresholds: AlertThresholds = field(default_factory=AlertThresholds)
 
 

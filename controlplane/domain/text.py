@@ -54,6 +54,13 @@ def coarse_count(count: float) -> str:
     return f"{round(value / step) * step:,}"
 
 
+def leading_digit(count: float) -> str:
+    """A number with its leading digit: less exact than `coarse_count`, for rates that vary by some percent from one reading to the next."""
+    value = max(1, round(count))
+    step = 10 ** (len(str(value)) - 1)
+    return f"{round(value / step) * step:,}"
+
+
 def needed_count(count: float) -> str:
     """A number with its three leading digits, rounded up, because less would not suffice."""
     value = math.ceil(count)

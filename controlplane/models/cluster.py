@@ -116,6 +116,13 @@ class Broker(models.Model):
     requests = models.JSONField(
         default=list, help_text="Figures of its requests by API; empty: not reported, or the broker did not answer."
     )
+    refusals = models.JSONField(
+        default=list, help_text="Its refused requests by reason; empty: none, or the broker did not answer."
+    )
+    refused_clients = models.JSONField(
+        default=list,
+        help_text="Clients that it refuses now, with their rates; empty: none, or the broker did not answer.",
+    )
     replicas_on_disk = models.PositiveIntegerField(
         null=True,
         verbose_name="replicas reported",

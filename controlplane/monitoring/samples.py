@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from controlplane.models import Broker, ObservedPartition, ObservedReplica, Obse
 from controlplane.monitoring.group_figures import GroupFigures
 from controlplane.monitoring.group_lag import GroupLags, PartitionFacts, partition_pk
 from controlplane.monitoring.projection import MetadataProjection
+from controlplane.monitoring.refusal_figures import RefusalFigures, RefusedClients
 from controlplane.monitoring.remote_sizes import RemoteSizeCache
 from controlplane.monitoring.request_figures import RequestFigures
 from controlplane.monitoring.share_group_samples import ShareGroupSamples
@@ -92,6 +93,8 @@ class MetricsCache:
         self.remote = RemoteSizeCache()
         self.traffic = TrafficCache()
         self.requests = RequestFigures()
+        self.refusals = RefusalFigures()
+        self.refused_clients = RefusedClients()
         self.directories: dict[int, dict[str, Any]] = {}
         """The log directories as the broker reports them, by the columns of its row."""
         self._known_sizes: dict[Key, tuple[int, int]] = {}
@@ -135,6 +138,8 @@ class MetricsCache:
             self.answered[broker_id] = False
             self.traffic.forget(broker_id)
             self.requests.forget(broker_id)
+            self.refusals.forget(broker_id)
+            self.refused_clients.forget(broker_id)
         for sample in samples:
             self.answered[sample.broker_id] = True
             for key, value in sample.offsets.items():
@@ -162,6 +167,8 @@ class MetricsCache:
             self.remote.take(sample, leaders)
             self.traffic.take(sample)
             self.requests.take(sample)
+            self.refusals.take(sample)
+            self.refused_clients.take(sample)
         if failed or any(s.traffic is not None for s in samples):
             changed.traffic = self.traffic.sum_up(leaders)
         self._forget_gone(leaders, changed)
@@ -378,6 +385,8 @@ class MetricsCache:
                 **dict(zip(BROKER_RATES, rates.values if rates else (None,) * len(BROKER_RATES), strict=True)),
             }
             values["requests"] = [f.stored() for f in self.requests.by_broker.get(broker_id, {}).values()]
+            values["refusals"] = [asdict(f) for f in self.refusals.by_broker.get(broker_id, ())]
+            values["refused_clients"] = [asdict(f) for f in self.refused_clients.by_broker.get(broker_id, ())]
             if answered:
                 nothing = 0 if self.replica_counts.get(broker_id) == 0 else None
                 values |= {"sampled_at": now, "size_bytes": totals.get(broker_id, nothing)}

@@ -11,6 +11,7 @@ from django_filters import rest_framework as filters
 
 from brokerd.cluster.broker_lives import explained
 from brokerd.cluster.cordons import is_cordoned, leadership_disabled
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.restart import blocker
@@ -95,6 +96,19 @@ class ApiRow:
     greatest_ms: float
     errors_per_s: float
     errors: list[ErrorRate]
+
+
+REFUSAL_REASONS: tuple[str, ...] = tuple(RefusalReason)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalRow:
+    """Requests or connections that a broker refused or throttled for one reason (`brokerd.cluster.refusal_reasons`). `total`: since its start. `per_s`: in
+    the last seconds."""
+
+    reason: str
+    total: int
+    per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +384,12 @@ def broker_requests(broker_id: int) -> list[ApiRow]:
     """The requests of a broker by API, the most frequent first. Empty if it has not reported them."""
     stored = Broker.objects.filter(broker_id=broker_id).values_list("requests", flat=True).first() or []
     return sorted((api_row(r) for r in stored), key=lambda r: (-r.requests_per_s, r.name))
+
+
+def broker_refusals(broker_id: int) -> list[RefusalRow]:
+    """The refused requests of a broker by reason, the most frequent first. Empty if there are none, or if it has not reported them."""
+    stored = Broker.objects.filter(broker_id=broker_id).values_list("refusals", flat=True).first() or []
+    return [RefusalRow(r["reason"], r["total"], r["per_s"]) for r in stored]
 
 
 def api_row(stored: dict[str, Any]) -> ApiRow:

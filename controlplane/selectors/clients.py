@@ -13,6 +13,9 @@ from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
+Refusal = DescribeLogDirsResponse.Refusal
+REFUSED_MAX = 100
+"""Rows of refused clients on the page and in REST."""
 COLUMNS = (
     "bytes_per_s",
     "received_bytes_per_s",
@@ -56,12 +59,31 @@ class ClientRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedClientRow:
+    """Refused or throttled requests of one client for one reason (`brokerd.cluster.refusal_reasons`), over all brokers since their starts. `principal`:
+    empty for a client that is not authenticated. `client_id`: empty for a connection without a request. `ago_s`: since the last refusal of this client.
+    `operation`, `resource_type`, `resource_name`: the last operation without authorization, as in ACLs; empty: another reason, or unknown."""
+
+    host: str
+    principal: str
+    client_id: str
+    reason: str
+    count: int
+    brokers: list[int]
+    ago_s: float
+    operation: str
+    resource_type: str
+    resource_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientPage(Page[ClientRow], BrokerCoverage):
     """A page of clients. `not_listed`: at brokers with more than 1,000 clients those with the least traffic are missing; a client at several brokers
     counts several times. `brokers_silent`: clients that are connected only to them are missing. `lagging_readers`: clients that match and read records
-    from the disk, with `lagging_bytes_per_s` together."""
+    from the disk, with `lagging_bytes_per_s` together. `refused`: the latest refusals, at most REFUSED_MAX."""
 
     rows: list[ClientRow]
+    refused: list[RefusedClientRow]
     not_listed: int
     lagging_readers: int
     lagging_bytes_per_s: float
@@ -92,6 +114,7 @@ def client_list(
     shown, total, window = ordered(rows, order, page=page, per_page=per_page)
     return ClientPage(
         rows=shown,
+        refused=_refused(known, query.lower()),
         total=total,
         window=window,
         sort=sort,
@@ -101,6 +124,30 @@ def client_list(
         lagging_bytes_per_s=_sum(cold),
         brokers_asked=len(answers),
         brokers_silent=[SilentBroker(a.broker_id, a.problem) for a in answers if a.value is None],
+    )
+
+
+def _refused(known: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
+    """One row per client and reason, the latest first."""
+    found: dict[tuple[str, str, str, str], list[tuple[int, Refusal]]] = {}
+    for broker_id, answer in known.items():
+        for r in answer.refusals:
+            if any(query in text.lower() for text in (r.host, r.principal, r.client_id)):
+                found.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
+    rows = [_refused_row(key, parts) for key, parts in found.items()]
+    return sorted(rows, key=lambda r: (r.ago_s, -r.count, r.host, r.principal, r.client_id, r.reason))[:REFUSED_MAX]
+
+
+def _refused_row(key: tuple[str, str, str, str], parts: list[tuple[int, Refusal]]) -> RefusedClientRow:
+    latest = min((r for _, r in parts), key=lambda r: r.ago_ms)
+    return RefusedClientRow(
+        *key,
+        count=sum(r.count for _, r in parts),
+        brokers=sorted(b for b, _ in parts),
+        ago_s=latest.ago_ms / 1000,
+        operation=latest.operation.lower(),
+        resource_type=latest.resource_type.lower(),
+        resource_name=latest.resource_name,
     )
 
 

@@ -23,6 +23,7 @@ from controlplane.selectors.history import newest
 from controlplane.selectors.overview import overview
 
 COUNTERS = (
+    "weir_broker_refused_requests_total",
     "weir_half_messages_checks_total",
     "weir_share_group_dead_letters_total",
     "weir_share_group_archived_without_dead_letter_total",
@@ -145,6 +146,16 @@ def exposition(*, topics: bool = False) -> bytes:
                 for r in b.requests
                 for code, rate in r["errors"].items()
             ],
+        ),
+        (
+            "weir_broker_refused_requests_per_second",
+            "Requests and connections that the broker refuses or throttles per second, by reason.",
+            [({"broker": b.broker_id, "reason": r["reason"]}, r["per_s"]) for b in brokers for r in b.refusals],
+        ),
+        (
+            "weir_broker_refused_requests_total",
+            "Requests and connections that the broker has refused or throttled since its start, by reason.",
+            [({"broker": b.broker_id, "reason": r["reason"]}, r["total"]) for b in brokers for r in b.refusals],
         ),
         ("weir_broker_leaders", "Partitions that the broker leads.", of_brokers("leaders")),
         ("weir_broker_replicas", "Replicas assigned to the broker.", of_brokers("replicas")),

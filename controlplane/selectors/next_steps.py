@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F, Sum
@@ -11,6 +12,7 @@ from django.db.models import F, Sum
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
+from controlplane.domain.alert_cases import refused_client, refused_subject, refused_who
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.move_types import MoveState
 from controlplane.models import (
@@ -64,6 +66,8 @@ class StepKind(StrEnum):
     OPEN_DELAYED_MESSAGES = "open_delayed_messages"
     OPEN_DEAD_LETTERS = "open_dead_letters"
     OPEN_SHARE_GROUP = "open_share_group"
+    CHECK_PERMISSION = "check_permission"
+    OPEN_REFUSED = "open_refused"
     PROPOSE_ABORT = "propose_abort"
     SEARCH_HANGING = "search_hanging"
 
@@ -71,7 +75,7 @@ class StepKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
-    offset], [process name], [topic-partition@offset]."""
+    offset], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation]."""
 
     kind: str
     label: str
@@ -253,12 +257,29 @@ def _letters_missing(a: AlertRow) -> list[NextStep]:
     return [NextStep(StepKind.OPEN_SHARE_GROUP, f"Open share group {group}", [group])]
 
 
+def _refused_subject(row: dict[str, Any]) -> str:
+    return refused_subject(refused_who(row["principal"], row["host"]), row["reason"])
+
+
+def _refused(a: AlertRow) -> list[NextStep]:
+    who = refused_client(a.subject)
+    steps = [NextStep(StepKind.OPEN_REFUSED, f"Open refused requests of {who}", [who])]
+    rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
+    denied = [r for r in rows if r["operation"] and _refused_subject(r) == a.subject]
+    if denied:
+        first = min(denied, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
+        target = [first[n] for n in ("principal", "host", "resource_type", "resource_name", "operation")]
+        steps.insert(0, NextStep(StepKind.CHECK_PERMISSION, f"Check the permission of {who}", target))
+    return steps
+
+
 _STEPS = {
     AlertKind.HALF_UNDECIDED: _half,
     AlertKind.HALF_EXPIRED: _half,
     AlertKind.DELAYED_OVERDUE: _steps_for_delayed,
     AlertKind.DEAD_LETTERS_GROWING: _dead_letters,
     AlertKind.DEAD_LETTERS_MISSING: _letters_missing,
+    AlertKind.CLIENT_REFUSED: _refused,
     AlertKind.PARTITIONS_OFFLINE: _partition,
     AlertKind.PARTITIONS_UNDER_MIN_ISR: _partition,
     AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,

@@ -6,7 +6,7 @@ Invariants: no request to a broker. The cost is some sums and a few names, whate
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -14,9 +14,10 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from brokerd.cluster.model import effective_min_insync
+from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX
+from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX, refused_who
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.lag import Block, LagStatus
@@ -57,6 +58,12 @@ KEPT = timedelta(days=7)
 
 DOCUMENT_ALERTS_MAX = 50
 """Maximum number of alerts about drift, one per owner: as many as the page of documents shows."""
+
+REFUSED_ALERTS_MAX = 20
+"""Alerts about refused clients: anybody may connect and be refused."""
+
+STEADY_MS = 120_000
+"""A client that is refused for this time has an alert. A rotated password or a new ACL causes some refusals."""
 
 LOOKED_AT_MAX = 1_000
 """Maximum number of partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
@@ -175,8 +182,26 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
                 :MESSAGE_ALERTS_MAX
             ]
         ),
+        refused=_refused(thresholds),
         thresholds=thresholds,
     )
+
+
+def _refused(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
+    """The clients that brokers refuse steadily, those with the highest rates. The connections of a principal are one client."""
+    now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[dict[str, Any]]]()
+    for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
+        for row in rows:
+            found.setdefault((refused_who(row["principal"], row["host"]), row["reason"]), []).append(row)
+    facts = []
+    for (who, reason), rows in found.items():
+        since_ms, per_min = min(r["since_ms"] for r in rows), sum(r["per_min"] for r in rows)
+        if now_ms - since_ms >= STEADY_MS and per_min >= thresholds[ThresholdName.CLIENT_REFUSED]:
+            first = min(rows, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
+            shown = {n: first[n] for n in ("host", "client_id", "operation", "resource_type", "resource_name")}
+            since = datetime.fromtimestamp(since_ms / 1000, UTC)
+            facts.append(types.RefusedClientFacts(who, RefusalReason(reason), per_min, since, **shown))
+    return tuple(sorted(facts, key=lambda f: (-f.per_min, f.who, f.reason))[:REFUSED_ALERTS_MAX])
 
 
 def _documents() -> tuple[types.DocumentFacts, ...]:

@@ -104,7 +104,7 @@ def health_and_past() -> None:
     """Results of the health checks, an anomaly, and a kept metadata log whose last half hour has the failure of a broker."""
     from django.utils import timezone
 
-    from controlplane.models import Anomaly
+    from controlplane.models import Anomaly, Broker
     from controlplane.services import health
     from tests.unit.controlplane import metadata_log
 
@@ -122,6 +122,11 @@ def health_and_past() -> None:
         since=now - timedelta(hours=1),
         checked_at=now,
     )
+    refusals = [
+        {"reason": "unauthorized", "total": 1_930, "per_s": 0.7},
+        {"reason": "authentication_failed", "total": 12, "per_s": 0.0},
+    ]
+    Broker.objects.filter(broker_id=1).update(refusals=refusals)
     metadata_log.START_MS = int((now.timestamp() - 1800) * 1000)
     metadata_log.flights(metadata_log.KeptLog())
 

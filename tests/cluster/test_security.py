@@ -383,9 +383,40 @@ def test_admin_requests_without_permission_are_rejected(secured: Secured) -> Non
     assert list(cluster.authorized_operations or []) == []
 
 
-def request(secured: Secured, key: int, version: int, body: Any) -> Any:
+@pytest.mark.cluster
+def test_brokers_report_whom_they_refused_and_why(secured: Secured) -> None:
+    topic = f"t{uuid.uuid4().hex}"
+    bob = {**as_bob(secured), "client.id": "bobs-app"}
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
+    assert sent(Producer({**bob, "message.timeout.ms": 30_000}), topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    guessing = Producer({**settings_of_librdkafka(secured, "SASL_SSL/PLAIN", "guess"), "client.id": "guess"})
+    with socket.create_connection(("127.0.0.1", secured.listener_ports["SSL"][1]), 60) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert sock.recv(1) in (b"", b"\x15"), "closed, with a TLS alert or without"
+
+    def reported() -> set[tuple[str, ...]]:
+        guessing.poll(0.1)
+        body = m.DescribeLogDirsRequest(topics=[], refusals=True)
+        answers = [request(secured, ApiKey.DESCRIBE_LOG_DIRS, 4, body, broker) for broker in secured.ports]
+        return {
+            (r.principal, r.client_id, r.reason, r.operation, r.resource_type, r.resource_name)
+            for answer in answers
+            for r in answer.refusals
+            if r.host == "127.0.0.1"
+        }
+
+    expected = {
+        ("User:bob", "bobs-app", "unauthorized", "DESCRIBE", "TOPIC", topic),
+        ("", "guess", "authentication_failed", "", "", ""),
+        ("", "", "tls_failed", "", "", ""),
+    }
+    wait_for(lambda: expected <= reported(), "the refusals")
+
+
+def request(secured: Secured, key: int, version: int, body: Any, broker: int = 1) -> Any:
     """A request that these clients cannot send."""
-    with socket.create_connection(("127.0.0.1", secured.ports[1]), 60) as sock:
+    with socket.create_connection(("127.0.0.1", secured.ports[broker]), 60) as sock:
         sock.sendall(framing.encode_request(key, version, 1, "test", body))
         stream = sock.makefile("rb")
         frame = stream.read(int.from_bytes(stream.read(4), "big"))

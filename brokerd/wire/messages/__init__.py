@@ -3,16 +3,12 @@
 from brokerd.wire.messages.admin import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
@@ -81,6 +77,12 @@ from brokerd.wire.messages.groups import (
     OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+)
+from brokerd.wire.messages.log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
 )
 from brokerd.wire.messages.security import (
     AlterClientQuotasRequest,

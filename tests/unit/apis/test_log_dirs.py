@@ -13,6 +13,8 @@ from brokerd.authz.quotas import Quotas
 from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.quota_entities import PRODUCE
+from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.net.refusals import Denial, Refusals
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
@@ -168,6 +170,35 @@ def test_metrics_of_requests_are_returned_on_request_only() -> None:
     (found,) = answers[0].requests
     assert (found.name, found.counts[2], found.sum_seconds, found.greatest_seconds) == ("Produce", 5, 0.25, 0.125)
     assert [(e.code, e.count) for e in found.errors] == [(6, 1)] and answers[1].requests == []
+
+
+def test_refused_requests_are_returned_on_request_only() -> None:
+    partitions: Any = SimpleNamespace(hosted={}, log_dirs=SimpleNamespace(all=[]))
+    others: Any = (
+        SimpleNamespace(under_way={}),
+        lambda: Now(500, 0),
+        ProduceLatency(),
+        ALLOW_ALL,
+        Quotas(),
+        tuple,
+        tuple,
+    )
+    refusals = Refusals(lambda: 200)
+    refusals.add(RefusalReason.UNAUTHORIZED, "10.0.0.1", "app", "User:x", Denial(29, "WRITE", "TOPIC", "orders"))
+    refusals.add(RefusalReason.TOO_LARGE, "10.0.0.1", "app", "User:x")
+    api = LogDirsApi(partitions, *others, refusals=refusals)
+    answers: list[DescribeLogDirsResponse] = []
+    for fields in ({"refusals": True}, {}):
+        body = DescribeLogDirsRequest(topics=[], **fields)  # type: ignore[arg-type]
+        api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
+    found = [[(r.host, r.principal, r.client_id, r.reason, r.count, r.ago_ms) for r in a.refusals] for a in answers]
+    client = ("10.0.0.1", "User:x", "app")
+    total = [("", "", "", "too_large", 1, 0), ("", "", "", "unauthorized", 1, 0)]
+    assert found == [[*total, (*client, "unauthorized", 1, 300), (*client, "too_large", 1, 300)], []]
+    denials = [(r.operation, r.resource_type, r.resource_name) for r in answers[0].refusals[2:]]
+    assert denials == [("WRITE", "TOPIC", "orders"), ("", "", "")]
+    frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
+    assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
 
 
 def test_numbers_of_dead_letters_are_returned_on_request_only() -> None:

@@ -46,6 +46,8 @@ def parse(text: str) -> AclEntry:
 class Connection:
     """Records the response."""
 
+    address = "10.0.0.1"
+
     def __init__(self) -> None:
         self.peer, self.owner = "10.0.0.1:5", "alice"
         self.closed = self.blocked = False

@@ -11,6 +11,7 @@ import pytest
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import ALLOW_ALL, AuthHelper
 from brokerd.net.inter_broker import LoopbackRequest
+from brokerd.net.refusals import Denial
 from brokerd.wire import framing, records
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -135,7 +136,9 @@ def test_the_broker_itself_and_a_cluster_without_authorizer_need_no_permission()
     own: Any = LoopbackRequest(header, None, lambda body: None)
     client: Any = SimpleNamespace(**vars(own), client_host="10.0.0.1", from_privileged_listener=False)
     assert auth.authorize(own, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    assert auth.authorized_operations(client, Resource.CLUSTER) == 0 and not hasattr(client, "denial")
     assert not auth.authorize(client, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    assert client.denial == Denial(31, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster")
     assert ALLOW_ALL.authorize(client, Operation.CLUSTER_ACTION, Resource.CLUSTER) and not ALLOW_ALL.enabled
 
 

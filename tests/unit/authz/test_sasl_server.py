@@ -35,6 +35,8 @@ SECONDS_MAX = 2.0
 
 
 class FakeConnection:
+    address = "10.0.0.1"
+
     def __init__(self) -> None:
         self.peer, self.closed, self.session, self.slots, self.proven = "10.0.0.1:5", False, None, 0, False
         self.traffic = ClientTraffic(0)

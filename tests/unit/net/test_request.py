@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.cluster.request_buckets import bucket_of
 from brokerd.net.client_traffic import ClientTraffic
+from brokerd.net.refusals import Denial
 from brokerd.net.request import Request, Session
 from brokerd.net.request_metrics import ApiMetrics, RequestMetrics
 from brokerd.net.turns import BROKERS
@@ -28,6 +30,9 @@ class Connection:
 
     def close(self) -> None:
         self.closed = True
+
+    def mute(self, ms: int) -> None:
+        self.muted_ms = ms
 
 
 def request(client_id: str | None = "c") -> tuple[Request, Connection]:
@@ -114,3 +119,39 @@ def test_the_fetch_of_a_broker_is_measured_apart() -> None:
     it.metrics = fetches = RequestMetrics((ApiKey.FETCH,)).by_key[ApiKey.FETCH]
     it.from_broker()
     assert it.metrics is fetches.of_followers
+
+
+def test_a_response_with_authorization_errors_is_one_refusal() -> None:
+    metrics = RequestMetrics((ApiKey.PRODUCE,)).by_key[ApiKey.PRODUCE]
+    arguments: Any = (Connection(), 1, framing.RequestHeader(ApiKey.PRODUCE, 9, 7, "c"), None)
+    r = m.ProduceResponse
+    parts = [r.PartitionProduceResponse(index=i, error_code=code) for i, code in enumerate((29, 29, 6))]
+    response = r(responses=[r.TopicProduceResponse(name="t", partition_responses=parts)])
+    for _ in range(2):
+        Request(*arguments, Session("CLIENTS", "User:alice"), metrics).reply(response)
+    assert metrics.errors == {29: 4, 6: 2}
+    assert metrics.refusals.counts == {RefusalReason.UNAUTHORIZED: 2}
+    ((client, found),) = metrics.refusals.latest(2)
+    assert client == ("10.0.0.1", "User:alice", "c") and found.counts == {RefusalReason.UNAUTHORIZED: 2}
+    assert found.denial is None
+
+
+def test_the_denial_of_an_authorization_error_is_stored() -> None:
+    metrics = RequestMetrics((ApiKey.HEARTBEAT,)).by_key[ApiKey.HEARTBEAT]
+    arguments: Any = (Connection(), 1, framing.RequestHeader(ApiKey.HEARTBEAT, 4, 7, "c"), None)
+    it = Request(*arguments, Session("CLIENTS", "User:alice"), metrics)
+    it.denial = denied = Denial(30, "READ", "GROUP", "billing")
+    it.reply(m.HeartbeatResponse(error_code=30))
+    assert metrics.refusals.latest(1)[0][1].denial == denied
+    it = Request(*arguments, Session("CLIENTS", "User:bob"), metrics)
+    it.denial = Denial(29, "DESCRIBE", "TOPIC", "hidden")
+    it.reply(m.HeartbeatResponse(error_code=30))
+    found = {client.principal: r for client, r in metrics.refusals.latest(9)}
+    assert found["User:bob"].denial is None, "a topic that was only left out of the response"
+
+
+def test_a_throttled_request_is_counted() -> None:
+    it, metrics = measured()
+    it.mute(50)
+    it.reply(m.HeartbeatResponse())
+    assert metrics.refusals.counts == {RefusalReason.THROTTLED: 1}

@@ -33,6 +33,7 @@ def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str |
     ended: list[bool] = []
     caller: Any = SimpleNamespace(
         session=None,
+        address="h",
         owner="h",
         distinguished_name=name,
         peer="h:1",
@@ -49,6 +50,8 @@ def test_a_certificate_without_a_matching_rule_closes_the_connection(name: str |
 
 class FakeConnection:
     """A connection that records its responses."""
+
+    address = "h"
 
     def __init__(self) -> None:
         self.peer, self.owner, self.session, self.distinguished_name = "h:1", "h", None, None
@@ -119,3 +122,17 @@ def test_a_failed_handler_closes_its_connection_only(caplog: pytest.LogCaptureFi
     closed: list[bool] = []
     dispatch.own(ApiKey.HEARTBEAT, SimpleNamespace(close=lambda: closed.append(True)))
     assert closed == [True] and dispatch.failures == 2
+
+
+def reasons(dispatch: Dispatch) -> list[tuple[str, str]]:
+    """(client ID, reason) of the clients with refusals."""
+    return [(client.client_id, str(r)) for client, found in dispatch.refusals.latest(9) for r in found.counts]
+
+
+def test_refused_requests_are_counted_by_reason_and_client() -> None:
+    assert reasons(dispatched(heartbeat())[0]) == [("c", "unsupported_api")]
+    unknown = bytes(ApiKey.HEARTBEAT.to_bytes(2, "big")) + (99).to_bytes(2, "big") + heartbeat()[4:]
+    assert [reason for _, reason in reasons(dispatched(unknown)[0])] == ["unsupported_version"]
+    assert [reason for _, reason in reasons(dispatched(b"\x00")[0])] == ["malformed"]
+    served = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: lambda request: None})[0]
+    assert reasons(served) == [] and served.refusals.counts == {}

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.models import Alert, AlertSilence
+from controlplane.models import Alert, AlertSilence, Broker
 from controlplane.services import alerts, incidents
+from tests.unit.controlplane.services.test_refused_clients import refused
 from tests.unit.controlplane.world import World
 
 
@@ -103,3 +104,12 @@ def test_a_stopped_process_is_started_from_the_page(
     assert "Start broker 1" in text(operator.get(f"/alerts/{outage.pk}/"))
     operator.post("/start/process/broker-1/")
     assert started == ["broker-1"]
+
+
+def test_the_alert_about_a_refused_client_leads_to_its_permission(world: World, viewer: Client) -> None:
+    Broker.objects.filter(broker_id=1).update(refused_clients=[refused()])
+    alerts.evaluate()
+    page = viewer.get(f"/alerts/{Alert.objects.get(kind='client_refused').pk}/").content.decode()
+    address = "/permissions/?principal=User%3Ax&amp;host=10.0.0.1&amp;resource_type=topic&amp;resource_name=flights&amp;operation=write"
+    assert f'href="{address}"' in page and "Check the permission of User:x" in page
+    assert "/clients/?q=User%3Ax#refused" in page and "/runbooks/client_refused/" in page

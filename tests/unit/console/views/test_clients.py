@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.unit.controlplane.selectors.test_clients import answering, client
+from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, refusal
 from tests.unit.controlplane.world import World
 
 
@@ -33,3 +33,17 @@ def test_missing_clients_are_named(viewer: Client, world: World, monkeypatch: py
     page = text(viewer, "/clients/")
     assert "2 of 3 brokers answered." in page and "Broker 3: it is frozen" in page
     assert "lists 1,000 clients at most" in page and "No connected clients." in page
+
+
+def test_refused_requests_have_their_client_and_reason(
+    viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied = refusal("10.0.0.9", "app", "unauthorized", 2, 9_000, **WRITE)
+    answering(monkeypatch, {}, refusals={1: [refusal("10.0.0.9", "<b>", "authentication_failed", 12, 3_000), denied]})
+    page = text(viewer, "/clients/")
+    assert "10.0.0.9" in page and "authentication failed" in page and "&lt;b&gt;" in page and "3 s ago" in page
+    assert "write, topic orders" in page
+    address = "/permissions/?principal=User%3Ax&amp;host=10.0.0.9&amp;resource_type=topic&amp;resource_name=orders&amp;operation=write"
+    assert f'href="{address}"' in viewer.get("/clients/").content.decode()
+    answering(monkeypatch, {})
+    assert "No refused requests." in text(viewer, "/clients/")

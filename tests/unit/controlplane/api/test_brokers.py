@@ -43,3 +43,14 @@ def test_requests_of_a_broker_by_api(world: World, operator: APIClient) -> None:
     (found,) = operator.get(f"{API}/brokers/1/requests").json()["rows"]
     assert (found["name"], found["p99_ms"], found["errors"][0]) == ("Produce", 25.0, {"code": "31999", "per_s": 2.0})
     assert operator.get(f"{API}/brokers/9/requests").status_code == 404
+
+
+def test_refused_requests_of_a_broker_by_reason(world: World, operator: APIClient) -> None:
+    rows = [{"reason": "throttled", "total": 9, "per_s": 0.5}, {"reason": "too_large", "total": 20, "per_s": 0.0}]
+    Broker.objects.filter(broker_id=1).update(refusals=rows)
+    found = operator.get(f"{API}/brokers/1/refusals").json()
+    assert (found["rows"], found["total"]) == (rows, 2)
+    by_total = operator.get(f"{API}/brokers/1/refusals?sort=-total&limit=1").json()
+    assert [r["reason"] for r in by_total["rows"]] == ["too_large"]
+    assert operator.get(f"{API}/brokers/2/refusals").json()["rows"] == []
+    assert operator.get(f"{API}/brokers/9/refusals").status_code == 404

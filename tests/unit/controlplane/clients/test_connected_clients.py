@@ -10,17 +10,20 @@ from controlplane.clients.connected_clients import ConnectedClients, connected_c
 
 SHOP = m.DescribeLogDirsResponse.ConnectedClient(client_id="shop", connections=2)
 
+REFUSAL = m.DescribeLogDirsResponse.Refusal(host="10.0.0.1", client_id="shop", reason="throttled", count=2)
+
 
 class Broker:
     def __init__(self) -> None:
         self.requests: list[Any] = []
 
     def call(self, api: ApiKey, version: int, body: Any, timeout_s: float) -> Any:
-        self.requests.append((api, version, body.topics, body.clients))
-        return m.DescribeLogDirsResponse(clients=[SHOP], client_count=7)
+        self.requests.append((api, version, body.topics, body.clients, body.refusals))
+        total = m.DescribeLogDirsResponse.Refusal(reason="throttled", count=9)
+        return m.DescribeLogDirsResponse(clients=[SHOP], client_count=7, refusals=[total, REFUSAL])
 
 
 def test_the_clients_of_a_broker() -> None:
     broker = Broker()
-    assert connected_clients(broker) == ConnectedClients([SHOP], 7)  # type: ignore[arg-type]
-    assert broker.requests == [(ApiKey.DESCRIBE_LOG_DIRS, 4, [], True)]
+    assert connected_clients(broker) == ConnectedClients([SHOP], 7, [REFUSAL])  # type: ignore[arg-type]
+    assert broker.requests == [(ApiKey.DESCRIBE_LOG_DIRS, 4, [], True, True)]

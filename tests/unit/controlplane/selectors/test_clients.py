@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -32,6 +32,7 @@ def answering(
     clients: dict[int, list[DescribeLogDirsResponse.ConnectedClient]],
     silent: Iterable[int] = (),
     count: int = 0,
+    refusals: Mapping[int, list[DescribeLogDirsResponse.Refusal]] | None = None,
 ) -> None:
     def ask(brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
         return [
@@ -39,7 +40,11 @@ def answering(
             if b.broker_id in silent
             else BrokerAnswer(
                 b.broker_id,
-                ConnectedClients(clients.get(b.broker_id, []), max(count, len(clients.get(b.broker_id, [])))),
+                ConnectedClients(
+                    clients.get(b.broker_id, []),
+                    max(count, len(clients.get(b.broker_id, []))),
+                    (refusals or {}).get(b.broker_id, []),
+                ),
             )
             for b in brokers
         ]
@@ -117,3 +122,36 @@ def test_clients_that_read_from_the_disk_are_counted_as_lagging_readers(monkeypa
     page = selectors.client_list(sort="-cold_bytes_per_s")
     assert [(r.client_id, r.cold_bytes_per_s) for r in page.rows] == [("export", 10), ("replay", 7), ("live", 0)]
     assert (page.lagging_readers, page.lagging_bytes_per_s) == (2, 17)
+
+
+def refusal(
+    host: str, client_id: str, reason: str, count: int, ago_ms: int, **more: str
+) -> DescribeLogDirsResponse.Refusal:
+    return DescribeLogDirsResponse.Refusal(
+        host=host, client_id=client_id, reason=reason, count=count, ago_ms=ago_ms, **more
+    )
+
+
+WRITE = {"principal": "User:x", "operation": "WRITE", "resource_type": "TOPIC", "resource_name": "orders"}
+
+
+def test_refused_clients_are_summed_over_brokers_the_latest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = [refusal("10.0.0.1", "shop", "throttled", 3, 9_000), refusal("10.0.0.2", "", "tls_failed", 1, 500)]
+    other = [
+        refusal("10.0.0.1", "shop", "throttled", 4, 2_000),
+        refusal("10.0.0.1", "shop", "unauthorized", 1, 2_000, **WRITE),
+    ]
+    answering(monkeypatch, {}, refusals={1: one, 3: other})
+    found = [(r.host, r.client_id, r.reason, r.count, r.brokers, r.ago_s) for r in selectors.client_list().refused]
+    assert found == [
+        ("10.0.0.2", "", "tls_failed", 1, [1], 0.5),
+        ("10.0.0.1", "shop", "throttled", 7, [1, 3], 2.0),
+        ("10.0.0.1", "shop", "unauthorized", 1, [3], 2.0),
+    ]
+    assert [r.reason for r in selectors.client_list(query="0.0.2").refused] == ["tls_failed"]
+    (denied,) = selectors.client_list(query="user:x").refused
+    assert (denied.principal, denied.operation, denied.resource_type) == ("User:x", "write", "topic")
+    assert denied.resource_name == "orders"
+    many = {1: [refusal("10.0.0.1", f"c{n}", "throttled", 1, n) for n in range(3 * selectors.REFUSED_MAX)]}
+    answering(monkeypatch, {}, refusals=many)
+    assert len(selectors.client_list().refused) == selectors.REFUSED_MAX

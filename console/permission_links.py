@@ -1,0 +1,34 @@
+"""Addresses of the permission page for one refused operation."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from django.urls import reverse
+from django.utils.http import urlencode
+
+
+class RefusedOperation(Protocol):
+    """`operation`, `resource_type`, `resource_name`: empty if unknown."""
+
+    @property
+    def principal(self) -> str: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def operation(self) -> str: ...
+
+    @property
+    def resource_type(self) -> str: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+def permission_check(refused: RefusedOperation) -> str:
+    """The check of this operation; without an operation all permissions of the principal."""
+    names = ("principal", "host", "resource_type", "resource_name", "operation")
+    query = {name: value for name in names if (value := getattr(refused, name))}
+    return f"{reverse('permissions')}?{urlencode(query)}"

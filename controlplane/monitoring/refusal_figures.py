@@ -1,0 +1,149 @@
+"""Figures of refused requests: per broker and reason, and of the clients that a broker refuses again and again.
+
+Invariant: a broker without an answer has no figures. Does not contain: rows; which of the clients are alerts (`alert_cases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from brokerd.cluster.refusal_reasons import RefusalReason
+from controlplane.clients.broker_samples import BrokerSample, RefusedClientSample
+from controlplane.monitoring.sample_window import SampleWindow
+
+WINDOW_MS = 10_000
+"""Rates are of this time at least, and of twice this time at most."""
+CLIENT_WINDOW_MS = 60_000
+"""The same for the rates of clients: many of them retry with a pause of some seconds."""
+PAUSE_MS_MAX = 120_000
+"""After this time without a refusal the next one is the first of a new series."""
+DENIAL_MS_MAX = 60_000
+"""An operation without authorization is shown for this time after it was last reported: a client that alternates between two would change it always."""
+REFUSED_CLIENTS_MAX = 20
+"""Clients per broker, those with the highest rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalFigure:
+    """`total`: since the start of the broker."""
+
+    reason: str
+    total: int
+    per_s: float
+
+
+@dataclass(slots=True)
+class RefusalFigures:
+    """`by_broker`: the refused requests of each broker that answered twice, by reason, those with the highest rate first."""
+
+    by_broker: dict[int, list[RefusalFigure]] = field(default_factory=dict)
+    _windows: dict[int, SampleWindow[Mapping[str, int]]] = field(default_factory=dict)
+
+    def take(self, sample: BrokerSample) -> None:
+        """Apply the sample of one broker. A sample without replicas has no numbers of refusals either."""
+        if sample.replicas is None:
+            return
+        window = self._windows.get(sample.broker_id)
+        if window is None:
+            self._windows[sample.broker_id] = SampleWindow(WINDOW_MS, sample.at_ms, sample.refusals)
+            return
+        earlier = window.take(sample.at_ms, sample.refusals)
+        if earlier is not None:
+            seconds, before = earlier
+            found = [RefusalFigure(r, n, _per_s(before.get(r, 0), n, seconds)) for r, n in sample.refusals.items()]
+            self.by_broker[sample.broker_id] = sorted(found, key=lambda f: (-f.per_s, -f.total, f.reason))
+
+    def forget(self, broker_id: int) -> None:
+        """The broker did not answer."""
+        self._windows.pop(broker_id, None)
+        self.by_broker.pop(broker_id, None)
+
+
+def _per_s(before: int, now: int, seconds: float) -> float:
+    return round((now - before if now >= before else now) / seconds, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedClientFigure:
+    """A client that a broker refuses, for one reason. `principal`: empty for a client that is not authenticated. `per_min`: refused requests per minute, in
+    the last one to two minutes. `since_ms`: Unix time of the first refusal of the present series. `operation`, `resource_type`, `resource_name`: an
+    operation without authorization; empty: another reason, or unknown."""
+
+    principal: str
+    host: str
+    client_id: str
+    reason: str
+    per_min: float
+    since_ms: int
+    operation: str = ""
+    resource_type: str = ""
+    resource_name: str = ""
+
+
+@dataclass(slots=True)
+class _Series:
+    """`count`: as the broker reported it last. `grown`: refusals since the first sample, in the samples of `window`."""
+
+    count: int
+    window: SampleWindow[int]
+    grown: int = 0
+    per_min: float = 0.0
+    since_ms: int | None = None
+    last_ms: int = 0
+    denial: tuple[str, str, str] = ("", "", "")
+    denied_ms: int = 0
+
+    def take(self, at_ms: int, sample: RefusedClientSample) -> None:
+        growth = sample.count - self.count if sample.count >= self.count else sample.count
+        self.count, self.grown = sample.count, self.grown + growth
+        if growth:
+            if self.since_ms is None or at_ms - self.last_ms > PAUSE_MS_MAX:
+                self.since_ms = at_ms
+            self.last_ms = at_ms
+            if sample.denial == self.denial or at_ms - self.denied_ms > DENIAL_MS_MAX:
+                self.denial, self.denied_ms = sample.denial, at_ms
+        earlier = self.window.take(at_ms, self.grown)
+        if earlier is not None:
+            seconds, before = earlier
+            self.per_min = round(60 * (self.grown - before) / seconds, 1)
+
+
+ClientKey = tuple[str, str, str, str]
+"""(principal, host, client ID, reason)"""
+
+
+@dataclass(slots=True)
+class RefusedClients:
+    """`by_broker`: the clients that each broker refuses now, those with the highest rate first. A throttled client is not among them: its requests are
+    served, as its quota demands."""
+
+    by_broker: dict[int, list[RefusedClientFigure]] = field(default_factory=dict)
+    _series: dict[int, dict[ClientKey, _Series]] = field(default_factory=dict)
+
+    def take(self, sample: BrokerSample) -> None:
+        """Apply the sample of one broker. A sample without replicas has no refused clients either."""
+        if sample.replicas is None:
+            return
+        known, at_ms = self._series.get(sample.broker_id), sample.at_ms
+        series: dict[ClientKey, _Series] = {}
+        for r in sample.refused_clients:
+            if r.reason == RefusalReason.THROTTLED:
+                continue
+            key = (r.principal, r.host, r.client_id, r.reason)
+            # What a broker counted before its first sample has no known time. A client that is missing in an earlier sample had no refusals then.
+            found = known.get(key) if known is not None else _Series(r.count, SampleWindow(CLIENT_WINDOW_MS, at_ms, 0))
+            series[key] = found or _Series(0, SampleWindow(CLIENT_WINDOW_MS, at_ms - 1, 0))
+            series[key].take(at_ms, r)
+        self._series[sample.broker_id] = series
+        figures = [
+            RefusedClientFigure(*key, s.per_min, s.since_ms, *s.denial)
+            for key, s in series.items()
+            if s.since_ms is not None and at_ms - s.last_ms <= PAUSE_MS_MAX
+        ]
+        self.by_broker[sample.broker_id] = sorted(figures, key=lambda f: -f.per_min)[:REFUSED_CLIENTS_MAX]
+
+    def forget(self, broker_id: int) -> None:
+        """The broker did not answer."""
+        self._series.pop(broker_id, None)
+        self.by_broker.pop(broker_id, None)

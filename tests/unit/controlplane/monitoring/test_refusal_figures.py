@@ -1,0 +1,82 @@
+"""Figures of refused requests from the samples of a broker."""
+
+from __future__ import annotations
+
+from controlplane.clients.broker_samples import BrokerSample, RefusedClientSample
+from controlplane.monitoring.refusal_figures import RefusalFigure, RefusalFigures, RefusedClients
+
+
+def test_refusals_have_a_total_and_a_rate() -> None:
+    figures = RefusalFigures()
+
+    def take(at_ms: int, **refusals: int) -> None:
+        figures.take(BrokerSample(1, at_ms, replicas={}, refusals=refusals))
+
+    take(0, throttled=100, too_large=1)
+    assert figures.by_broker == {}
+    take(10_000, throttled=120, too_large=1, unauthorized=50)
+    assert figures.by_broker[1] == [
+        RefusalFigure("unauthorized", 50, 5.0),
+        RefusalFigure("throttled", 120, 2.0),
+        RefusalFigure("too_large", 1, 0.0),
+    ]
+    figures.take(BrokerSample(1, 15_000))
+    take(20_000, throttled=10)
+    assert figures.by_broker[1] == [RefusalFigure("throttled", 10, 1.0)], "the broker was started again"
+    figures.forget(1)
+    assert figures.by_broker == {}
+
+
+WRITE, READ = ("write", "topic", "orders"), ("read", "topic", "flights")
+
+
+def x(count: int, reason: str = "unauthorized", denial: tuple[str, str, str] = WRITE) -> RefusedClientSample:
+    return RefusedClientSample("User:x", "10.0.0.1", "app", reason, count, denial)
+
+
+def take(clients: RefusedClients, at_s: int, *found: RefusedClientSample) -> None:
+    clients.take(BrokerSample(1, at_s * 1000, replicas={}, refused_clients=found))
+
+
+def test_a_refused_client_has_a_rate_and_the_time_of_its_first_refusal() -> None:
+    clients = RefusedClients()
+    take(clients, 1_000, x(500))
+    assert clients.by_broker[1] == [], "the broker may have counted them days ago"
+    for n in range(1, 31):
+        take(clients, 1_000 + 10 * n, x(500 + 5 * n))
+    (found,) = clients.by_broker[1]
+    assert (found.principal, found.reason, found.since_ms, found.operation) == (
+        "User:x",
+        "unauthorized",
+        1_010_000,
+        "write",
+    )
+    assert found.per_min == 30.0
+    take(clients, 1_310, x(3))
+    assert clients.by_broker[1][0].since_ms == 1_010_000, "the broker counts again from 0"
+    clients.forget(1)
+    assert clients.by_broker == {}
+
+
+def test_a_pause_ends_the_series_of_a_client() -> None:
+    clients = RefusedClients()
+    take(clients, 1_000)
+    take(clients, 1_010, x(1))
+    assert clients.by_broker[1][0].since_ms == 1_010_000
+    for at in range(1_020, 1_150, 10):
+        take(clients, at, x(1))
+    assert clients.by_broker[1] == []
+    take(clients, 1_150, x(2))
+    assert clients.by_broker[1][0].since_ms == 1_150_000
+
+
+def test_a_throttled_client_is_not_refused_and_a_client_keeps_its_operation() -> None:
+    clients = RefusedClients()
+    take(clients, 1_000)
+    take(clients, 1_010, x(5, "throttled"), x(1))
+    for n, denial in enumerate((READ, WRITE, READ)):
+        take(clients, 1_020 + 10 * n, x(2 + n, denial=denial))
+    assert [(f.reason, f.resource_name) for f in clients.by_broker[1]] == [("unauthorized", "orders")]
+    for n in range(10):
+        take(clients, 1_050 + 10 * n, x(10 + n, denial=READ))
+    assert clients.by_broker[1][0].resource_name == "flights", "the other one is corrected"

@@ -1,0 +1,87 @@
+"""Alerts about clients that brokers refuse steadily, and their next steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from controlplane.models import Broker
+from controlplane.selectors.alerts import open_alerts
+from controlplane.selectors.next_steps import next_steps
+from controlplane.services import alerts
+from controlplane.services.alert_thresholds import alter_threshold
+from tests.unit.controlplane.world import World
+
+
+def refused(reason: str = "unauthorized", *, per_min: float = 40.0, minutes: float = 5, **more: Any) -> dict[str, Any]:
+    since_ms = int(timezone.now().timestamp() * 1000 - minutes * 60_000)
+    denied = reason == "unauthorized"
+    return {
+        "principal": "User:x",
+        "host": "10.0.0.1",
+        "client_id": "app",
+        "reason": reason,
+        "per_min": per_min,
+        "since_ms": since_ms,
+        "operation": "write" if denied else "",
+        "resource_type": "topic" if denied else "",
+        "resource_name": "flights" if denied else "",
+    } | more
+
+
+def store(broker_id: int, *rows: dict[str, Any]) -> None:
+    Broker.objects.filter(broker_id=broker_id).update(refused_clients=list(rows))
+
+
+def found() -> dict[str, Any]:
+    alerts.evaluate()
+    return {a.subject: a for a in open_alerts() if a.kind == "client_refused"}
+
+
+def test_a_client_that_is_refused_steadily_is_an_alert(world: World) -> None:
+    store(1, refused(per_min=24.0))
+    store(2, refused(per_min=19.0, minutes=7, host="10.0.0.2"))
+    (alert,) = found().values()
+    assert alert.subject == "User:x (unauthorized)" and alert.severity == "degraded"
+    assert alert.text.startswith("User:x is refused about 40 times per minute since ")
+    assert "it is not authorized to write topic flights (client ID app, address 10.0.0.2)." in alert.text
+    store(1)
+    store(2)
+    assert found() == {}
+
+
+def test_neither_a_short_series_nor_a_low_rate_is_an_alert(world: World) -> None:
+    store(1, refused(minutes=1), refused("too_large", per_min=9.0))
+    assert found() == {}
+    alter_threshold("client_refused", 5, actor="root")
+    assert list(found()) == ["User:x (too large)"]
+
+
+def test_clients_without_a_principal_have_the_name_of_their_address(world: World) -> None:
+    failed = refused("authentication_failed", principal="", client_id="", host="10.0.0.9")
+    store(1, failed, refused("too_large", principal="User:ANONYMOUS"))
+    both = found()
+    assert set(both) == {"10.0.0.9 (authentication failed)", "10.0.0.1 (too large)"}
+    assert both["10.0.0.9 (authentication failed)"].text.endswith("its authentication fails (address 10.0.0.9).")
+    steps = [(s.kind, s.target) for s in next_steps(both["10.0.0.9 (authentication failed)"])]
+    assert steps == [("open_refused", ["10.0.0.9"])]
+
+
+def test_many_refused_clients_have_a_limited_number_of_alerts(world: World) -> None:
+    store(
+        1, *(refused(host=f"10.0.{n}.1", principal="", per_min=100.0 + n) for n in range(2 * alerts.REFUSED_ALERTS_MAX))
+    )
+    subjects = found()
+    assert len(subjects) == alerts.REFUSED_ALERTS_MAX
+    assert "10.0.39.1 (unauthorized)" in subjects and "10.0.0.1 (unauthorized)" not in subjects
+
+
+@pytest.mark.parametrize("principal", ["User:x", "User:CN=a (b),O=c"])
+def test_the_next_step_is_the_permission_that_the_client_lacks(world: World, principal: str) -> None:
+    store(1, refused(principal=principal))
+    (alert,) = found().values()
+    check, clients = next_steps(alert)
+    assert (check.kind, check.target) == ("check_permission", [principal, "10.0.0.1", "topic", "flights", "write"])
+    assert (clients.kind, clients.target) == ("open_refused", [principal])
