@@ -58,8 +58,12 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_SHARE_GROUP: lambda t: _page("share-group", t),
     StepKind.CHECK_PERMISSION: lambda t: _page("permissions", [], **dict(zip(PERMISSION, t, strict=True))),
     StepKind.OPEN_REFUSED: lambda t: _page("clients", [], q=t[0]) + "#refused",
+    StepKind.RESTART_TASK: lambda t: _page("connector-act", ["restart-task"], cluster=t[0], name=t[1], task=t[2]),
+    StepKind.RESTART_FAILED: lambda t: _page("connector-restart", [], cluster=t[0], name=t[1]),
+    StepKind.OPEN_CONNECTOR: lambda t: _page("connector", [], cluster=t[0], name=t[1]),
+    StepKind.OPEN_CONNECT: lambda t: _page("connect", [], cluster=t[0]),
 }
-POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER}
+POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER, StepKind.RESTART_TASK}
 
 
 LABELS: dict[str, str] = {
@@ -88,6 +92,10 @@ LABELS: dict[str, str] = {
     StepKind.OPEN_SHARE_GROUP: gettext_lazy("Open share group {0}"),
     StepKind.CHECK_PERMISSION: gettext_lazy("Check the permission of {0}"),
     StepKind.OPEN_REFUSED: gettext_lazy("Open refused requests of {0}"),
+    StepKind.RESTART_TASK: gettext_lazy("Restart task {2} of {1}"),
+    StepKind.RESTART_FAILED: gettext_lazy("Restart what has failed of {1}"),
+    StepKind.OPEN_CONNECTOR: gettext_lazy("Open connector {1}"),
+    StepKind.OPEN_CONNECT: gettext_lazy("Open Connect cluster {0}"),
 }
 """Labels in other languages than English; {0} and the like are the target. The others have the English label of the step."""
 

@@ -319,6 +319,8 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "delayed_overdue": ("delayed-messages", "", gettext_lazy("delayed messages of")),
     "dead_letters_growing": ("dead-letters", "", gettext_lazy("dead letters of")),
     "dead_letters_missing": ("share-groups", "", gettext_lazy("share groups")),
+    "connector_failed": ("connect", "?state=failed", gettext_lazy("failed connectors")),
+    "connect_silent": ("connect", "", gettext_lazy("Connect clusters")),
     "client_refused": ("clients", "#refused", gettext_lazy("refused requests")),
     "move_failed": ("move", "", gettext_lazy("move")),
     "move_stuck": ("move", "", gettext_lazy("move")),

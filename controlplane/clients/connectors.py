@@ -60,7 +60,7 @@ class ConnectPlugin:
 
 @dataclass(frozen=True, slots=True)
 class ConfigDefinition:
-    """A config of a connector, its value and what is wrong with it, from a validation. `default` null: none. `recommended`: allowed or suggested values."""
+    """A config of a connector, as its plugin defines it. `default` null: none. `importance`: HIGH, MEDIUM or LOW."""
 
     name: str
     type: str
@@ -69,6 +69,12 @@ class ConfigDefinition:
     importance: str
     documentation: str
     group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedConfig(ConfigDefinition):
+    """`value`, `errors`: from a validation, with secrets in clear text. `recommended`: allowed or suggested values."""
+
     value: str | None
     recommended: list[str]
     errors: list[str]
@@ -145,7 +151,7 @@ def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
     return client.secret_configs[class_name]
 
 
-def validate(client: ConnectClient, config: Mapping[str, str]) -> list[ConfigDefinition]:
+def validate(client: ConnectClient, config: Mapping[str, str]) -> list[ValidatedConfig]:
     """All configs of the connector's class and of its transforms, with the errors of each. Changes nothing."""
     class_name = config.get("connector.class", "")
     what = f"plugin {class_name}"
@@ -212,10 +218,10 @@ def _connector(name: str, info: Mapping[str, Any], status: Mapping[str, Any] | N
     )
 
 
-def _definition(found: Mapping[str, Any]) -> ConfigDefinition:
+def _definition(found: Mapping[str, Any]) -> ValidatedConfig:
     definition, value = found["definition"], found["value"]
     default = definition.get("default_value")
-    return ConfigDefinition(
+    return ValidatedConfig(
         name=str(definition["name"]),
         type=str(definition.get("type") or "STRING"),
         is_required=bool(definition.get("required")),

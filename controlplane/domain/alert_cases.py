@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
 from controlplane.domain.alert_types import NAMES_MAX, Case, DiskForecastFacts, Facts, GroupFacts, Severity
+from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, needed_count, size_text, some
@@ -370,8 +371,12 @@ def refused_who(principal: str, host: str) -> str:
     return principal if principal not in ("", ANONYMOUS) else host
 
 
+WHO_CHARS_MAX = 250
+"""Characters of a principal in the subject of an alert: a certificate may have a longer name."""
+
+
 def refused_subject(who: str, reason: str) -> str:
-    return f"{who} ({reason.replace('_', ' ')})"
+    return f"{who[:WHO_CHARS_MAX]} ({reason.replace('_', ' ')})"
 
 
 def refused_client(subject: str) -> str:
@@ -396,4 +401,47 @@ def clients_refused(facts: Facts) -> list[Case]:
         )
         for f in facts.refused
         if f.reason in REFUSED
+    ]
+
+
+CONNECT_SILENT_S = 25.0
+"""A Connect cluster without an answer for this time, which are three requests, has an alert. One missed answer may be a restart of its workers."""
+
+CONNECTOR_ALERTS_MAX = 50
+"""Alerts about connectors, over all clusters."""
+
+
+SUBJECT_CHARS_MAX = 300
+
+
+def connector_subject(cluster: str, connector: str) -> str:
+    return f"{cluster}: {connector}"[:SUBJECT_CHARS_MAX]
+
+
+def connectors_failed(facts: Facts) -> list[Case]:
+    """Of clusters that do not answer the failures of the last answer: a worker that stops does not repair a task."""
+    failures = [(c.cluster, f) for c in facts.connect for f in c.failures][:CONNECTOR_ALERTS_MAX]
+    return [
+        Case(
+            connector_subject(cluster, f.name),
+            {"connector": f.name, "cluster": cluster, "what": _failed_parts(f)},
+        )
+        for cluster, f in failures
+    ]
+
+
+def _failed_parts(f: ConnectorFailure) -> str:
+    if not f.failed_tasks:
+        return "has failed"
+    ids = ", ".join(map(str, f.failed_tasks[:NAMES_MAX]))
+    more = f" and {len(f.failed_tasks) - NAMES_MAX:,} more" if len(f.failed_tasks) > NAMES_MAX else ""
+    tasks = f"{len(f.failed_tasks):,} of {some(f.tasks, 'task')} failed ({ids}{more})"
+    return f"has failed, and {tasks}" if f.has_failed else f"has {tasks}"
+
+
+def connect_silent(facts: Facts) -> list[Case]:
+    return [
+        Case(c.cluster, {"cluster": c.cluster, "problem": c.problem})
+        for c in facts.connect
+        if c.silent_s is not None and c.silent_s >= CONNECT_SILENT_S
     ]

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert_thresholds import AlertThresholds
+from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
 
@@ -76,6 +77,8 @@ class AlertKind(StrEnum):
     DEAD_LETTERS_GROWING = "dead_letters_growing"
     DEAD_LETTERS_MISSING = "dead_letters_missing"
     CLIENT_REFUSED = "client_refused"
+    CONNECTOR_FAILED = "connector_failed"
+    CONNECT_SILENT = "connect_silent"
     MONITOR_SILENT = "monitor_silent"
     """Computed by `selectors.alerts`, because a monitor that does not write rows cannot store this alert."""
 
@@ -190,6 +193,16 @@ class RefusedClientFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectFacts:
+    """A Kafka Connect cluster. `silent_s`: seconds since the first request without an answer; None: it answers. `problem`: why it does not."""
+
+    cluster: str
+    failures: tuple[ConnectorFailure, ...] = ()
+    silent_s: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentFacts:
     """The last applied document of an owner that differs from the cluster. `changed_by`: who last changed the first named topic since, or ""."""
 
@@ -228,6 +241,7 @@ class Facts:
     messages: tuple[TopicMessageFacts, ...] = ()
     letters_missing: tuple[MissingLetterFacts, ...] = ()
     refused: tuple[RefusedClientFacts, ...] = ()
+    connect: tuple[ConnectFacts, ...] = ()
     thresholds: AlertThresholds = field(default_factory=AlertThresholds)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -31,6 +32,16 @@ class ConnectorState(StrEnum):
     RESTARTING = "RESTARTING"
     DESTROYED = "DESTROYED"
     UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFailure:
+    """A connector that needs a restart. `has_failed`: the connector itself. `tasks`: the number of its tasks, `failed_tasks`: the ids of the failed ones."""
+
+    name: str
+    has_failed: bool
+    tasks: int
+    failed_tasks: list[int]
 
 
 class ConnectorType(StrEnum):

@@ -21,6 +21,7 @@ from controlplane.models.cluster import (
     ObservedTopic,
     RemoteSize,
 )
+from controlplane.models.connect import ConnectCluster
 from controlplane.models.dead_letter import DeadLetterBatch, SentDeadLetter
 from controlplane.models.document import DocumentPlan, ManagedResource
 from controlplane.models.external_identity import ExternalIdentity
@@ -63,6 +64,7 @@ __all__ = [
     "ChangeSeal",
     "Cluster",
     "ClusterEvent",
+    "ConnectCluster",
     "ConsumerGroup",
     "DeadLetterBatch",
     "DocumentPlan",

@@ -32,7 +32,7 @@ from controlplane.clients.connection import KafkaConnection, NoAnswer
 from controlplane.clients.group_samples import Key
 from controlplane.clients.settings import address_of, client_settings, zookeeper_store
 from controlplane.db.sqlite import drop_if_replaced
-from controlplane.monitoring import damage, publisher, share_letter_rows
+from controlplane.monitoring import connect_clusters, damage, publisher, share_letter_rows
 from controlplane.monitoring.hanging_transactions import HangingTransactionMonitor
 from controlplane.monitoring.history import HistoryRecorder
 from controlplane.monitoring.hub import Hub
@@ -135,6 +135,7 @@ class ClusterMonitor:
         self._messages = MessageFigureCollector()
         self._jobs = (
             PeriodicJob("message figures", self._messages.collect, COLLECT_MS, self._began_ms + ALERTS_FIRST_MS),
+            PeriodicJob("connect clusters", connect_clusters.read_all, connect_clusters.ROUND_MS, self._began_ms),
             PeriodicJob("other clusters", OtherClusterReader(hub).read_all, ROUND_MS, self._began_ms),
             PeriodicJob("health", health.evaluate, HEALTH_MS, self._began_ms + SETTLED_MS),
             PeriodicJob("anomalies", anomalies.evaluate, ANOMALIES_MS, self._began_ms + ANOMALIES_MS),

@@ -12,12 +12,13 @@ from django.db.models import F, Sum
 from brokerd.cluster.configs import expired_topic_name, half_topic_name
 from brokerd.cluster.cordons import leadership_disabled
 from controlplane.clients import supervisor
-from controlplane.domain.alert_cases import refused_client, refused_subject, refused_who
+from controlplane.domain.alert_cases import connector_subject, refused_client, refused_subject, refused_who
 from controlplane.domain.alert_types import NAMES_MAX, AlertKind
 from controlplane.domain.move_types import MoveState
 from controlplane.models import (
     Broker,
     Change,
+    ConnectCluster,
     DocumentPlan,
     GroupPartition,
     HangingTransaction,
@@ -68,6 +69,10 @@ class StepKind(StrEnum):
     OPEN_SHARE_GROUP = "open_share_group"
     CHECK_PERMISSION = "check_permission"
     OPEN_REFUSED = "open_refused"
+    RESTART_TASK = "restart_task"
+    RESTART_FAILED = "restart_failed"
+    OPEN_CONNECTOR = "open_connector"
+    OPEN_CONNECT = "open_connect"
     PROPOSE_ABORT = "propose_abort"
     SEARCH_HANGING = "search_hanging"
 
@@ -75,7 +80,8 @@ class StepKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
-    offset], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation]."""
+    offset], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation],
+    [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task]."""
 
     kind: str
     label: str
@@ -273,6 +279,25 @@ def _refused(a: AlertRow) -> list[NextStep]:
     return steps
 
 
+def _connector(a: AlertRow) -> list[NextStep]:
+    """A single failed task is restarted at once, by a button. More have a form."""
+    rows = ((row.name, f) for row in ConnectCluster.objects.all() for f in row.failures)
+    found = next(((c, f) for c, f in rows if connector_subject(c, f["name"]) == a.subject), None)
+    if found is None:
+        return []
+    cluster, failure = found
+    name, failed = failure["name"], failure["failed_tasks"]
+    page = NextStep(StepKind.OPEN_CONNECTOR, f"Open connector {name}", [cluster, name])
+    if len(failed) == 1 and not failure["has_failed"]:
+        task = str(failed[0])
+        return [NextStep(StepKind.RESTART_TASK, f"Restart task {task} of {name}", [cluster, name, task]), page]
+    return [NextStep(StepKind.RESTART_FAILED, f"Restart what has failed of {name}", [cluster, name]), page]
+
+
+def _connect_silent(a: AlertRow) -> list[NextStep]:
+    return [NextStep(StepKind.OPEN_CONNECT, f"Open Connect cluster {a.subject}", [a.subject])]
+
+
 _STEPS = {
     AlertKind.HALF_UNDECIDED: _half,
     AlertKind.HALF_EXPIRED: _half,
@@ -280,6 +305,8 @@ _STEPS = {
     AlertKind.DEAD_LETTERS_GROWING: _dead_letters,
     AlertKind.DEAD_LETTERS_MISSING: _letters_missing,
     AlertKind.CLIENT_REFUSED: _refused,
+    AlertKind.CONNECTOR_FAILED: _connector,
+    AlertKind.CONNECT_SILENT: _connect_silent,
     AlertKind.PARTITIONS_OFFLINE: _partition,
     AlertKind.PARTITIONS_UNDER_MIN_ISR: _partition,
     AlertKind.PARTITIONS_UNDER_REPLICATED: _partition,

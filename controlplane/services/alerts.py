@@ -20,6 +20,7 @@ from controlplane.domain import alert_types as types
 from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX, refused_who
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
+from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.progress import StallCause
 from controlplane.domain.text import coarse_count
@@ -30,6 +31,7 @@ from controlplane.models import (
     Broker,
     Change,
     Cluster,
+    ConnectCluster,
     ConsumerGroup,
     DocumentPlan,
     GroupPartition,
@@ -183,6 +185,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
             ]
         ),
         refused=_refused(thresholds),
+        connect=_connect(),
         thresholds=thresholds,
     )
 
@@ -202,6 +205,19 @@ def _refused(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...
             since = datetime.fromtimestamp(since_ms / 1000, UTC)
             facts.append(types.RefusedClientFacts(who, RefusalReason(reason), per_min, since, **shown))
     return tuple(sorted(facts, key=lambda f: (-f.per_min, f.who, f.reason))[:REFUSED_ALERTS_MAX])
+
+
+def _connect() -> tuple[types.ConnectFacts, ...]:
+    return tuple(
+        types.ConnectFacts(
+            c.name,
+            tuple(ConnectorFailure(**f) for f in c.failures),
+            None if c.silent_since is None else (c.tried_at - c.silent_since).total_seconds(),
+            c.problem,
+        )
+        for c in ConnectCluster.objects.all()
+        if c.failures or c.silent_since is not None
+    )
 
 
 def _documents() -> tuple[types.DocumentFacts, ...]:

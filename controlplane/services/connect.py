@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from controlplane.clients.connect import (
     ConnectUnknown,
     ConnectUnreachable,
 )
-from controlplane.clients.connectors import ConfigDefinition
+from controlplane.clients.connectors import ConfigDefinition, ValidatedConfig
 from controlplane.domain.connect import hidden, hidden_value, restored, without_secrets
 from controlplane.domain.errors import AlreadyExists, MisfitValue, Rejected
 from controlplane.models.change import Outcome
@@ -47,17 +48,10 @@ HIDDEN_VALUE = "The shown value is hidden. Leave it unchanged to keep the stored
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorConfigField:
+class ConnectorConfigField(ConfigDefinition):
     """A config with its definition by the plugin. `value` without secrets; null: not given. `default` null: none. `recommended`: allowed or suggested
-    values. `importance`: HIGH, MEDIUM or LOW. `errors`: why the worker does not accept the value."""
+    values. `importance`: HIGH, MEDIUM or LOW. `errors`: why the worker does not accept the value, without secrets."""
 
-    name: str
-    type: str
-    is_required: bool
-    default: str | None
-    importance: str
-    documentation: str
-    group: str
     value: str | None
     recommended: list[str]
     errors: list[str]
@@ -249,7 +243,7 @@ def _complete(
     return {**complete, "name": name}
 
 
-def _validate_config(client: ConnectClient, complete: Mapping[str, str]) -> list[ConfigDefinition]:
+def _validate_config(client: ConnectClient, complete: Mapping[str, str]) -> list[ValidatedConfig]:
     try:
         return api.validate(client, complete)
     except ConnectUnknown as error:
@@ -272,17 +266,11 @@ def _check(client: ConnectClient, complete: Mapping[str, str]) -> None:
         raise MisfitValue("config", faults)
 
 
-def _field(d: ConfigDefinition, complete: Mapping[str, str], secrets: frozenset[str]) -> ConnectorConfigField:
+def _field(d: ValidatedConfig, complete: Mapping[str, str], secrets: frozenset[str]) -> ConnectorConfigField:
     known = secrets | ({d.name} if d.type == "PASSWORD" else set())
     value = complete.get(d.name)
     return ConnectorConfigField(
-        name=d.name,
-        type=d.type,
-        is_required=d.is_required,
-        default=d.default,
-        importance=d.importance,
-        documentation=d.documentation,
-        group=d.group,
+        **{f.name: getattr(d, f.name) for f in fields_of(ConfigDefinition)},
         value=None if value is None else hidden_value(d.name, value, known),
         recommended=d.recommended,
         errors=[without_secrets(e, complete, known) for e in d.errors],

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from controlplane.models import Alert, AlertSilence, Broker
+from controlplane.models import Alert, AlertSilence, Broker, ConnectCluster
 from controlplane.services import alerts, incidents
 from tests.unit.controlplane.services.test_refused_clients import refused
 from tests.unit.controlplane.world import World
@@ -106,10 +107,19 @@ def test_a_stopped_process_is_started_from_the_page(
     assert started == ["broker-1"]
 
 
-def test_the_alert_about_a_refused_client_leads_to_its_permission(world: World, viewer: Client) -> None:
+def test_the_alert_about_a_refused_client_leads_to_its_permission(world: World, operator: Client) -> None:
     Broker.objects.filter(broker_id=1).update(refused_clients=[refused()])
     alerts.evaluate()
-    page = viewer.get(f"/alerts/{Alert.objects.get(kind='client_refused').pk}/").content.decode()
+    page = operator.get(f"/alerts/{Alert.objects.get(kind='client_refused').pk}/").content.decode()
     address = "/permissions/?principal=User%3Ax&amp;host=10.0.0.1&amp;resource_type=topic&amp;resource_name=flights&amp;operation=write"
-    assert f'href="{address}"' in page and "Check the permission of User:x" in page
+    assert address in page and "Check the permission of User:x" in page
     assert "/clients/?q=User%3Ax#refused" in page and "/runbooks/client_refused/" in page
+
+
+def test_the_alert_about_a_failed_task_has_a_button_that_restarts_it(world: World, operator: Client) -> None:
+    failure = {"name": "to db/1", "has_failed": False, "tasks": 2, "failed_tasks": [1]}
+    ConnectCluster.objects.create(name="etl", tried_at=timezone.now(), failures=[failure])
+    alerts.evaluate()
+    page = operator.get(f"/alerts/{Alert.objects.get(kind='connector_failed').pk}/").content.decode()
+    assert "/connect/act/restart-task/?cluster=etl&amp;name=to+db%2F1&amp;task=1" in page
+    assert "/connect/connector/?cluster=etl&amp;name=to+db%2F1" in page and "/runbooks/connector_failed/" in page

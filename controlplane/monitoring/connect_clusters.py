@@ -1,0 +1,66 @@
+"""Reads the states of the connectors of all Kafka Connect clusters into rows, from which alerts are evaluated.
+
+Invariants: all clusters are asked at the same time, so a round takes no longer than the time limit of one. A cluster that does not answer keeps the failures of
+its last answer. No row has a config or a trace: they may contain secrets. Does not contain: the requests (`clients.connectors`), which row is an alert
+(`services.alerts`).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.clients import connectors as api
+from controlplane.clients.connect import ConnectClient, ConnectUnavailable, clients
+from controlplane.domain.connect import ConnectorFailure, ConnectorState
+from controlplane.models import ConnectCluster
+
+ROUND_MS = 15_000
+"""Milliseconds between the starts of two rounds. A worker lists all connectors with their configs, some kilobytes each."""
+
+FAILURES_MAX = 200
+"""Failed connectors per cluster."""
+
+
+def read_all() -> None:
+    """One round. Without Connect clusters in the settings: nothing, except that rows of former ones are deleted."""
+    configured = clients()
+    if not configured:
+        ConnectCluster.objects.all().delete()
+        return
+    with ThreadPoolExecutor(len(configured), "connect-states") as pool:
+        answers = list(pool.map(_answer, configured))
+    now = timezone.now()
+    with transaction.atomic():
+        ConnectCluster.objects.exclude(name__in=[c.name for c in configured]).delete()
+        known = {row.name: row for row in ConnectCluster.objects.all()}
+        for client, answer in zip(configured, answers, strict=True):
+            row = known.get(client.name) or ConnectCluster(name=client.name)
+            row.tried_at = now
+            if isinstance(answer, ConnectUnavailable):
+                row.silent_since, row.problem = row.silent_since or now, str(answer)[:300]
+            else:
+                row.silent_since, row.problem = None, ""
+                row.failures = [asdict(f) for f in answer[:FAILURES_MAX]]
+            row.save()
+
+
+def _answer(client: ConnectClient) -> list[ConnectorFailure] | ConnectUnavailable:
+    """Sorted by name."""
+    try:
+        found = api.connectors(client)
+    except ConnectUnavailable as error:
+        return error
+    failures = (
+        ConnectorFailure(
+            c.name,
+            c.state is ConnectorState.FAILED,
+            len(c.tasks),
+            [t.id for t in c.tasks if t.state is ConnectorState.FAILED],
+        )
+        for c in found
+    )
+    return sorted((f for f in failures if f.has_failed or f.failed_tasks), key=lambda f: f.name)
