@@ -29,7 +29,7 @@ class ThresholdOverrideRow:
 
 @dataclass(frozen=True, slots=True)
 class AppliedThreshold:
-    """The value of a threshold that applies to an alert. `scope` is the object kind for which the value was set, or `cluster`, also for a default. `objects` is
+    """The value of a threshold that applies to an object. `scope` is the object kind for which the value was set, or `cluster`, also for a default. `objects` is
     the kind of object that can have its own value, or cluster."""
 
     name: str
@@ -92,10 +92,16 @@ def applied_thresholds(kind: str, subject: str) -> list[AppliedThreshold]:
     if not names:
         return []
     values = current()
-    return [_applied_threshold(name, subject, values) for name in names]
+    return [applied_threshold(name, subject, values) for name in names]
 
 
-def _applied_threshold(name: ThresholdName, subject: str, values: AlertThresholds) -> AppliedThreshold:
+def group_thresholds(group_id: str, values: AlertThresholds) -> list[AppliedThreshold]:
+    """The thresholds that can have values for single groups, with those for this group."""
+    names = (name for name, scope in OBJECTS.items() if scope is ThresholdScope.GROUP)
+    return [applied_threshold(name, group_id, values) for name in names]
+
+
+def applied_threshold(name: ThresholdName, subject: str, values: AlertThresholds) -> AppliedThreshold:
     objects = OBJECTS.get(name, ThresholdScope.CLUSTER)
     own = subject in values.overrides.get(name, {})
     scope = objects if own else ThresholdScope.CLUSTER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,9 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from controlplane.clients.group_samples import DescribedGroupState
+from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName, ThresholdScope
 from controlplane.models import ConsumerGroup, GroupPartition
+from controlplane.selectors.alert_thresholds import AppliedThreshold, applied_threshold, current, group_thresholds
 from controlplane.selectors.common import RowFilter, StateFilter, age_s, in_states
 from controlplane.selectors.paging import Page, PageStart, paginate
 from controlplane.selectors.visibility import TOPIC, limited, sees, visible
@@ -19,7 +22,8 @@ from controlplane.selectors.visibility import TOPIC, limited, sees, visible
 class GroupRow:
     """`status`: healthy, idle, not_subscribed, catching_up, blocked, falling_behind, stalled, stopped, rewound, data_lost or unknown. `lag_at_least`:
     the lag in time is a lower bound. Speeds are records per second of the last minutes. `retention_in_s`: when the setting `retention_limit` deletes
-    unread records of `retention_partition` at the current speeds; null = not expected; `retention_at_most`: it may be earlier."""
+    unread records of `retention_partition` at the current speeds; null = not expected; `retention_at_most`: it may be earlier. `behind_threshold_s`: the
+    threshold group_behind that decides about `status`, and `behind_threshold_scope`: whether it is that of the cluster or of this group."""
 
     group_id: str
     state: str
@@ -39,6 +43,8 @@ class GroupRow:
     retention_limit: str
     retention_at_most: bool
     age_s: float | None
+    behind_threshold_s: float
+    behind_threshold_scope: ThresholdScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +71,12 @@ class GroupPartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupDetail:
-    """`members`: [{"member_id", "client_id", "host", "partitions": [[topic, index], ...]}]."""
+    """`members`: [{"member_id", "client_id", "host", "partitions": [[topic, index], ...]}]. `thresholds`: those that decide about its status and alerts."""
 
     row: GroupRow
     members: list[dict[str, Any]]
     partitions: list[GroupPartitionRow]
+    thresholds: list[AppliedThreshold]
 
 
 GROUP_COLUMNS = {
@@ -105,7 +112,7 @@ def group_page(
 ) -> Page[GroupRow]:
     return paginate(
         rows,
-        lambda found: [_row(g) for g in found],
+        _rows,
         page=page,
         per_page=per_page,
         sort=sort,
@@ -119,9 +126,9 @@ def group_detail(group_id: str) -> GroupDetail | None:
     group = visible(ConsumerGroup.objects.filter(pk=group_id)).first()
     if group is None:
         return None
-    parts = visible(GroupPartition.objects.filter(group=group)).order_by("topic", "index")
+    parts, thresholds = visible(GroupPartition.objects.filter(group=group)).order_by("topic", "index"), current()
     return GroupDetail(
-        row=_row(group),
+        row=_row(group, thresholds),
         members=_members(group),
         partitions=[
             GroupPartitionRow(
@@ -144,6 +151,7 @@ def group_detail(group_id: str) -> GroupDetail | None:
             )
             for p in parts
         ],
+        thresholds=group_thresholds(group_id, thresholds),
     )
 
 
@@ -154,8 +162,15 @@ def _members(group: ConsumerGroup) -> list[dict[str, Any]]:
     return [{**m, "partitions": [p for p in m.get("partitions", ()) if sees(TOPIC, p[0])]} for m in group.members]
 
 
-def _row(g: ConsumerGroup) -> GroupRow:
+def _rows(found: Iterable[ConsumerGroup]) -> list[GroupRow]:
+    groups = list(found)
+    thresholds = current() if groups else AlertThresholds()
+    return [_row(g, thresholds) for g in groups]
+
+
+def _row(g: ConsumerGroup, thresholds: AlertThresholds) -> GroupRow:
     partition = g.retention_partition
+    behind = applied_threshold(ThresholdName.GROUP_BEHIND, g.group_id, thresholds)
     return GroupRow(
         group_id=g.group_id,
         state=g.state,
@@ -175,4 +190,6 @@ def _row(g: ConsumerGroup) -> GroupRow:
         retention_limit=g.retention_limit,
         retention_at_most=g.retention_at_most,
         age_s=age_s(g.observed_at),
+        behind_threshold_s=behind.value,
+        behind_threshold_scope=behind.scope,
     )

@@ -10,6 +10,7 @@ from django.utils import timezone
 from controlplane.domain.alert_thresholds import OVERRIDES_MAX, ThresholdName
 from controlplane.models import Alert, AlertThresholdOverride, Broker, Change, ConsumerGroup, TopicMessages
 from controlplane.selectors import alert_thresholds as selectors
+from controlplane.selectors import groups
 from controlplane.services import Rejected, alerts
 from controlplane.services.alert_thresholds import alter_threshold, override_threshold
 from tests.unit.controlplane.world import World
@@ -117,6 +118,19 @@ def test_a_stored_value_that_is_not_valid_any_more_has_no_effect() -> None:
         AlertThresholdOverride.objects.create(name=name, subject="a", value=value, changed_by="alice")
     assert selectors.current().overrides == {}
     assert all(row.overrides == [] for row in selectors.threshold_list())
+
+
+def test_groups_have_their_thresholds_and_where_they_come_from() -> None:
+    for name in ("billing", "shop"):
+        ConsumerGroup.objects.create(group_id=name, observed_at=timezone.now())
+    override_threshold("group_behind", "billing", 90, actor="alice")
+    rows = {r.group_id: (r.behind_threshold_s, r.behind_threshold_scope) for r in groups.group_list().rows}
+    assert rows == {"billing": (90, "group"), "shop": (30, "cluster")}
+    detail = groups.group_detail("billing")
+    assert detail is not None
+    found = {t.name: (t.value, t.scope) for t in detail.thresholds}
+    assert (found["group_behind"], found["group_stall"]) == ((90, "group"), (30, "cluster"))
+    assert set(found) == {"group_behind", "group_stall", "group_stopped", "retention_ahead", "retention_grave"}
 
 
 def test_an_alert_has_the_thresholds_that_decided() -> None:
