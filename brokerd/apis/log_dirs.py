@@ -56,7 +56,7 @@ REMOTE_MAX = 20_000
 """Maximum number of partitions with tiered storage per response, about 60 bytes each."""
 
 REFUSED_CLIENTS_MAX = 100
-"""Clients with refused requests per response."""
+"""Maximum number of clients with refused requests per response."""
 
 Described = dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
@@ -184,14 +184,14 @@ class LogDirsApi:
                 for (group, topic), counts in self._share_letters.items()
             ]
         if body.refusals:
-            answer.refusals = [*self._refused(), *self._refused_clients()]
+            answer.refusals = [*self._refusal_counts(), *self._refused_clients()]
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
                 self._connections(), self._clock().mono_ms, CLIENTS_MAX
             )
         request.reply(answer)
 
-    def _refused(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
+    def _refusal_counts(self) -> Iterator[DescribeLogDirsResponse.Refusal]:
         for reason, count in sorted(self._refusals.counts.items()):
             yield DescribeLogDirsResponse.Refusal(reason=reason, count=count)
 

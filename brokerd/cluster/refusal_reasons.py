@@ -1,4 +1,4 @@
-"""Why a broker refused a request or a connection, or throttled a client."""
+"""Reasons for which a broker refuses a request or a connection, or throttles a client."""
 
 from __future__ import annotations
 

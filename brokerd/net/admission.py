@@ -37,7 +37,7 @@ class Admission:
     ) -> None:
         self.limit(total, per_ip, overrides, rate)
         self.refusals = refusals or Refusals()
-        """Of all listeners."""
+        """Counters of refused connections of all listeners."""
         self.rates: Mapping[str | None, float] = {}
         """Quotas: {address: connections per second}. The key None is the default of other addresses. An address without an entry has no limit."""
         self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()

@@ -16,12 +16,12 @@ from typing import NamedTuple
 from brokerd.cluster.refusal_reasons import RefusalReason
 
 ADDRESSES_MAX = 100
-"""Stored addresses. The one whose last refusal is the oldest is removed."""
+"""Maximum number of stored addresses. The one whose last refusal is the oldest is removed."""
 CLIENTS_PER_ADDRESS_MAX = 20
-"""Stored clients per address, for example of the pods behind one address. The one whose last refusal is the oldest is removed."""
+"""Maximum number of stored clients per address, for example of the pods behind one address. The one whose last refusal is the oldest is removed."""
 CLIENT_ID_CHARS_MAX = 100
 NAME_CHARS_MAX = 250
-"""Characters of the name of a resource: Kafka's topics have at most 249, but a client may send any name."""
+"""Maximum number of characters of the name of a resource: Kafka's topics have at most 249, but a client may send any name."""
 
 
 class RefusedClient(NamedTuple):

@@ -360,7 +360,7 @@ REFUSED = {
     RefusalReason.UNAUTHORIZED: "it is not authorized",
     RefusalReason.CONNECTION_LIMIT: "it exceeds a limit of connections",
 }
-"""Why a client is refused. A throttled client is no alert: its quota demands it."""
+"""Text of each reason for which a client is refused. A throttled client is no alert: its quota demands it."""
 
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -372,7 +372,7 @@ def refused_who(principal: str, host: str) -> str:
 
 
 WHO_CHARS_MAX = 250
-"""Characters of a principal in the subject of an alert: a certificate may have a longer name."""
+"""Maximum number of characters of a principal in the subject of an alert: a certificate may have a longer name."""
 
 
 def refused_subject(who: str, reason: str) -> str:
@@ -408,10 +408,11 @@ CONNECT_SILENT_S = 25.0
 """A Connect cluster without an answer for this time, which are three requests, has an alert. One missed answer may be a restart of its workers."""
 
 CONNECTOR_ALERTS_MAX = 50
-"""Alerts about connectors, over all clusters."""
+"""Maximum number of alerts about connectors, over all clusters."""
 
 
 SUBJECT_CHARS_MAX = 300
+"""Maximum number of characters of the subject of an alert about a connector: the database column has as many."""
 
 
 def connector_subject(cluster: str, connector: str) -> str:
@@ -419,7 +420,7 @@ def connector_subject(cluster: str, connector: str) -> str:
 
 
 def connectors_failed(facts: Facts) -> list[Case]:
-    """Of clusters that do not answer the failures of the last answer: a worker that stops does not repair a task."""
+    """Failed connectors. For a cluster that does not answer, those of its last answer: a worker that stops does not repair a task."""
     failures = [(c.cluster, f) for c in facts.connect for f in c.failures][:CONNECTOR_ALERTS_MAX]
     return [
         Case(

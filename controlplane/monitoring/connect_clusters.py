@@ -22,7 +22,7 @@ ROUND_MS = 15_000
 """Milliseconds between the starts of two rounds. A worker lists all connectors with their configs, some kilobytes each."""
 
 FAILURES_MAX = 200
-"""Failed connectors per cluster."""
+"""Maximum number of failed connectors per cluster."""
 
 
 def read_all() -> None:

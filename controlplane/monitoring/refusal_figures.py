@@ -17,11 +17,11 @@ WINDOW_MS = 10_000
 CLIENT_WINDOW_MS = 60_000
 """The same for the rates of clients: many of them retry with a pause of some seconds."""
 PAUSE_MS_MAX = 120_000
-"""After this time without a refusal the next one is the first of a new series."""
+"""Maximum time between two refusals of a series: a later one is the first of a new series."""
 DENIAL_MS_MAX = 60_000
-"""An operation without authorization is shown for this time after it was last reported: a client that alternates between two would change it always."""
+"""Maximum time for which an operation without authorization is shown after its last report. A client may alternate between two operations."""
 REFUSED_CLIENTS_MAX = 20
-"""Clients per broker, those with the highest rates."""
+"""Maximum number of clients per broker, those with the highest rates."""
 
 
 @dataclass(frozen=True, slots=True)

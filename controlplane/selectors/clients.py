@@ -15,7 +15,7 @@ from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, li
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
 Refusal = DescribeLogDirsResponse.Refusal
 REFUSED_MAX = 100
-"""Rows of refused clients on the page and in REST."""
+"""Maximum number of rows of refused clients on the page and in REST."""
 COLUMNS = (
     "bytes_per_s",
     "received_bytes_per_s",
@@ -114,7 +114,7 @@ def client_list(
     shown, total, window = ordered(rows, order, page=page, per_page=per_page)
     return ClientPage(
         rows=shown,
-        refused=_refused(known, query.lower()),
+        refused=_refused_clients(known, query.lower()),
         total=total,
         window=window,
         sort=sort,
@@ -127,7 +127,7 @@ def client_list(
     )
 
 
-def _refused(known: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
+def _refused_clients(known: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
     """One row per client and reason, the latest first."""
     found: dict[tuple[str, str, str, str], list[tuple[int, Refusal]]] = {}
     for broker_id, answer in known.items():

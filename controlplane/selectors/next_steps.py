@@ -267,7 +267,7 @@ def _refused_subject(row: dict[str, Any]) -> str:
     return refused_subject(refused_who(row["principal"], row["host"]), row["reason"])
 
 
-def _refused(a: AlertRow) -> list[NextStep]:
+def _refused_client_steps(a: AlertRow) -> list[NextStep]:
     who = refused_client(a.subject)
     steps = [NextStep(StepKind.OPEN_REFUSED, f"Open refused requests of {who}", [who])]
     rows = (r for found in Broker.objects.values_list("refused_clients", flat=True) for r in found)
@@ -304,7 +304,7 @@ _STEPS = {
     AlertKind.DELAYED_OVERDUE: _steps_for_delayed,
     AlertKind.DEAD_LETTERS_GROWING: _dead_letters,
     AlertKind.DEAD_LETTERS_MISSING: _letters_missing,
-    AlertKind.CLIENT_REFUSED: _refused,
+    AlertKind.CLIENT_REFUSED: _refused_client_steps,
     AlertKind.CONNECTOR_FAILED: _connector,
     AlertKind.CONNECT_SILENT: _connect_silent,
     AlertKind.PARTITIONS_OFFLINE: _partition,

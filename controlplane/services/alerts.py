@@ -62,7 +62,7 @@ DOCUMENT_ALERTS_MAX = 50
 """Maximum number of alerts about drift, one per owner: as many as the page of documents shows."""
 
 REFUSED_ALERTS_MAX = 20
-"""Alerts about refused clients: anybody may connect and be refused."""
+"""Maximum number of alerts about refused clients: anybody may connect and be refused."""
 
 STEADY_MS = 120_000
 """A client that is refused for this time has an alert. A rotated password or a new ACL causes some refusals."""
@@ -184,13 +184,13 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
                 :MESSAGE_ALERTS_MAX
             ]
         ),
-        refused=_refused(thresholds),
+        refused=_refused_clients(thresholds),
         connect=_connect(),
         thresholds=thresholds,
     )
 
 
-def _refused(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
+def _refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
     """The clients that brokers refuse steadily, those with the highest rates. The connections of a principal are one client."""
     now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[dict[str, Any]]]()
     for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
