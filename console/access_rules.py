@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
+from controlplane.selectors.visibility import current
 from controlplane.services.authorization import AccessRule
 from controlplane.services.request_resources import (
     acl_of_fields,
@@ -211,6 +212,7 @@ VIEWS: dict[str, AccessRule] = {
             "columns",
             "theme",
             "api-reference",
+            "api-reference-noun",
         ),
         LIST,
     ),
@@ -236,3 +238,8 @@ def may_be_seen(seen: Visibility, page: str) -> bool:
     """Return whether a user who sees `seen` may open this page, or some page of this name."""
     rule = VIEWS.get(page) or RULES.get(page)
     return not seen.limited or (rule is not None and rule.filtered)
+
+
+def may_open(page: str) -> bool:
+    """Return whether the user of this request may open this page, or some page of this name."""
+    return may_be_seen(current(), page)

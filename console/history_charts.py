@@ -16,12 +16,15 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
+from console.access_rules import may_open
 from controlplane.domain.errors import Rejected
 from controlplane.domain.history import HistorySubject, figure_of
+from controlplane.domain.visibility import subject_visible
 from controlplane.monitoring.live_points import LIVE_FIGURES
 from controlplane.selectors import history
 from controlplane.selectors.history import LakePart
 from controlplane.selectors.history_marks import MarkKind, MarkRow, marks
+from controlplane.selectors.visibility import current
 from weir_common.history_codes import STEP_S
 
 RANGES = {
@@ -44,7 +47,7 @@ INPUT_FORMAT = "%Y-%m-%dT%H:%M"
 @dataclass(frozen=True, slots=True)
 class Chart:
     """`points`: [[times in s], [averages]] as JSON, with [greatest values] if `peaks`. `peaks`: a step has several recorded values. `fed`: live updates have
-    the figure. `csv`: address of the same points. `of`: what of the page's object it is about."""
+    the figure. `csv`: address of the same points, empty if the figure was never recorded. `of`: what of the page's object it is about."""
 
     subject: str
     figure: str
@@ -58,6 +61,8 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class ChartMark:
+    """`url`: empty if the user may not open the page of the mark."""
+
     row: MarkRow
     url: str
 
@@ -126,10 +131,11 @@ def page_charts(
             _points(line),
             line.step_s > STEP_S,
             name in LIVE_FIGURES[HistorySubject(its.partition(":")[0])],
-            f"{reverse('api:history')}?{urlencode({'subject': its, 'figure': name, **query})}",
+            f"{reverse('api:history')}?{urlencode({'subject': its, 'figure': name, **query})}" if line.recorded else "",
             of.get((its, name), ""),
         )
         for (its, name), line in lines.items()
+        if subject_visible(current(), its)
     ]
     found = marks(subject, since, until)
     drawn = json.dumps([[int(m.at.timestamp()), m.kind, m.text] for m in found.rows])
@@ -162,9 +168,9 @@ def _points(line: history.Line) -> str:
 
 def _url(mark: MarkRow) -> str:
     if mark.kind == MarkKind.CHANGE:
-        return reverse("change", args=[mark.target])
+        return reverse("change", args=[mark.target]) if may_open("change") else ""
     if mark.kind == MarkKind.ALERT:
         return reverse("alert", args=[mark.target])
     if mark.kind == MarkKind.BROKER and mark.target:
         return reverse("broker", args=[mark.target])
-    return reverse("leader-elections")
+    return reverse("leader-elections") if may_open("leader-elections") else ""

@@ -13,7 +13,16 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from console import cells, cluster_cells, fragments, permission_links, record_links, time_links, vocabulary
+from console import (
+    access_rules,
+    cells,
+    cluster_cells,
+    fragments,
+    permission_links,
+    record_links,
+    time_links,
+    vocabulary,
+)
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
@@ -27,6 +36,7 @@ register.filter("translated", vocabulary.translated)
 register.filter("number", fragments.number)
 register.filter("past_url", time_links.at_url)
 register.filter("before_url", time_links.before_url)
+register.filter("may_open", access_rules.may_open)
 register.filter("count", fragments.count)
 register.filter("megabytes", fragments.megabytes)
 register.filter("size", fragments.size)
