@@ -349,7 +349,7 @@ def alert_title(alert: Any) -> str:
 def alert_link(alert: Any) -> SafeString:
     """Link to the page about an alert; empty if there is none."""
     if alert.kind not in ALERT_PAGES:
-        return format_html("")
+        return SafeString("")
     name, query, label = ALERT_PAGES[alert.kind]
     if name == "group":
         if not alert.subject:

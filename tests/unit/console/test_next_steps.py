@@ -19,6 +19,11 @@ TARGETS = {
     StepKind.RAISE_RETENTION: ["orders"],
     StepKind.OPEN_TOPIC: ["orders"],
     StepKind.OPEN_GROUP: ["a/b"],
+    StepKind.CHECK_PERMISSION: ["User:alice", "10.0.0.1", "TOPIC", "orders", "WRITE"],
+    StepKind.RESTART_TASK: ["main", "sink", "0"],
+    StepKind.RESTART_FAILED: ["main", "sink"],
+    StepKind.OPEN_CONNECTOR: ["main", "sink"],
+    StepKind.OPEN_CONNECT: ["main"],
 }
 
 
