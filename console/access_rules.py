@@ -189,6 +189,7 @@ VIEWS: dict[str, AccessRule] = {
             "search",
             "palette",
             "topics",
+            "undecided-half-messages",
             "groups",
             "share-groups",
             "moves",

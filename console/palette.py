@@ -48,6 +48,7 @@ PAGES = (
     (gettext_noop("Leader elections"), "leader-elections"),
     (gettext_noop("Rolling restarts"), "restarts"),
     (gettext_noop("Topics"), "topics"),
+    (gettext_noop("Undecided half messages"), "undecided-half-messages"),
     (gettext_noop("Routes"), "routes"),
     (gettext_noop("Schema registry"), "schema-subjects"),
     (gettext_noop("Kafka Connect, connectors"), "connect"),

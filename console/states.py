@@ -24,6 +24,8 @@ TONES: dict[str, str] = {
     "RUNNING": "", "PAUSED": "grey", "STOPPED": "grey", "FAILED": "red", "UNASSIGNED": "amber", "RESTARTING": "blue", "DESTROYED": "grey", "UNKNOWN": "grey",
     # transactions
     "Ongoing": "blue", "PrepareCommit": "blue", "PrepareAbort": "blue", "PrepareEpochFence": "blue", "CompleteCommit": "", "CompleteAbort": "grey",
+    # half messages
+    "unchecked": "grey", "checked": "blue", "overdue": "amber", "expiring": "amber",
     # moves, parts, recoveries, jobs
     "planned": "grey", "approved": "grey", "running": "blue", "paused": "grey", "verifying": "blue", "cancelling": "blue",
     "rolling_back": "blue", "done": "", "cancelled": "grey", "rolled_back": "grey", "failed": "red", "waiting": "grey",
@@ -61,6 +63,7 @@ STATE_LABELS = {
     "preferred_leads": gettext_lazy("preferred leader"),
     "not_in_isr": gettext_lazy("not in ISR"),
     "silent": gettext_lazy("not responding"),
+    "unchecked": gettext_lazy("not checked yet"),
     "unfit": gettext_lazy("mode not possible"),
     "unused": gettext_lazy("not used yet"),
     "waiting": gettext_lazy("queued"),

@@ -129,6 +129,7 @@ urlpatterns = [
         name="delayed-message-cancel",
     ),
     path("topics/<str:name>/half-messages/", half_messages.half_messages, name="half-messages"),
+    path("half-messages/", half_messages.undecided, name="undecided-half-messages"),
     path("topics/<str:name>/produce/", produce.produce, name="produce"),
     path("topics/<str:name>/copy/", produce.copy, name="record-copy"),
     path("topics/<str:name>/<int:index>/", topic_forms.partition, name="partition"),

@@ -44,6 +44,7 @@ LISTED = (
     "differences",
     "failures",
     "groups",
+    "half messages",
     "jobs",
     "masking rules",
     "role bindings",

@@ -1,6 +1,8 @@
-"""Undecided half messages of a topic. A decision by an operator is an approval request."""
+"""Undecided half messages, of all topics and of one. A decision by an operator is an approval request."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
@@ -8,16 +10,28 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
+from console import exports
 from console.forms import WeirForm
 from console.history_charts import page_charts
 from console.message_forms import text_field
 from console.panels import lazy
 from console.record_links import record_url
 from console.texts import gettext_lazy
-from console.views.shell import not_found, render_page, viewer_required
+from console.views.shell import list_options, not_found, render_page, viewer_required
 from controlplane.selectors import half_messages as selectors
+from controlplane.selectors import undecided_half_messages
 from controlplane.selectors.half_messages import HalfFilter
 from controlplane.selectors.message_figures import figures_of
+from controlplane.selectors.undecided_half_messages import HalfState
+
+STATES = (
+    ("", gettext_lazy("All")),
+    (HalfState.OVERDUE.value, gettext_lazy("Overdue")),
+    (HalfState.EXPIRING.value, gettext_lazy("Expiring")),
+    (HalfState.CHECKED.value, gettext_lazy("Checked")),
+    (HalfState.UNCHECKED.value, gettext_lazy("Not checked yet")),
+)
+DEFAULT_SORT = "written_ms"
 
 
 class HalfFilterForm(WeirForm):
@@ -29,6 +43,36 @@ class HalfFilterForm(WeirForm):
     def filter(self) -> HalfFilter:
         v = self.cleaned_data
         return HalfFilter(v["id_contains"], (v["age_s_min"] or 0) * 1000, v["checks_min"] or 0)
+
+
+@viewer_required
+def undecided(request: HttpRequest) -> HttpResponse:
+    """Undecided half messages of all topics that the user sees."""
+    given = {name: request.GET.get(name, "").strip() for name in ("topic", "state", "q")}
+    state = given["state"] if given["state"] in dict(STATES) else ""
+    read = partial(undecided_half_messages.undecided_page, topic=given["topic"], state=state, query=given["q"])
+    options = list_options(request, DEFAULT_SORT)
+    if exports.is_requested(request):
+        return exports.response("half-messages", read, options["sort"])
+    found = read(**options)
+    context = {
+        "page": found,
+        "csv": True,
+        "rows": [
+            (
+                r,
+                record_url(r.front_topic, r.partition, r.offset),
+                _propose("half.commit", r.target),
+                _propose("half.rollback", r.target),
+            )
+            for r in found.rows
+        ],
+        "topic": given["topic"],
+        "q": given["q"],
+        "state": state,
+        "states": STATES,
+    }
+    return render_page(request, "console/undecided_half_messages.html", context, nav="topics")
 
 
 @viewer_required

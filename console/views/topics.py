@@ -23,6 +23,7 @@ from controlplane.selectors import (
     recoveries,
     remote_sizes,
     topics,
+    undecided_half_messages,
 )
 
 STATES = {
@@ -65,6 +66,7 @@ def topic_list(request: HttpRequest) -> HttpResponse:
         "internal": internal,
         "drift": drift[:DRIFT_SHOWN_MAX],
         "drift_more": max(0, len(drift) - DRIFT_SHOWN_MAX),
+        "overdue": undecided_half_messages.overdue_topics(),
         "waiting_more": 0 if state else max(0, topics.waiting_count(query) - topics.WAITING_SHOWN_MAX),
     }
     return render_page(request, "console/topics.html", context, nav="topics")

@@ -205,6 +205,7 @@ VIEWS: dict[str, AccessRule] = {
     "drift-list": LIST,
     "group-list": LIST,
     "group-detail": VIEW_GROUP,
+    "half-message-list": LIST,
     "move-list": LIST,
     "move-detail": VIEW_MOVE,
     "move-brokers": VIEW_MOVE,

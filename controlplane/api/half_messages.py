@@ -1,10 +1,11 @@
-"""Undecided half messages of a topic: the view that `TopicViewSet` mounts. A decision is a proposal."""
+"""Undecided half messages: those of all topics, and the view of one topic that `TopicViewSet` mounts. A decision is a proposal."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.http import Http404
+from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.decorators import action
@@ -13,10 +14,39 @@ from rest_framework.response import Response
 
 from controlplane.api import serializers
 from controlplane.api.delayed_messages import NO_LIST
+from controlplane.api.pagination import PageQuery, page_response, page_shape
 from controlplane.api.viewsets import RowViewSet
 from controlplane.selectors import half_messages as selectors
+from controlplane.selectors import undecided_half_messages
 
 HALF_MESSAGES = serializers.shape(selectors.HalfMessageList)
+PAGE = page_shape(undecided_half_messages.UndecidedPage)
+ONE_PAGE = forced_singular_serializer(PAGE)  # type: ignore[no-untyped-call]
+
+
+class UndecidedQuery(PageQuery):
+    topic = drf.CharField(default="", allow_blank=True, help_text="Part of the name of a topic.")
+    state = drf.ChoiceField(
+        choices=["", *(s.value for s in undecided_half_messages.HalfState)],
+        default="",
+        help_text="unchecked: no check was sent. checked: its producers were asked. overdue: older than the threshold half_undecided of its topic. "
+        "expiring: the last check was not answered.",
+    )
+    query = drf.CharField(default="", allow_blank=True, trim_whitespace=False, help_text="Part of the half id.")
+
+
+class HalfMessageViewSet(RowViewSet):
+    """Undecided half messages of all topics. They are decided by proposals (kinds half.commit and half.rollback)."""
+
+    serializer_class = serializers.shape(undecided_half_messages.UndecidedRow)
+    pagination_class = None
+    noun = "half message"
+
+    @extend_schema(parameters=[UndecidedQuery], responses={200: ONE_PAGE}, filters=False)
+    def list(self, request: Request) -> Response:
+        """Undecided half messages of all topics, the oldest first. `sort`: written_ms, topic, checks, half_id, state. At most 500 partitions are asked, those
+        of the topics with the oldest messages first, each for its oldest 100 messages. `missing` names the partitions whose leader did not answer."""
+        return page_response(request, undecided_half_messages.undecided_page(**self.query(UndecidedQuery)))
 
 
 class HalfMessageParameters(drf.Serializer[Any]):

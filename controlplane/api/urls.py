@@ -20,6 +20,7 @@ from controlplane.api import (
     effective_permissions,
     forecasts,
     groups,
+    half_messages,
     healing,
     health,
     history,
@@ -60,6 +61,7 @@ router.register("damage-reports", recoveries.DamageReportViewSet, "damage-report
 router.register("document-plans", cluster_documents.DocumentPlanViewSet, "document-plan")
 router.register("drift", cluster.DriftViewSet, "drift")
 router.register("groups", groups.ConsumerGroupViewSet, "group")
+router.register("half-messages", half_messages.HalfMessageViewSet, "half-message")
 router.register("masking-rules", masking.MaskingRuleViewSet, "masking-rule")
 router.register("member-removals", offset_resets.MemberRemovalViewSet, "member-removal")
 router.register("moves", moves.MoveViewSet, "move")

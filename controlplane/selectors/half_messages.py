@@ -111,7 +111,7 @@ def undecided(
             totals[name] += getattr(answer, name)
         if answer.blocked:
             found.blocked.append(MissingPartition(index, ErrorCode(answer.blocked).name))
-        found.rows.extend(_row(topic, index, m, now) for m in answer.messages)
+        found.rows.extend(half_message_row(topic, index, m, now) for m in answer.messages)
     oldest = sorted((r for r in found.rows if chosen.matches(r)), key=lambda r: (r.written_at, r.partition, r.offset))[
         :ROWS_MAX
     ]
@@ -126,7 +126,7 @@ def undecided(
     )
 
 
-def _row(topic: str, index: int, message: HalfMessagesAnswer.Message, now: datetime) -> HalfMessageRow:
+def half_message_row(topic: str, index: int, message: HalfMessagesAnswer.Message, now: datetime) -> HalfMessageRow:
     written = datetime.fromtimestamp(message.appended_ms / 1000, UTC)
     return HalfMessageRow(
         partition=index,

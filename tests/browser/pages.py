@@ -137,6 +137,7 @@ PAGES = {
     "clusters": "/clusters/",
     "bulk-quotas": "/bulk/quotas/?q=payments",
     "bulk-users": "/bulk/users/?q=bill",
+    "undecided-half-messages": "/half-messages/",
     "half-messages": "/topics/checkout/half-messages/",
     "produce": "/topics/orders/produce/",
     "record-copy": "/topics/orders/copy/?source_partition=0&first_offset=1&last_offset=9&topic=flights",

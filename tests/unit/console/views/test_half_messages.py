@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
+from controlplane.models import TopicMessages
 from tests.unit.controlplane.half_answers import HalfAnswers, answering
 from tests.unit.controlplane.world import World
 
@@ -54,3 +58,39 @@ def test_a_filter_selects_from_the_oldest(viewer: Client) -> None:
     assert "2 of the oldest 3 match" in page and "orders-1" not in page
     assert "No undecided half messages match" in text(viewer, "/topics/orders/half-messages/?id_contains=zz")
     assert "3 undecided" in text(viewer, "/topics/orders/half-messages/?checks_min=many", 400)
+
+
+def test_the_page_of_all_topics_lists_filters_and_exports(
+    operator: Client, viewer: Client, answers: HalfAnswers
+) -> None:
+    page = text(operator, "/half-messages/")
+    assert "/proposals/new/?kind=half.commit&amp;target=orders-0%403" in page and page.count("kind=half.rollback") == 2
+    assert "/messages/?topic=orders.half&amp;partitions=1&amp;start=offset&amp;offset=5&amp;limit=1" in page
+    assert "kind=half.commit" not in text(viewer, "/half-messages/"), "a viewer requests nothing"
+    filtered = text(viewer, "/half-messages/?state=expiring&topic=ord")
+    assert "offset=5&amp;" in filtered and "offset=3&amp;" not in filtered
+    assert "No undecided half messages match" in text(viewer, "/half-messages/?topic=zz")
+    csv = viewer.get("/half-messages/?format=csv&q=c")
+    assert csv.headers["Content-Type"].startswith("text/csv") and csv.content.decode().count("orders-1@5") == 1
+    answers.silent = {2}
+    assert "orders-1: it is frozen" in text(viewer, "/half-messages/")
+
+
+def test_the_rest_list_has_cursors_filters_and_csv(viewer: Client) -> None:
+    first = viewer.get("/api/v1/half-messages?limit=2").json()
+    assert [r["target"] for r in first["rows"]] == ["orders-0@3", "orders-1@5"] and first["total"] == 3
+    rest = viewer.get(f"/api/v1/half-messages?limit=2&cursor={first['next_cursor']}").json()
+    assert [r["target"] for r in rest["rows"]] == ["orders-0@9"] and rest["next_cursor"] is None
+    assert viewer.get("/api/v1/half-messages?state=expiring&topic=orders").json()["total"] == 1
+    assert viewer.get("/api/v1/half-messages?state=old").status_code == 400
+    assert viewer.get("/api/v1/half-messages?format=csv").content.decode().count("orders.half") == 3
+
+
+def test_the_list_of_topics_leads_to_overdue_messages(viewer: Client) -> None:
+    assert "overdue half messages" not in text(viewer, "/topics/")
+    now = timezone.now()
+    TopicMessages.objects.create(
+        topic="orders", half_undecided=1, half_oldest_at=now - timedelta(hours=1), sampled_at=now
+    )
+    page = text(viewer, "/topics/")
+    assert "/half-messages/?state=overdue" in page and "1 topic has overdue half messages: orders" in page
