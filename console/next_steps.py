@@ -67,6 +67,7 @@ POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKE
 
 
 LABELS: dict[str, str] = {
+    StepKind.START_PROCESS: gettext_lazy("Start {0}"),
     StepKind.DRAIN_BROKER: gettext_lazy("Drain broker {0}"),
     StepKind.DEMOTE_BROKER: gettext_lazy("Move leadership off broker {0}"),
     StepKind.OPEN_BROKER: gettext_lazy("Open broker {0}"),
@@ -77,6 +78,7 @@ LABELS: dict[str, str] = {
     StepKind.OPEN_MOVE: gettext_lazy("Open move {0}"),
     StepKind.ROLL_BACK_MOVE: gettext_lazy("Roll back move {0}"),
     StepKind.THROTTLE_MOVE: gettext_lazy("Change the throttle of move {0}"),
+    StepKind.READ_RECORD: gettext_lazy("Read {0}-{1} at offset {2}"),
     StepKind.RAISE_RETENTION: gettext_lazy("Change retention of {0}"),
     StepKind.OPEN_GROUP: gettext_lazy("Open group {0}"),
     StepKind.RESUME_ARCHIVE: gettext_lazy("Resume archive {0}"),
@@ -97,11 +99,11 @@ LABELS: dict[str, str] = {
     StepKind.OPEN_CONNECTOR: gettext_lazy("Open connector {1}"),
     StepKind.OPEN_CONNECT: gettext_lazy("Open Connect cluster {0}"),
 }
-"""Labels in other languages than English; {0} and the like are the target. The others have the English label of the step."""
+"""Labels in other languages than English; {0} and the like are the target."""
 
 
 def _label(step: NextStep) -> str:
-    if step.kind not in LABELS or (get_language() or "en") == "en":
+    if (get_language() or "en") == "en":
         return step.label
     return LABELS[step.kind].format(*step.target)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import pytest
 from django.urls import resolve
+from django.utils.translation import override
 
 from console.next_steps import POSTED, buttons
 from controlplane.selectors.next_steps import NextStep, StepKind
@@ -19,6 +21,7 @@ TARGETS = {
     StepKind.RAISE_RETENTION: ["orders"],
     StepKind.OPEN_TOPIC: ["orders"],
     StepKind.OPEN_GROUP: ["a/b"],
+    StepKind.OPEN_DOCUMENT_DRIFT: ["2", "shop.toml"],
     StepKind.CHECK_PERMISSION: ["User:alice", "10.0.0.1", "TOPIC", "orders", "WRITE"],
     StepKind.RESTART_TASK: ["main", "sink", "0"],
     StepKind.RESTART_FAILED: ["main", "sink"],
@@ -32,6 +35,13 @@ def test_each_step_has_an_address(kind: StepKind) -> None:
     (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))])
     assert resolve(urlsplit(button.url).path).func is not None
     assert button.label == "label" and button.posts == (kind in POSTED)
+
+
+@pytest.mark.parametrize("kind", list(StepKind))
+def test_each_step_is_chinese_on_a_chinese_page(kind: StepKind) -> None:
+    with override("zh-hans"):
+        (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))])
+    assert re.search("[\u4e00-\u9fff]", button.label), button.label
 
 
 def test_the_record_at_the_committed_offset_is_read_directly() -> None:
