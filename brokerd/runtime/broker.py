@@ -195,7 +195,7 @@ class BrokerServer:
         self.front_delivery = FrontDelivery(
             self.partitions,
             self.produce,
-            lambda: self.loop.now,
+            self.loop,
             self.warming,
             self.delivery_client,
             environment.draw_producer_id,

@@ -1,6 +1,7 @@
 """Delivery of delayed messages and half messages: the front partitions that this broker leads, with their logs and the connection to the target partitions.
 
-Invariant: a front partition is served only in the leader epoch for which this broker was elected. Does not contain: the choice of due records, the journal
+Invariant: a front partition is served only in the leader epoch for which this broker was elected. A front partition of half messages continues when its high
+watermark changes, because a decision is then stable. One of delayed messages waits for the tick. Does not contain: the choice of due records, the journal
 (`brokerd/delivery`).
 """
 
@@ -22,9 +23,11 @@ from brokerd.delivery.front_partition import FrontPartition
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
 from brokerd.net.inter_broker import InterBrokerClient
+from brokerd.net.loop import Loop
 from brokerd.replication.partition_events import LogStartRaised
 from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
+from brokerd.runtime.wakeups import Wakeup
 from brokerd.storage.cold import NotInPageCache, blocking_reads, nonblocking_reads
 from brokerd.storage.delay_index import InvalidDelayIndex
 from brokerd.storage.delay_index_file import open_delay_index
@@ -49,6 +52,8 @@ class ReplicaFrontLog:
         self._replica, self._epoch, self._delivery = replica, epoch, delivery
         self._reading = False
         self.poke: Callable[[], None] = lambda: None
+        self.hw_key = replica.hw_key()
+        """The purgatory key of the high watermark."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -169,16 +174,20 @@ class FrontDelivery:
         self,
         partitions: ReplicaManager,
         produce: ProduceApi,
-        clock: Callable[[], Now],
+        loop: Loop,
         warming: Warming,
         client: InterBrokerClient,
         draw_producer_id: Callable[[], int],
     ) -> None:
-        self.partitions, self.produce, self.clock, self.warming = partitions, produce, clock, warming
-        self._client, self._draw_producer_id = client, draw_producer_id
+        self.partitions, self.produce, self.warming = partitions, produce, warming
+        self._loop, self._client, self._draw_producer_id = loop, client, draw_producer_id
         self.fronts: dict[tuple[str, int], tuple[FrontPartition, ReplicaFrontLog]] = {}
         """The front partitions that this broker leads, by (topic, partition)."""
         self.delayed_fronts: LedFronts[DelayedFront] = LedFronts()
+        self._wakeups: dict[ReplicaFrontLog, Wakeup] = {}
+
+    def clock(self) -> Now:
+        return self._loop.now
 
     def on_election(self, topic: str, partition: int, epoch: int) -> None:
         """This broker became the leader of a partition. Topics that are not front topics are ignored."""
@@ -191,6 +200,7 @@ class FrontDelivery:
         if replica.config.half_topic:
             front = HalfFront(front_log, self._draw_producer_id)
             self.produce.appender.half_fronts.add(replica.tp, front, lambda: front_log.leads)
+            self.watch(front_log, lambda now: self._tick(front, front_log, now))
         else:
             front = DelayedFront(front_log, self._draw_producer_id)
             self.delayed_fronts.add(replica.tp, front, lambda: front_log.leads)
@@ -201,8 +211,20 @@ class FrontDelivery:
         found = self.fronts.pop((topic, partition), None)
         if found is not None:
             found[0].close()
+            self.unwatch(found[1])
             self.produce.appender.half_fronts.remove(found[1].tp)
             self.delayed_fronts.remove(found[1].tp)
+
+    def watch(self, front_log: ReplicaFrontLog, run: Callable[[Now], None]) -> None:
+        """Call `run` after changes of the high watermark of this partition, until `unwatch`."""
+        wakeup = self._wakeups[front_log] = Wakeup(self._loop.call_at, self.clock, run)
+        self.partitions.purgatory.watch(front_log.hw_key, front_log, wakeup.request)
+
+    def unwatch(self, front_log: ReplicaFrontLog) -> None:
+        wakeup = self._wakeups.pop(front_log, None)
+        if wakeup is not None:
+            wakeup.cancel()
+            self.partitions.purgatory.unwatch(front_log.hw_key, front_log)
 
     def tick(self, now: Now) -> None:
         for front, front_log in list(self.fronts.values()):

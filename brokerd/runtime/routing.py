@@ -239,11 +239,13 @@ class Routing:
         front_log = port.log
         front_log.poke = wake
         self.running[route.name, route.source, partition] = running, port
+        self.delivery.watch(front_log, tick)
 
     def _stop(self, name: str, topic: str, partition: int) -> None:
         found = self.running.pop((name, topic, partition), None)
         if found is not None:
             found[0].closed = True
+            self.delivery.unwatch(found[1].log)
 
     def tick(self, now: Now) -> None:
         self.has_room = sum(r.buffered_bytes for r, _ in self.running.values()) < BUFFERED_BYTES_TOTAL_MAX

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
+
+import pytest
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.delivery.delayed_front import DelayedFront
@@ -12,6 +15,8 @@ from brokerd.delivery.front_log import FrontTarget
 from brokerd.delivery.front_partition import FrontState
 from brokerd.delivery.half_front import HalfFront
 from brokerd.delivery.led_fronts import LedFronts
+from brokerd.net.loop import Timer
+from brokerd.replication.purgatory import Purgatory
 from brokerd.runtime.front_delivery import FrontDelivery
 
 HALF_ID = UUID(int=5)
@@ -27,7 +32,22 @@ def replica(delay: str = "", half: str = "") -> Any:
         tp=TopicPartition(HALF_ID, 0),
         leads=True,
         core=SimpleNamespace(leader_epoch=3),
+        hw_key=lambda: "hw",
     )
+
+
+TIMERS: list[tuple[int, Callable[[Now], None]]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_timers() -> None:
+    TIMERS.clear()
+
+
+def call_at(mono_ms: int, callback: Callable[[Now], None]) -> Timer:
+    timer = Timer(callback)
+    TIMERS.append((mono_ms, lambda now: None if timer.cancelled else callback(now)))
+    return timer
 
 
 class Client:
@@ -45,9 +65,11 @@ def delivery(replicas: dict[tuple[str, int], Any], client: Any = None) -> FrontD
         image=image,
         hosted={r.tp: r for r in replicas.values() if r.config.half_topic},
         frozen=False,
+        purgatory=Purgatory(),
     )
     unused: Any = SimpleNamespace(appender=SimpleNamespace(half_fronts=LedFronts()))
-    return FrontDelivery(partitions, unused, lambda: Now(0, 0), unused, client or unused, lambda: 7)
+    loop: Any = SimpleNamespace(now=Now(0, 0), call_at=call_at)
+    return FrontDelivery(partitions, unused, loop, unused, client or unused, lambda: 7)
 
 
 def test_only_front_partitions_are_served_and_only_while_they_are_led() -> None:
@@ -87,3 +109,27 @@ def test_each_target_has_its_topic() -> None:
     for target in FrontTarget:
         found.send(half, target, b"", lambda error, now: None)
     assert client.sent == ["t", "t.half.expired", "t.half.check"]
+
+
+def test_half_messages_continue_after_a_change_of_the_high_watermark() -> None:
+    half = replica(half="t")
+    found = delivery({("t.half", 0): half})
+    found.on_election("t.half", 0, 3)
+    front, ticks = found.fronts["t.half", 0][0], list[Now]()
+    front.tick = ticks.append  # type: ignore[method-assign]
+    found.partitions.purgatory.check("hw")
+    assert not ticks, "the caller may be in the middle of a change"
+    TIMERS.pop()[1](Now(1, 1))
+    assert ticks == [Now(1, 1)]
+    found.partitions.purgatory.check("hw")
+    found.on_resignation("t.half", 0)
+    TIMERS.pop()[1](Now(2, 2))
+    found.partitions.purgatory.check("hw")
+    assert len(ticks) == 1 and not TIMERS, "another broker leads the partition"
+
+
+def test_delayed_messages_wait_for_the_tick() -> None:
+    found = delivery({("t.delay", 0): replica("t")})
+    found.on_election("t.delay", 0, 3)
+    found.partitions.purgatory.check("hw")
+    assert not TIMERS

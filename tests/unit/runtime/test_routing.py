@@ -19,12 +19,15 @@ from brokerd.wire.errors import ErrorCode
 class Scene:
     def __init__(self) -> None:
         self.image = Image()
-        self.replica: Any = SimpleNamespace(tp=TopicPartition(UUID(int=1), 0), leads=True)
+        self.replica: Any = SimpleNamespace(tp=TopicPartition(UUID(int=1), 0), leads=True, hw_key=lambda: "hw")
         self.timers: list[Any] = []
         partitions: Any = SimpleNamespace(image=self.image, named=lambda topic, index: self.replica, topic_config=None)
         loop: Any = SimpleNamespace(now=Now(0, 0), call_later=lambda ms, call: self.timers.append(call))
         unused: Any = SimpleNamespace()
-        delivery: Any = SimpleNamespace(partitions=partitions)
+        self.watched: dict[Any, Any] = {}
+        delivery: Any = SimpleNamespace(
+            partitions=partitions, watch=self.watched.__setitem__, unwatch=self.watched.__delitem__
+        )
         self.routing = Routing(delivery, loop, unused, unused)
 
     def declare(self, generation: int, source: str = "s", **changes: Any) -> None:
@@ -49,8 +52,9 @@ def test_a_route_runs_on_the_led_partitions_of_its_source() -> None:
     scene.routing.on_election("s", 1, 4)
     assert scene.running == [("r", "s", 0), ("r", "s", 1)]
     first, _ = scene.routing.running["r", "s", 0]
+    assert len(scene.watched) == 2, "the high watermarks of both sources are watched"
     scene.routing.on_resignation("s", 0)
-    assert first.closed and scene.running == [("r", "s", 1)]
+    assert first.closed and scene.running == [("r", "s", 1)] and len(scene.watched) == 1
 
 
 def test_a_changed_definition_reaches_what_runs_and_a_disabled_one_stops_it() -> None:
