@@ -61,8 +61,10 @@ class Shared:
     letters: Letters = field(default_factory=Letters)
     offset_bytes: float = 0.0
     """Bytes of the log per offset, in the last read. 0: unknown."""
+    full: bool = False
+    """A member found no record, because the limit of records in flight was reached."""
     key: Hashable = field(default_factory=object)
-    """The purgatory key: records have become available, or the share partition was loaded."""
+    """The purgatory key: records have become available, the limit of records in flight permits another one, or the share partition was loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,7 @@ class SharePartitions:
         committed: bool,
     ) -> Fetched | None:
         replica, offset = shared.replica, core.fetch_offset()
+        shared.full = offset is None
         limit = replica.last_stable() if committed else replica.core.high_watermark
         if offset is None or offset >= limit:
             return None
@@ -288,15 +291,21 @@ class SharePartitions:
             done(error)
         else:
             shared.waiting.setdefault(number, []).append(done)
-        self.flush(shared)
-        if core.available:
-            self._partitions.purgatory.check(shared.key)
+        self._records_ended(shared)
 
     def release(self, group_id: str, member: str, tp: TopicPartition) -> None:
         """The share session of a member has ended."""
         shared = self._shared.get(SharePartitionKey(group_id, tp.topic_id, tp.partition))
         if shared is not None and shared.core is not None and shared.core.release(member):
             self.flush(shared)
+            self._partitions.purgatory.check(shared.key)
+
+    def _records_ended(self, shared: Shared) -> None:
+        """Records were acknowledged or archived: write it, and serve waiting members if they may acquire some record now."""
+        core = shared.core
+        self.flush(shared)
+        if core is not None and (core.available or (shared.full and core.fetch_offset() is not None)):
+            shared.full = False
             self._partitions.purgatory.check(shared.key)
 
     # -- writes ------------------------------------------------------------------------------------------------------------
@@ -326,7 +335,7 @@ class SharePartitions:
 
     def _advance_dead_letters(self, shared: Shared) -> None:
         if shared.core is not None and shared.core.archiving:
-            self._dead_letters.advance(shared, self._is_current, self.flush)
+            self._dead_letters.advance(shared, self._is_current, self._records_ended)
 
     def _drop(self, shared: Shared, error: ErrorCode) -> None:
         """Remove the share partition from memory. The next request loads it again."""

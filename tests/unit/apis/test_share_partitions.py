@@ -249,6 +249,22 @@ def test_locks_end_with_their_time_and_with_the_session() -> None:
     assert scene.acquire("c") == [Acquired(0, 9, 2)]
 
 
+def test_members_that_wait_for_the_limit_of_records_in_flight_are_served_when_records_end() -> None:
+    scene = Scene(config=ShareGroupConfig(locks_max=10))
+    scene.log.write(10)
+    scene.log.write(10)
+    assert scene.acquire() == [Acquired(0, 9, 1)]
+    assert scene.acquire("b") == []
+    scene.checked.clear()
+    scene.acknowledge("a", 3, 9, AcknowledgeType.ACCEPT)
+    assert not scene.checked, "the first records are still in flight"
+    scene.acknowledge("a", 0, 2, AcknowledgeType.ACCEPT)
+    assert scene.checked == [scene.find().key]
+    assert scene.acquire("b") == [Acquired(10, 19, 1)]
+    scene.acknowledge("b", 10, 10, AcknowledgeType.ACCEPT)
+    assert len(scene.checked) == 1, "nobody waits for the limit"
+
+
 def test_a_failed_load_is_repeated_after_a_pause() -> None:
     scene = Scene()
     scene.read_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
