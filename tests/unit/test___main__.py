@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from brokerd import __main__ as command
+from brokerd.net.refusals import Refusals
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.storage.disk import DiskFailed
+from tests.cluster.local import free_port
 
 SETTINGS = "broker.id=1\nlog.dirs={folder}\nzookeeper.connect=127.0.0.1:1\n"
 
@@ -84,8 +86,7 @@ def test_the_exit_status_is_that_of_the_broker_and_sigterm_stops_it(
 
 
 def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     settings.write_text(settings.read_text() + f"weir.metrics.listener=127.0.0.1:{port}\n")
     found: list[str] = []
 
@@ -93,7 +94,8 @@ def test_the_metrics_endpoint_is_served_while_the_broker_runs(settings: Path, mo
         exit_status = 0
 
         def __init__(self, config: Any, store: Any) -> None:
-            self.partitions, self.dispatch = SimpleNamespace(hosted={}), SimpleNamespace(metrics=RequestMetrics())
+            self.partitions = SimpleNamespace(hosted={})
+            self.dispatch = SimpleNamespace(metrics=RequestMetrics(), refusals=Refusals(lambda: 0))
 
         def run(self) -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +16,7 @@ from controlplane.clients.connect import (
     ConnectUnknown,
     ConnectUnreachable,
 )
+from tests.cluster.local import free_port
 from tests.unit.connect_server import WorkerState, running_worker
 
 NOBODY = "http://127.0.0.1:9"
@@ -110,9 +110,6 @@ def test_a_redirect_is_not_followed(state: WorkerState) -> None:
 
 
 def test_a_port_that_is_no_worker_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(10)
-        port = silent.getsockname()[1]
-        silent.close()
-        with pytest.raises(ConnectUnreachable, match=str(port)):
-            api.worker_info(client_of(f"http://127.0.0.1:{port}"))
+    port = free_port()
+    with pytest.raises(ConnectUnreachable, match=str(port)):
+        api.worker_info(client_of(f"http://127.0.0.1:{port}"))

@@ -15,6 +15,7 @@ from controlplane.clients import notifications
 from controlplane.clients.notifications import Receiver, is_web_address, send
 from controlplane.domain.notification import ChannelKind, DeliveryError
 from controlplane.domain.notification_message import sample_message
+from tests.cluster.local import free_port
 from tests.unit.controlplane.receivers import HttpReceiver, http_receiver, smtp_receiver
 
 MESSAGE = sample_message("d1", "k1", "prod", "2026-11-23T10:00:00+00:00", "https://weir.example/")
@@ -82,9 +83,7 @@ def test_a_slow_answer_is_bounded_as_a_whole(
 
 
 def test_a_failure_names_no_address() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    done = post(f"http://127.0.0.1:{port}/t0ken")
+    done = post(f"http://127.0.0.1:{free_port()}/t0ken")
     assert done.error is DeliveryError.UNREACHABLE and "refused" in done.answer.lower() and "t0ken" not in done.answer
 
 

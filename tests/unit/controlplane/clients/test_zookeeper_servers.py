@@ -14,6 +14,7 @@ from brokerd.cluster.protection import OPEN
 from controlplane.clients import zookeeper_servers
 from controlplane.clients.zookeeper_servers import server_states
 from controlplane.domain.zookeeper_server import ServerMode, ServerProblem
+from tests.cluster.local import free_port
 from tests.unit.controlplane.clients.test_zookeeper_status import LEADER
 
 
@@ -40,8 +41,7 @@ def server(answer: bytes | None) -> Iterator[tuple[str, int]]:
 def test_every_server_is_asked_and_a_silent_one_delays_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_servers, "WAIT_S", 0.5)
     with server(LEADER.encode()) as leader, server(None) as silent, server(b"") as closed:
-        with socket.create_server(("127.0.0.1", 0)) as unused:
-            gone = unused.getsockname()
+        gone = ("127.0.0.1", free_port())
         started = time.monotonic()
         answers = server_states([leader, silent, closed, gone], OPEN)
         assert time.monotonic() - started < 30
