@@ -43,8 +43,11 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]
         devcluster.down()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kafka_python_admin(devcluster: DevCluster) -> Iterator[KafkaAdminClient]:
+    """A client that knows all brokers. An earlier test may just have restarted one, and this client refreshes its metadata after minutes."""
+    known = AdminClient({**devcluster.client, "log_level": 0})
+    wait_for(lambda: len(known.list_topics(timeout=60).brokers) == len(BROKERS), "all brokers")
     admin = KafkaAdminClient(bootstrap_servers=devcluster.bootstrap)
     yield admin
     admin.close()
