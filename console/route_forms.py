@@ -1,4 +1,4 @@
-"""Forms of routes. The bindings are JSON, as in a REST request."""
+"""Forms of routes. The bindings are rows, or JSON as in a REST request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from django import forms
 from django.utils.translation import gettext as _
 
 from console.forms import WeirForm, comment_field
+from console.route_bindings import BindingRowsField, Row, edited, input_of
 from console.texts import gettext_lazy
+from controlplane.domain.route_bindings import path_in_binding
 from controlplane.selectors.routes import ROUTE_STARTS
+from controlplane.services import Rejected
 
 EXAMPLE = '[{"target": "paid", "match": {"kind": "key", "value": "paid"}}]'
+ROWS_HELP = gettext_lazy(
+    "The words of a key are separated by dots. In a pattern, * is one word and # is any number of words. Headers: one name=value per line, or a name alone "
+    "for any value."
+)
 BINDINGS_HELP = gettext_lazy(
     "A list. match.kind: key, pattern (value with * for one word and # for any words), headers_all or headers_any "
     '(headers: a list such as [{"name": "kind", "value": "paid"}]), all. Optional: sample_percent, sample_by, set_headers, remove_headers, key_from_header, drop_key.'
@@ -20,7 +27,7 @@ BINDINGS_HELP = gettext_lazy(
 
 
 class RouteChangeForm(WeirForm):
-    """The fields of a route that can be changed."""
+    """The fields of a route that can be changed. `as_json`: the bindings are JSON."""
 
     bindings = forms.CharField(
         initial=EXAMPLE,
@@ -35,7 +42,38 @@ class RouteChangeForm(WeirForm):
     description = forms.CharField(required=False, max_length=1_000)
     comment = comment_field()
 
+    def __init__(self, *args: Any, as_json: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not as_json:
+            self.fields["bindings"] = BindingRowsField(
+                label=self.fields["bindings"].label, initial=self.initial.get("bindings"), help_text=ROWS_HELP
+            )
+
+    def edit_rows(self, edit: str) -> None:
+        """Show what was typed, with the rows after a button (`route_bindings.edited`), instead of checking it. Call it before the form is validated."""
+        rows: list[Row] = self["bindings"].data or []
+        typed = {name: self[name].data for name in self.fields if name != "bindings"}
+        self.is_bound = False
+        self.initial = typed
+        for field in self.fields.values():
+            field.widget.attrs.pop("autofocus", None)
+        self.initial["bindings"], self.fields["bindings"].widget.focus = edited(rows, edit)  # type: ignore[attr-defined]
+
+    def refuse(self, error: Rejected) -> None:
+        """The reason of one binding is in its row."""
+        name, _dot, rest = error.field.partition(".")
+        number = rest.partition(".")[0]
+        if name == "bindings" and number.isdigit() and isinstance(self.fields["bindings"], BindingRowsField):
+            self.fields["bindings"].widget.problems = {
+                int(number): {input_of(path_in_binding(error.field)): error.reason}
+            }
+            self.add_error("bindings", _("Correct the bindings."))
+        else:
+            super().refuse(error)
+
     def clean_bindings(self) -> Any:
+        if isinstance(self.fields["bindings"], BindingRowsField):
+            return self.cleaned_data["bindings"]
         try:
             return json.loads(self.cleaned_data["bindings"])
         except ValueError as e:

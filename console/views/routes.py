@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from console.history_charts import page_charts
 from console.panels import lazy
+from console.route_bindings import rows_of
 from console.route_forms import RouteChangeForm, RouteForm, RouteTestForm
 from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
@@ -22,10 +23,12 @@ from console.views.shell import (
     render_page,
     viewer_required,
 )
-from controlplane.selectors import routes
+from controlplane.selectors import routes, topics
 from controlplane.services import Rejected
 from controlplane.services import routes as services
 
+EDIT = "bindings-edit"
+"""Name of the buttons that add and remove rows of bindings."""
 BODY = {
     "name": "NAME",
     "source": "TOPIC",
@@ -64,8 +67,10 @@ def route(request: HttpRequest, name: str) -> HttpResponse:
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    form = RouteForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    form = RouteForm(request.POST or None, as_json=_as_json(request))
+    if button := request.POST.get(EDIT):
+        form.edit_rows(button)
+    elif request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
             services.create_route(given["name"], form.definition(), actor=actor(request), comment=given["comment"])
@@ -75,7 +80,13 @@ def create(request: HttpRequest) -> HttpResponse:
             flash(request, _("Route {name} created.").format(name=given["name"]))
             return redirect_to("route", given["name"])
     status = 400 if form.is_bound and form.errors else 200
-    return render_page(request, "console/route_new.html", {"form": form, "body": BODY}, nav="topics", status=status)
+    context = {"form": form, "body": BODY, "topic_names": topics.topic_names()}
+    return render_page(request, "console/route_new.html", context, nav="topics", status=status)
+
+
+def _as_json(request: HttpRequest) -> bool:
+    """Return whether the form has, or shall have, the bindings as JSON."""
+    return "bindings" in request.POST if request.method == "POST" else request.GET.get("as") == "json"
 
 
 @operator_required
@@ -83,13 +94,17 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     row, definition = routes.route_row(name), routes.route_definition(name)
     if row is None or definition is None:
         return not_found(request, _("route {name}").format(name=name), "routes", nav="topics")
-    initial = {
+    rows = rows_of(definition["bindings"])
+    as_json = _as_json(request) or rows is None
+    initial: dict[str, object] = {
         **{n: definition.get(n, "") for n in ("owner", "description")},
         "enabled": row.enabled,
-        "bindings": json.dumps(definition["bindings"], indent=1, ensure_ascii=False),
+        "bindings": json.dumps(definition["bindings"], indent=1, ensure_ascii=False) if as_json else rows,
     }
-    form = RouteChangeForm(request.POST or None, initial=initial)
-    if request.method == "POST" and form.is_valid():
+    form = RouteChangeForm(request.POST or None, initial=initial, as_json=as_json)
+    if button := request.POST.get(EDIT):
+        form.edit_rows(button)
+    elif request.method == "POST" and form.is_valid():
         try:
             services.change_route(name, form.definition(), actor=actor(request), comment=form.cleaned_data["comment"])
         except Rejected as error:
@@ -97,7 +112,12 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         else:
             flash(request, _("Route {name} changed.").format(name=name))
             return redirect_to("route", name)
-    context: dict[str, object] = {"row": row, "form": form, "body": {"enabled": not row.enabled, "comment": "REASON"}}
+    context: dict[str, object] = {
+        "row": row,
+        "form": form,
+        "body": {"enabled": not row.enabled, "comment": "REASON"},
+        "topic_names": topics.topic_names(),
+    }
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/route_edit.html", context, nav="topics", status=status)
 

@@ -39,6 +39,36 @@ def test_a_route_is_created_shown_tested_edited_and_deleted(operator: Client) ->
     assert [c.verb for c in Change.objects.order_by("id")] == ["route.create", "route.change", "route.delete"]
 
 
+def rows(**typed: str) -> dict[str, str]:
+    """The fields of a new route with one row per binding."""
+    fields = {name: value for name, value in FORM.items() if name != "bindings"}
+    return {**fields, "bindings-rows": "1", "bindings-0-kind": "key", **{f"bindings-{k}": v for k, v in typed.items()}}
+
+
+def test_bindings_are_entered_as_rows(operator: Client) -> None:
+    page = operator.get("/new/route/").content.decode()
+    assert 'name="bindings-0-target"' in page and 'name="bindings-rows" value="1"' in page
+    typed = rows(**{"0-target": "paid", "0-match": "eu.paid"})
+    more = operator.post("/new/route/", {**typed, "bindings-edit": "add"}).content.decode()
+    assert 'value="paid"' in more and "eu.paid" in more and 'name="bindings-1-target"' in more
+    assert not AccessEntry.objects.filter(kind="route").exists(), "a button for rows creates nothing"
+    typed |= {"bindings-rows": "2", "bindings-1-target": "all", "bindings-1-kind": "all"}
+    less = operator.post("/new/route/", {**typed, "bindings-edit": "0"}).content.decode()
+    assert 'value="all"' in less and 'value="paid"' not in less and 'name="bindings-rows" value="1"' in less
+    operator.post("/new/route/", typed)
+    assert [b["target"] for b in AccessEntry.objects.get(kind="route").value["bindings"]] == ["paid", "all"]
+    assert 'name="bindings-1-target"' in operator.get("/routes/r/edit/").content.decode()
+    assert 'textarea name="bindings"' in operator.get("/routes/r/edit/?as=json").content.decode()
+
+
+def test_a_wrong_row_says_what_is_wrong_with_it(operator: Client) -> None:
+    wrong = operator.post("/new/route/", rows(**{"0-target": "a b", "0-match": "x"}))
+    page = wrong.content.decode()
+    assert wrong.status_code == 400 and 'id="id_bindings-0-target-error"' in page and "Correct the bindings." in page
+    loop = operator.post("/new/route/", rows(**{"0-target": "orders", "0-match": "x"}))
+    assert loop.status_code == 400 and not AccessEntry.objects.filter(kind="route").exists()
+
+
 def test_errors_are_beside_their_fields(operator: Client) -> None:
     wrong = operator.post("/new/route/", {**FORM, "bindings": "["})
     assert wrong.status_code == 400 and "Not valid JSON" in wrong.content.decode()
