@@ -101,10 +101,25 @@ DOCUMENT_PHRASES = {
     r"\bsigns? of life\b": 0,
     r"\bpresent (?:state|epoch|offsets?|permissions|view|size|leader|placement)\b": 0,
     r"\b(?:an?|no|with|has|have) (?:[a-z]+ ){1,2}of (?:its|their|our|your) own\b": 5,
+    r"\bunder way\b": 0,
+    r"\bfrom then on\b": 0,
+    r"\bat present\b": 0,
+    r"\bfor good\b": 1,
+    r"\bsome \d": 0,
+    r"\b(?:anybody|somebody)\b": 0,
+    r"\bnobody\b": 2,
+    r"\bby (?:itself|themselves)\b": 1,
+    r"\bquiet machine\b": 0,
+    r"\bdo(?:es)? no harm\b": 0,
+    r"\ba moment (?:ago|before)\b": 0,
+    r"\bas often as (?:it|they) likes?\b": 0,
+    r"\bthe present (?:page|one|time|rates|config|leaders|use)\b": 0,
 }
 """Phrases that the documents (`*.md`) do not use. Better: for ever -> forever; on their way -> in flight; one time -> once; again and again -> repeatedly;
 beside other work -> while other processes used the machine; goes on with -> continues; comes back -> returns; counts for nothing -> does not count; taken for -> treated as; as good as -> equivalent to;
-left out -> omitted; row by row -> for each row; sign of life -> response, heartbeat; present state -> current state; a thread of its own -> its own thread, a separate thread."""
+left out -> omitted; row by row -> for each row; sign of life -> response, heartbeat; present state -> current state; a thread of its own -> its own thread, a separate thread;
+under way -> in progress; from then on -> after X; at present, the present -> current; for good -> permanently; some 500 -> about 500; nobody, anybody, somebody -> the noun (no controller,
+every client, an operator); by itself -> automatically; quiet machine -> idle machine; does no harm -> has no effect; a moment ago -> shortly before."""
 
 LISTS_OLD_WORDS = {"tests/project/test_words.py", "docs/decisions/050-redesign-row-by-row.md"}
 """Files that name the old words to say what replaces them."""
