@@ -57,7 +57,7 @@ GROWTH_MB_MAX = 25.0
 SILENT_S_MAX = 10.0
 """Longest time without a message to an open page. A heartbeat comes every 3 s, and the page warns after 15 s."""
 SETTLE_SECONDS = 8.0
-"""Between the start or end of the browsers and a reading of memory."""
+"""Time between the start or end of the browsers and a reading of memory."""
 CPU_SECONDS = 15.0
 
 PAGES = (
@@ -189,7 +189,7 @@ def redis(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def update_source(environment: dict[str, str]) -> Iterator[Callable[[], None]]:
-    """A call starts the live updates, in a process of their own."""
+    """Run `bench.console_updates` as a separate process. Yields the function that starts its live updates."""
     command = [sys.executable, "-m", "bench.console_updates"]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controlplane.monitoring.group_figures import GroupFigures
 
 ROUND_SECONDS = 2
-"""Between two rounds of samples. The monitor's rounds are one to ten seconds apart, longer in a larger cluster."""
+"""Time between two rounds of samples. The monitor's rounds are one to ten seconds apart, longer in a larger cluster."""
 
 
 class UpdateSource:
@@ -74,7 +74,7 @@ class UpdateSource:
                 time.sleep(max(0.0, began + second - time.monotonic()))
 
     def round(self) -> None:
-        """Each active topic got records in each partition, each active group committed."""
+        """Publish one round: new records in each partition of the active topics, and a commit of each active group."""
         from controlplane.monitoring.samples import SampleChanges
 
         changed = SampleChanges()
@@ -95,7 +95,7 @@ class UpdateSource:
 
     @staticmethod
     def _advance_move() -> None:
-        """As the worker does every few seconds: the pages of the running move reload their panels."""
+        """Write progress of the running move, as the worker does every few seconds. Its pages then reload their panels."""
         from django.db import DatabaseError
         from django.db.models import F
 

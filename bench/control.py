@@ -17,7 +17,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 BYTES = 400_000_000
-"""As many bytes as a case writes. A small file would only use pages that the kernel has ready."""
+"""Size of the file that is written, equal to that of a case. A small file would only use free pages that the kernel already has."""
 TABLE = {
     ("produce", 16_384): 1.15,
     ("produce", 1_000_000): 0.75,

@@ -40,7 +40,7 @@ ACTIVE_SEGMENT_BYTES = 1024 * 1024 * 1024
 
 
 class OtherTree(Weir):
-    """Its brokers run the code of another work tree."""
+    """A Weir cluster whose brokers run the code of another work tree."""
 
     def __init__(self, folder: Path, tree: Path, brokers: int = 1) -> None:
         super().__init__(folder, brokers)

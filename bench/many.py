@@ -122,7 +122,7 @@ def load(broker: Broker, pid: int, topics: Sequence[str], records: int) -> Load:
 
 
 def load_raw(broker: Broker, pid: int, partitions: Sequence[tuple[str, int]], records: int) -> Load:
-    """The same with requests that were encoded before, one batch each."""
+    """Measure a load of requests that are encoded before the measurement, with one batch per request."""
     host, port = broker.bootstrap.split(",")[0].rsplit(":", 1)
     batch, records_per_batch = raw.batch(os.urandom(RECORD_BYTES), BATCH_BYTES)
     raw.produce(host, int(port), partitions, len(partitions), batch)  # warm-up: files, leaders

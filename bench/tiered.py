@@ -184,7 +184,7 @@ def measure(cluster: LocalCluster, seconds: float) -> dict[str, Figures]:
 
 
 def is_copied(cluster: LocalCluster) -> bool:
-    """Whether the copies of `live` have caught up."""
+    """Return whether at most UNCOPIED_BYTES_MAX bytes of `live` lack a copy in the remote store."""
     topic = cluster.image.topic_named("live")
     assert topic is not None
     leader = topic.partitions[0].leader

@@ -108,7 +108,7 @@ class Brokers(Weir):
 
 
 def be(kind: str, arguments: list[str]) -> None:
-    """Run a broker of this kind. Without validation, two calls that do nothing are left of it."""
+    """Run a broker of this kind. In the kinds without validation, functions that do nothing replace the two validation functions."""
     if kind == PYTHON:
         sys.modules[f"{record_walks.__package__}.{compiled_name(record_walk)}"] = None  # type: ignore[assignment]
         importlib.reload(record_walks)
