@@ -27,10 +27,10 @@ from controlplane.services.request_resources import (
 )
 
 CLUSTER = None
-"""Only an operator of the whole cluster may do it."""
+"""The rule of a view that only an operator of the whole cluster may use."""
 TOPIC = AccessRule(RoleResource.TOPIC, path_name("name"))
 TOPICS = AccessRule(RoleResource.TOPIC, no_names)
-"""The view checks each resource (`shell.require_role`), because only its form knows them. So it is with GROUPS."""
+"""The view checks each resource (`shell.require_role`), because only its form names them. The same applies to GROUPS."""
 PRODUCES = AccessRule(RoleResource.TOPIC, path_name("name"), Access.PRODUCE_RECORDS)
 GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"))
 GROUP_OF_QUERY = AccessRule(RoleResource.GROUP, query_name("group"))
@@ -42,7 +42,7 @@ MOVE = AccessRule(RoleResource.TOPIC, topics_of_move)
 BROKER = AccessRule(RoleResource.BROKER, path_name("broker_id"))
 BROKERS = AccessRule(RoleResource.BROKER, no_names)
 LOG_DIRECTORIES = AccessRule(RoleResource.BROKER, path_name("broker_id"), whole_cluster=True)
-"""They have replicas of all topics. Notes of restarts name partitions."""
+"""Needs a role for all brokers, because a log directory has replicas of all topics. So do restarts, whose notes name partitions."""
 RESTART = AccessRule(RoleResource.BROKER, brokers_of_restart, whole_cluster=True)
 RESTARTS = AccessRule(RoleResource.BROKER, no_names, whole_cluster=True)
 QUOTA = AccessRule(RoleResource.QUOTA, entity_of_quota)

@@ -33,7 +33,7 @@ def health(data: dict[str, Any]) -> dict[str, str]:
 
 
 def cluster(data: dict[str, Any]) -> dict[str, str]:
-    """From a dict in the shape of `overview()`."""
+    """Return the cells of the cluster by field. `data` has the shape of `overview()`."""
     return {
         "partitions": f.number(data["partitions"]),
         "topics": f.number(data["topics"]),
@@ -119,7 +119,7 @@ def broker_state(alive: bool, answered: bool | None) -> str:
 
 
 def disk_free(free: int | None, total: int | None, severity: str) -> SafeString:
-    """Free bytes in MB, with the share of the disk. `severity`: of the alert about it, whose tone the share has."""
+    """Free bytes in MB, with the share of the disk. The share has the tone of `severity`, the severity of the disk's alert; "" = no alert."""
     if free is None or not total:
         return f.unknown(_("The broker has not reported its disk space yet."))
     tone = TONES.get(severity, "")

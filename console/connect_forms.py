@@ -20,7 +20,7 @@ from controlplane.services import Rejected
 from controlplane.services.connect import CLASS, NAME_CHARS_MAX, ConnectorConfigField
 
 PREFIX = "c:"
-"""Before the name of a config in the name of its field, so that a config `comment` is not the reason."""
+"""Prefix of the field name of a config. Without it, a config `comment` and the field for the operator's reason would have the same name."""
 
 HELP_CHARS_MAX = 600
 RECOMMENDED_MAX = 12

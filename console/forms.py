@@ -368,7 +368,7 @@ class MoveForm(WeirForm):
     comment = comment_field(required=True, autofocus=True)
 
     def clean(self) -> dict[str, Any]:
-        """One choice of the form is two fields of a move: mode and handover."""
+        """Split the choice of the form into two fields of a move: mode and handover."""
         mode, __, handover = (self.cleaned_data.get("mode") or "copy").partition("_")
         return {**self.cleaned_data, "mode": mode, "handover": handover}
 

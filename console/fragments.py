@@ -330,8 +330,8 @@ def instant_ms(ms: int | None) -> SafeString:
 
 
 def state(word: str, of: str = "") -> SafeString:
-    """A state in its tone. The mark before it differs per tone, so no state depends on colour alone. `of`: the kind of object, where its
-    state has a tone of its own ("part.rejected")."""
+    """A state in its tone. The mark before it differs per tone, so no state depends on colour alone. `of`: the kind of object, if a state of
+    this kind has a different tone ("part.rejected")."""
     return _markup(f"{of}.{word}" if f"{of}.{word}" in TONES else word, state_label(word))
 
 

@@ -23,8 +23,8 @@ from controlplane.monitoring.live_packing import object_name, unpack
 log = logging.getLogger(__name__)
 
 JOIN_SECONDS = 30.0
-"""Between two registrations at the channel layer. A layer forgets a receiver after a day, and the in-memory one also after the first message that was not
-received for a minute."""
+"""Time between two registrations at the channel layer. A layer removes a receiver after a day. The in-memory layer also removes a receiver that did not
+receive a message for a minute."""
 
 STATUSES = "statuses"
 """The panels that depend on the status of every group."""
@@ -113,7 +113,7 @@ class LiveFanout:
         self._discard(socket, before - keys)
 
     def unsubscribe(self, socket: LiveReceiver) -> None:
-        """Without sockets nothing is received."""
+        """Remove the socket. After the last one, stop receiving from the channel layer."""
         self._discard(socket, self._keys.pop(socket, frozenset()))
         if not self._keys and self._task is not None:
             self._task.cancel()
@@ -136,7 +136,7 @@ class LiveFanout:
         layer = get_channel_layer()
         channel = ""
         try:
-            # With the prefix of the sockets' own channels: a layer of channels_redis receives the channels of one prefix only.
+            # The name has the same prefix as the sockets' channels, because channels_redis receives channels of one prefix only.
             channel = await layer.new_channel()
             while True:
                 await layer.group_add(LIVE_GROUP, channel)

@@ -23,7 +23,7 @@ class RequestedPanels:
     def __init__(self, request: HttpRequest) -> None:
         header = request.headers.get(PANELS_HEADER)
         self.whole = header is None
-        """All panels, the frame and everything between the panels."""
+        """True if the request asks for the whole page: all panels, the frame and everything between the panels."""
         self._ids = frozenset((header or "").split())
 
     def __contains__(self, panel: object) -> bool:

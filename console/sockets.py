@@ -84,7 +84,7 @@ _age = _CachedAge()
 
 
 def _visible_moves(seen: Visibility, subjects: Iterable[str]) -> set[str]:
-    """Those of the subjects `move:N` and `move-state:N` whose topics are all visible."""
+    """Return the subjects `move:N` and `move-state:N` of moves whose topics are all visible to the user."""
     moves: dict[str, int] = {}
     for subject in subjects:
         kind, _, number = subject.partition(":")
@@ -163,7 +163,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         if not isinstance(seq, int):
             await self.send_json({"reload": True})
             return
-        # Without an await up to the end of _catch_up: an update in between would be neither missed nor delivered.
+        # No await between here and the end of _catch_up. Otherwise an update could arrive in between and would not be sent.
         self.marks, self.shown, self.pending = {}, {}, PageUpdate()
         self.fanout = live
         live.subscribe(self, self.subjects)
@@ -172,7 +172,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             await self._send(PageUpdate(), (run, seq))
 
     def deliver(self, update: LiveUpdate) -> None:
-        """By the fanout: an update that concerns a subject of this page."""
+        """Called by the fanout with an update that concerns a subject of this page."""
         if update["run"] == self.run and update["seq"] <= self.seq:
             return
         if update["run"] != self.run:
@@ -180,7 +180,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         self._collect(update)
 
     def lose_position(self, run: str, seq: int) -> None:
-        """By the fanout: updates before the one after `seq` were lost on their way. Those of this process are in its buffer."""
+        """Called by the fanout when updates up to `seq` were lost. Updates that were published in this process are still in its buffer."""
         position = self._position()
         if run != position[0]:
             self._skip_to(run, seq)
@@ -188,7 +188,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             self._catch_up(*position)
 
     def end(self) -> None:
-        """By the fanout: updates do not arrive any more."""
+        """Called by the fanout when it no longer receives updates."""
         self.ending = asyncio.create_task(self.close(SERVER_ERROR))
 
     def _skip_to(self, run: str, seq: int) -> None:

@@ -203,7 +203,7 @@ def translated(text: object) -> str:
 
 
 def listed(what: str, count: int) -> str:
-    """One of LISTED, for `count` objects."""
+    """Return the translated noun `what`, one of LISTED, in the form for `count` objects."""
     return ngettext(singular(what), what, count)
 
 

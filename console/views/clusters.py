@@ -32,7 +32,7 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
 
 
 def _rows() -> list[tuple[ClusterRow, str, str]]:
-    """Each cluster with the cause of its problem, empty without one, and the reason of its health. The sentence of another console is English."""
+    """Return (cluster, cause of its problem or "", reason of its health). The reasons that other consoles report are English."""
     own = overview()
     english = (get_language() or "en") == "en"
     found = []

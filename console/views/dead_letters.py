@@ -86,7 +86,7 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
 
 @operator_required
 def send_matching(request: HttpRequest, name: str) -> HttpResponse:
-    """All dead letters of the filter in the address, some hundred at a time."""
+    """Send all dead letters that match the filter in the address, a few hundred per request."""
     filters = DeadLetterForm(request.GET)
     if not filters.is_valid():
         return rejected(

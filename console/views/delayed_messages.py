@@ -31,7 +31,7 @@ from controlplane.services import delayed_messages as services
 from controlplane.services.delayed_messages import CancelState
 
 COUNTED = 1
-"""A tombstone cancels this record alone."""
+"""A tombstone cancels all pending records with its key. With this number of them it cancels only the chosen record."""
 
 
 @viewer_required

@@ -35,7 +35,7 @@ STATUS = {
     LoginRefusal.TOO_MANY_GROUPS: 502,
     LoginRefusal.WRONG_STATE: 400,
 }
-"""All other refusals: 403."""
+"""HTTP status by refusal. Refusals that are not listed have 403."""
 
 
 def limit_session(request: HttpRequest) -> None:

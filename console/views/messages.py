@@ -37,10 +37,10 @@ TAIL_UPDATE_BYTES_MAX = 256 * 1024
 """Maximum number of bytes of the rows of one update of a live tail, as HTML. One larger row is sent alone."""
 
 TAIL_ROWS_KEPT = 500
-"""Rows of a live tail that the page keeps: the newest."""
+"""Number of rows of a live tail that the page keeps. It removes the oldest rows first."""
 
 TAIL_HIDDEN_SECONDS = 60.0
-"""A live tail ends so long after the last sign of a visible page."""
+"""Time from the last message of a visible page to the end of its live tail."""
 
 TAIL_VISIBLE_SECONDS = 15
 """Time between the messages that the page sends while it is visible."""
@@ -205,7 +205,7 @@ def permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) 
 
 
 def lookup_permalink(given: QueryDict, query: RecordQuery, rows: Sequence[MessageRow]) -> str:
-    """The same for a look-up, which is newest first: it also ends at a time, so that later records do not displace the found ones."""
+    """Return the permanent address of a look-up. It has an end time: a look-up is newest first, so later records would displace the found ones."""
     values = {name: value for name, value in given.items() if value and name != "resume"} | _start_of(query)
     if query.until_ms is None:
         newest_ms = max((r.timestamp_ms for r in rows if r.timestamp_ms is not None), default=0)

@@ -109,8 +109,8 @@ def _callback_address(request: HttpRequest) -> str:
 
 
 def other_address(request: HttpRequest) -> str:
-    """This page at WEIR_CONSOLE_URL, if the browser used another name of the console: the provider returns to the former, where the session of
-    the latter is unknown."""
+    """Return the address of this page at WEIR_CONSOLE_URL, or "" if the browser uses that host already. The provider returns to that host, which
+    does not receive the session cookie of another host name."""
     base = settings.WEIR.console_url
     if not base or urlsplit(base).netloc.lower() == request.get_host().lower():
         return ""

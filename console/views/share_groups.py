@@ -64,5 +64,5 @@ def delete(request: HttpRequest, group_id: str) -> HttpResponse:
 
 
 def _absent(found: selectors.ShareGroupDetail) -> bool:
-    """Every coordinator answered, and none has the group."""
+    """Return whether every coordinator answered and none of them has the group."""
     return found.row is None and not found.brokers_silent and not found.offline_partitions
