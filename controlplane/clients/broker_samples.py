@@ -108,7 +108,7 @@ class BrokerSample:
     remote: Mapping[Key, RemoteSample] | None = None
     """Samples of the partitions with tiered storage that the broker leads; None: not requested."""
     share_groups: tuple[DescribedShareGroup, ...] | None = ()
-    """None if the broker did not answer in time."""
+    """The share groups that the broker coordinates; None: it did not answer in time."""
     traffic: Mapping[Key, TrafficCounters] | None = None
     """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)

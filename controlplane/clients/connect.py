@@ -152,7 +152,7 @@ class ConnectClient:
 
 
 _clients: dict[tuple[str, tuple[str, ...]], ConnectClient] = {}
-"""One client per cluster, for its memory of workers that do not answer."""
+"""One client per cluster. It is reused, because it remembers which workers do not answer."""
 
 
 def clients() -> list[ConnectClient]:

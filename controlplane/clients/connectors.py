@@ -97,7 +97,7 @@ def connectors(client: ConnectClient) -> list[Connector]:
 
 
 def connector_config(client: ConnectClient, name: str) -> dict[str, str]:
-    """With secrets in clear text."""
+    """Return the config of the connector, with secrets in clear text."""
     what = f"connector {name}"
     found = client.request("GET", f"{_path(name)}/config", what)
     return _call(client, what, lambda: _texts(found))
@@ -152,7 +152,7 @@ def secret_configs(client: ConnectClient, class_name: str) -> frozenset[str]:
 
 
 def validate(client: ConnectClient, config: Mapping[str, str]) -> list[ValidatedConfig]:
-    """All configs of the connector's class and of its transforms, with the errors of each. Changes nothing."""
+    """Validate `config`. Returns all configs of the connector's class and of its transforms, with the errors of each. Changes nothing."""
     class_name = config.get("connector.class", "")
     what = f"plugin {class_name}"
     path = f"/connector-plugins/{quote(class_name, safe='')}/config/validate"

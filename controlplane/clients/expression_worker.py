@@ -39,7 +39,7 @@ LAST_MS = 253_402_300_799_999
 
 
 def read_frame(source: IO[bytes]) -> Any:
-    """None at the end."""
+    """Read the next object of the parent process. Returns None at the end of the stream."""
     head = source.read(4)
     return marshal.loads(source.read(struct.unpack(">I", head)[0])) if len(head) == 4 else None  # noqa: S302 - from the parent process.
 

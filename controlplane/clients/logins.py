@@ -1,5 +1,5 @@
 """Login delay after wrong passwords. Pure. A user who mistypes a few times has no delay. A program that guesses gets a few attempts per
-hour. Invariant: no account is locked for good, so that guesses with a user's name do not lock out that user.
+hour. Invariant: no account is locked permanently, so that guesses with a user's name do not lock out that user.
 
 Not django-axes: it needs an authentication backend, a middleware and three tables. One table, two counts and this function are enough."""
 

@@ -63,7 +63,7 @@ def _opener() -> OpenerDirector:
 
 
 def send(receiver: Receiver, message: Message) -> SendResult:
-    """One attempt."""
+    """Attempt once to send the message. Returns the outcome."""
     if receiver.kind is ChannelKind.EMAIL:
         return _send_email(receiver, message)
     if receiver.kind is ChannelKind.SLACK:
@@ -106,7 +106,7 @@ def is_web_address(url: str) -> bool:
 
 
 def _answer(response: HTTPResponse | HTTPError) -> str:
-    """The first bytes of an answer. An answer that stops in the middle is no failure: the status came before it."""
+    """Read the first bytes of an answer. An incomplete answer is not a failure, because its status has arrived already."""
     read = bytearray()
     end = time.monotonic() + ANSWER_SECONDS_MAX
     # `HTTPError` has no `read1`, and its `read` waits for the whole answer. The response that it wraps has it.

@@ -76,7 +76,7 @@ def version(client: SchemaRegistryClient, subject: str, number: int | None = Non
 
 
 def compatibility(client: SchemaRegistryClient, subject: str = "") -> str:
-    """The level of this subject, or of the registry: that of a subject without a level of its own."""
+    """Return the compatibility level of this subject, or the default level of the registry if the subject has none."""
     if subject:
         try:
             return _level(client, f"/config/{quote(subject, safe='')}", f"level of subject {subject}")

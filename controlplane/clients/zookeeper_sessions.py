@@ -14,7 +14,7 @@ WAIT_S = 2.0
 """Time limit for the connection, and then for each answer."""
 SESSION_TIMEOUT_MS = 6_000
 BROKERS_MAX = 500
-"""Maximum number of brokers of one response. Each is a request of its own, some tenths of a millisecond."""
+"""Maximum number of brokers of one response. Each broker costs a separate request of a few tenths of a millisecond."""
 
 
 class SessionOwner(StrEnum):

@@ -153,7 +153,7 @@ class Core:
         self.requests.decide(plan, now)
         self.desired.write_topics(plan, self.requests)
         self.desired.write_access(plan, self.requests)
-        # After topics and settings, so that a new replica starts with its throttle configured.
+        # Assignments follow topics and settings, so that a new replica starts with its throttle configured.
         self.desired.write_assignments(plan, self.requests)
         preferred = now.mono_ms >= self.preferred_at_ms
         if preferred:

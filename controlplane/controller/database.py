@@ -287,7 +287,7 @@ class DatabaseThread:
             feature_services.remember(name, level, epoch)
             del self._finalised[name]
         self._create_internal_topics()
-        # Before topics and settings: one transaction has written a move's order together with its throttle.
+        # Assignments are read before topics and settings, because one transaction writes a move's order together with its throttle.
         assignments = tuple(request_persistence.desired_assignment(p) for p in move_worker.ordered_parts())
         topics: list[DesiredTopic] = []
         done: dict[UUID, int] = {}

@@ -67,7 +67,7 @@ class Liveness:
         return gone
 
     def begin_term(self, now: Now) -> None:
-        """This controller is elected. Brokers whose connection has ended are tried again at once."""
+        """Begin the term of this controller after its election. Brokers whose connection has ended are tried again immediately."""
         self._acting = True
         for evidence in self.evidence.values():
             if evidence.in_doubt:

@@ -85,7 +85,7 @@ class PendingRequests:
             pending.waiting.discard(name)
 
     def refused(self, request_id: str | None, name: str, reason: str) -> None:
-        """This item of the request is rejected."""
+        """Record that the item `name` of the request is rejected, with the reason."""
         pending = self.pending.get(request_id or "")
         if pending is not None:
             pending.fail((name,), ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)

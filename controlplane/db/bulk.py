@@ -49,7 +49,7 @@ def _decode(text: str) -> Any:
 
 
 def _memoize(decode: Callable[[str], Any]) -> Callable[[str | None], Any]:
-    """Each text decoded once; null stays None."""
+    """Return a converter that decodes each distinct text once. It returns None for null."""
     known: dict[str | None, Any] = {None: None}
 
     def convert(text: str | None) -> Any:
@@ -64,7 +64,7 @@ def _memoize(decode: Callable[[str], Any]) -> Callable[[str | None], Any]:
 def update_many(
     model: Any, columns: Sequence[str], values: Sequence[tuple[Any, ...]], where: Sequence[str] = ("id",)
 ) -> None:
-    """Each of `values` holds the new values of `columns` and then those of `where`."""
+    """Update rows in bulk. Each tuple of `values` has the new values of `columns`, followed by the values of `where` that select the row."""
     if not values:
         return
     sets = ", ".join(f"{_column(model, c)} = %s" for c in columns)

@@ -18,7 +18,7 @@ KEEPALIVE = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET t
 """Seconds, seconds, probes: the server then ends the session of a client that does not answer."""
 
 HELD = """SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND classid = 0 AND objid = %s AND granted"""
-"""It names the lock: a connection that was opened again answers too, but does not have it."""
+"""Checks the lock, not only the connection: a reopened connection answers as well, but does not have the lock."""
 
 
 class LockName(IntEnum):

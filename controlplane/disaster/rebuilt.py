@@ -32,7 +32,7 @@ INSPECTION_FORMAT = 1
 EPOCHS_ABOVE = 1_000
 """Margin for unrecorded elections and changes: new epochs start this far above the highest known one."""
 NUMBERS_ABOVE = 1_000_000
-"""The same margin for entry numbers, which some process may still have in memory."""
+"""Margin for the numbers of log entries, because a process may still have unrecorded numbers in memory."""
 KEEP_EVERYTHING = {"retention.ms": "-1", "retention.bytes": "-1"}
 """Configs of a topic that only the disks know: its configs are unknown, so no record may be deleted."""
 

@@ -15,8 +15,8 @@ CAUSE_LATE_S = 60.0
 """A cause may be detected up to this number of seconds after its effect. An alert that started earlier has another cause."""
 
 LAG_CAUSE_LATE_S = 10.0
-"""The same for lag that a failed broker or disk causes. Lag becomes an alert only after some time, but the failure is known within seconds. So lag that started
-before the failure has another cause."""
+"""CAUSE_LATE_S for lag that a failed broker or disk causes. The failure is detected within seconds, and lag becomes an alert only later. So an alert about lag
+that started before the failure has another cause."""
 
 
 @dataclass(frozen=True, slots=True)

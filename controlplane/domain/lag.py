@@ -202,7 +202,7 @@ class Track:
     lost_upto: int = 0
     """The log start offset up to which lost records are counted."""
     limits: LagLimits = DEFAULT_LIMITS
-    """This field is not stored."""
+    """Limits of the status. The stored form of the history does not contain them."""
 
     # -- observations --------------------------------------------------------------------------------------------------
     def add(self, sample: LagSample, log_start: int | None) -> None:

@@ -165,7 +165,7 @@ class RecordRenderer:
         return self._decoded_json(MaskTarget.KEY, data)
 
     def structured_value(self, data: bytes | None) -> Json:
-        """The same for the value."""
+        """The object or array of the value by the automatic format, else its text, as the rules permit. None for null."""
         return self._decoded_json(MaskTarget.VALUE, data)
 
     def _decoded_json(self, target: MaskTarget, data: bytes | None) -> Json:

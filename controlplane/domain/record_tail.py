@@ -132,7 +132,7 @@ class RecordTail:
     def _matching_records(
         self, partition: int, records: Sequence[Record], expression: ExpressionFilter
     ) -> list[Record]:
-        """Those of the records for which the expression is true."""
+        """Return the records for which the expression is true."""
         found: list[Record] = []
         rest = list(records)
         while rest and self._slow_batches < SLOW_BATCHES_MAX:

@@ -133,7 +133,7 @@ def _map_key(field: Any) -> str:
 
 
 def _protobuf_value(field: Any, depth: int) -> Any:
-    """None if the field is left out."""
+    """Return a sample value of the field; None: the sample does not contain the field."""
     if (message := field.message_type) is not None:
         if message.file.package == "google.protobuf":
             return WELL_KNOWN_SAMPLES.get(message.name)

@@ -80,7 +80,7 @@ def tail_move_problem(topic: str, configs: Mapping[str, str], *, internal: bool,
 def begin(part: PartView, seen: ObservedPart) -> PartStep:
     """Order the observers of a waiting part, unless its assignment has changed since it was read."""
     if seen.observers == part.tail_copies:
-        # It was ordered before, and withdrawn too late.
+        # The observers exist already: an earlier order was withdrawn after the controller had applied it.
         return PartStep(
             part.id, PartState.CATCHING_UP, read_generation=seen.generation, submits=True, note="", cause=""
         )

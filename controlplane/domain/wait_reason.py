@@ -14,7 +14,7 @@ from controlplane.domain.move_types import ENDED, PartState, PartView
 
 RETENTION = "retention"
 ITS_TURN = "its turn"
-"""Its brokers are busy with other copies, or the move is at its limit of parts in flight."""
+"""The brokers of the part are busy with other copies, or the move has reached its limit of parts in flight."""
 IN_SYNC = "new replicas to be in sync"
 THROTTLE_GONE = "removal of its throttle"
 

@@ -26,7 +26,7 @@ FAILURES_MAX = 200
 
 
 def read_all() -> None:
-    """One round. Without Connect clusters in the settings: nothing, except that rows of former ones are deleted."""
+    """Read all Connect clusters once. If the settings have none, only delete the rows of clusters that were configured earlier."""
     configured = clients()
     if not configured:
         ConnectCluster.objects.all().delete()

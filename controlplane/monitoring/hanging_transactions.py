@@ -69,7 +69,7 @@ class HangingTransactionMonitor:
             self._running = False
 
     def search(self, now_ms: int) -> None:
-        """One search. Raises DatabaseError."""
+        """Search once for hanging transactions, and write the rows. Raises DatabaseError."""
         coordinated = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).exists()
         if not coordinated and not HangingTransaction.objects.exists():
             # No transaction was ever started. If the topic was lost, known transactions stay listed until their partitions show that they ended, because a

@@ -40,7 +40,7 @@ class UpdateBuffer:
         self._rows = 0
 
     def clear(self) -> None:
-        """Updates are no longer received. Remove the buffered updates, so that a page cannot conclude that it has missed nothing."""
+        """Remove the buffered updates when updates are no longer received. Otherwise a page could conclude that it has missed none."""
         self.run, self.seq, self._rows = "", 0, 0
         self._kept.clear()
 

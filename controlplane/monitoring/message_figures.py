@@ -68,7 +68,7 @@ class MessageFigureCollector:
         """(time, end offsets of all partitions) of the topics of dead letters, of the last GROWTH_S."""
 
     def collect(self) -> None:
-        """One round. Raises DatabaseError."""
+        """Run one round of the collection, and write the rows. Raises DatabaseError."""
         special = special_topics()
         leaders: dict[Spot, int | None] = {
             (name, index): leader

@@ -166,7 +166,7 @@ class MetadataHistoryRecorder:
         self._bytes_since_image = since.aggregate(size=Sum("size_bytes"))["size"] or 0
 
     def _write_image(self, image: _ImageToStore) -> None:
-        """An image whose entries are already stored only makes later replays shorter."""
+        """Store an image. If its entries are already stored, it only makes later replays shorter."""
         at_ms = image.at_ms
         if image.seq > (self._stored or 0) and len(self._items) > 1:
             following = self._items[1]

@@ -13,9 +13,9 @@ from controlplane.clients.broker_samples import BrokerSample, RefusedClientSampl
 from controlplane.monitoring.sample_window import SampleWindow
 
 WINDOW_MS = 10_000
-"""Rates are of this time at least, and of twice this time at most."""
+"""Minimum time over which a rate is measured. The maximum is twice as long."""
 CLIENT_WINDOW_MS = 60_000
-"""The same for the rates of clients: many of them retry with a pause of some seconds."""
+"""WINDOW_MS for the rates of clients. It is longer, because many clients retry after a pause of some seconds."""
 PAUSE_MS_MAX = 120_000
 """Maximum time between two refusals of a series: a later one is the first of a new series."""
 DENIAL_MS_MAX = 60_000

@@ -89,7 +89,7 @@ class MetricsCache:
         self.replica_counts: dict[int, int] = {}
         """Number of replicas in a broker's directories, as it reports."""
         self.replica_counts_in_rows: dict[int, int] = {}
-        """The same number in the rows: a page that reloads because of it must read the new value."""
+        """Number of replicas per broker as written to the rows. Live updates use it: a page that reloads its panel then reads the same value."""
         self.remote = RemoteSizeCache()
         self.traffic = TrafficCache()
         self.requests = RequestFigures()

@@ -19,6 +19,6 @@ def visible_update(update: LiveUpdate, seen: Visibility) -> LiveUpdate:
 
 
 def _without_hidden_partition(group: dict[str, Any], seen: Visibility) -> dict[str, Any]:
-    """The partition whose records retention deletes first may belong to a hidden topic."""
+    """Return the row without the partition whose records retention deletes first, if the topic of this partition is hidden from the user."""
     topic = str(group["retention_partition"]).rpartition("-")[0]
     return group if seen.sees(RoleResource.TOPIC, topic) else {**group, "retention_partition": ""}

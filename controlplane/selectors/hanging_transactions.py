@@ -157,7 +157,7 @@ def _judge(
 
 
 def verdicts(found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
-    """Those of `found` that are still open, with their verdicts."""
+    """Return the transactions of `found` that are still open, with their verdicts."""
     return _still_open(_judge(found, brokers)[0], brokers)
 
 

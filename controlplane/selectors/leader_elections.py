@@ -115,6 +115,6 @@ def election_preview(topic: str = "", partition: int | None = None) -> ElectionP
 
 
 def live_brokers() -> list[BrokerAddress]:
-    """Those that answered the last request of the monitor first."""
+    """Return the live brokers. Brokers that did not answer the last request of the monitor are last."""
     rows = sorted(Broker.objects.filter(alive=True), key=lambda b: (b.answered is False, b.broker_id))
     return [BrokerAddress(b.broker_id, b.host, b.port) for b in rows]

@@ -7,6 +7,6 @@ from controlplane.models import TopicMessages
 
 
 def figures_of(topic: str) -> MessageFigures:
-    """Each is None before the first round of the monitor."""
+    """Return the figures of the topic. Before the first round of the monitor each figure is None."""
     row = TopicMessages.objects.filter(topic=topic).first()
     return MessageFigures() if row is None else MessageFigures(**{name: getattr(row, name) for name in COLUMNS})

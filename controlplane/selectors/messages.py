@@ -153,7 +153,7 @@ def read_messages(
 
 
 def read_raw(query: RecordQuery, resume: str = "") -> RawRead:
-    """The same with the records as they are stored, without masking rules. Raises Rejected."""
+    """Read one page of records as they are stored, without masking rules. Raises Rejected."""
     query.check()
     return _read_records(query, resume, page_budget(query), RecordRenderer(query.topic))
 
@@ -161,7 +161,7 @@ def read_raw(query: RecordQuery, resume: str = "") -> RawRead:
 def read_for_download(
     query: RecordQuery, resume: str = "", *, renderer: RecordRenderer, plain: RecordRenderer
 ) -> MessageRead:
-    """The same with the limits of a download."""
+    """Read records with the limits of a download, as `renderer` shows them. Raises Rejected for an invalid query or token."""
     query.check(DOWNLOAD_RECORDS_MAX)
     read = _read_records(query, resume, download_budget(query), plain)
     return replace(read.summary, rows=[message_row(partition, record, renderer) for partition, record in read.records])

@@ -127,7 +127,7 @@ def named(resource: RoleResource, column: str) -> Q:
 
 
 def visible(rows: QuerySet[M]) -> QuerySet[M]:
-    """Those of `rows` that the user may see."""
+    """Return the part of `rows` that the user may see."""
     if not limited():
         return rows
     condition = CONDITIONS.get(rows.model)

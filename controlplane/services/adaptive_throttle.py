@@ -130,7 +130,7 @@ def _next_rate(move: Move, worst: float | None, complete: bool, now: float, valu
 def _with_row(
     rows: tuple[tuple[float, float | None], ...], new: tuple[float, float | None]
 ) -> tuple[tuple[float, float | None], ...]:
-    """The rows of the whole life of the move, thinned like its samples (`progress.add_sample`)."""
+    """Append a row. Rows cover the whole time of the move. Their number is limited as for its samples: older rows are thinned (`progress.add_sample`)."""
     out = [*rows, new]
     if len(out) > progress.SAMPLES_MAX:
         half = len(out) // 2

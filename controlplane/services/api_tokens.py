@@ -28,7 +28,7 @@ TOKENS_PER_USER_MAX = 50
 NAME_CHARS_MAX = 100
 """Maximum number of characters: the width of the column."""
 USE_RECORDED_EVERY = timedelta(minutes=1)
-"""Each record of a use is a write."""
+"""Minimum time between two updates of a token's last use. It limits the database writes of a client that sends many requests."""
 
 
 @audited("token.create", "{name}")

@@ -144,7 +144,7 @@ def visibility_of(user: User) -> Visibility:
 
 
 def visibility_of_stored(user_id: int) -> Visibility:
-    """The same of the user as stored now, for a connection that outlives changes of the account. Nothing for a user who was deleted or deactivated."""
+    """Return the visibility of the user as stored now, for connections that outlive changes of the account. A deleted or deactivated user sees nothing."""
     user = get_user_model().objects.filter(pk=user_id, is_active=True).first()
     return Visibility(()) if user is None else visibility_of(user)
 
@@ -205,7 +205,7 @@ def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given], *, 
 
 
 def refusal_of(user: User, access: Access, resource: RoleResource, names: Collection[str]) -> str:
-    """The same for these resources."""
+    """Return the reason why the user has no `access` to one of these resources; "" = allowed. Without names only an operator is allowed."""
     if getattr(user, "is_staff", False) and user.is_active:
         return ""
     if not names:

@@ -81,7 +81,7 @@ def _quota_row(row: AccessEntry, limits: Mapping[str, float | None]) -> BulkLimi
 def set_quotas(
     keys: Sequence[str], limits: Mapping[str, float | None], *, actor: str, comment: str
 ) -> list[BulkLimitResult]:
-    """Set these limits of each quota; limits that are not named stay. Raises Rejected if nothing was begun."""
+    """Set these limits of each quota. Other limits are not changed. Raises Rejected if no quota was changed."""
     needs_reason(comment)
     if problems := limit_problems(limits):
         name, problem = next(iter(problems.items()))

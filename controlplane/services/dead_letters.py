@@ -357,7 +357,7 @@ def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, co
 
 
 def _not_sent(of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> list[Letter]:
-    """Those that were not sent to this target, one for each failed record."""
+    """Return the dead letters that were not sent to this target yet, one for each failed record."""
     sent = SentDeadLetter.objects.filter(topic_id=of.topic_id, target=to)
     offsets = sent.filter(partition=partition, offset__in=[x.offset for x in copies])
     before = set(offsets.values_list("offset", flat=True))
@@ -413,12 +413,12 @@ def _finish(batch: DeadLetterBatch, *, sent: bool) -> None:
 
 
 def _transactional_id(batch: DeadLetterBatch) -> str:
-    """One per partition, so that a batch fences the client of the batch before."""
+    """Transactional id of the partition. Batches of a partition share it, so that each batch fences the client of the previous batch."""
     return f"weir-dead-letters-{batch.topic_id}-{batch.partition}"
 
 
 def _marker(batch: DeadLetterBatch) -> TransactionMarker:
-    """The offset is that after the last dead letter of the batch."""
+    """Marker of the batch. Its offset is one above the offset of the last dead letter in the batch."""
     last = max(batch.letters.values_list("offset", flat=True), default=-1)
     return TransactionMarker(GROUP, batch.topic, batch.partition, last + 1, f"{batch.topic_id}:{batch.pk}")
 

@@ -72,7 +72,7 @@ def heal() -> list[HealingRun]:
 
 
 def _run_action(action: HealingAction, step: _Step, *, dry: bool) -> HealingRun:
-    """The row is written first: a worker that dies during the action does not repeat it before the cool-down."""
+    """Run the action. Its row is written first: if the worker dies during the action, the action is not repeated before the cool-down ends."""
     row = HealingRun.objects.create(
         at=timezone.now(), action=action, outcome=HealingOutcome.DRY_RUN, subject=step.subject, detail=step.detail
     )

@@ -302,7 +302,7 @@ def in_turn(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]
 
 
 def sentences(all_of_them: Sequence[str]) -> str:
-    """The first sentences, and the number of the others, because nobody reads thousands of sentences."""
+    """Return the first SENTENCES_MAX sentences and the number of the others, because a list of thousands cannot be read."""
     more = len(all_of_them) - SENTENCES_MAX
     return " ".join(all_of_them[:SENTENCES_MAX]) + (f" And {more} more." if more > 0 else "")
 

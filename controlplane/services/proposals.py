@@ -32,7 +32,7 @@ OPEN_HOURS = 24
 """An undecided proposal expires after this time, because its author saw figures that are outdated by then."""
 
 CARRY_OUT_SECONDS = 60
-"""The worker carries out an approved proposal that is older than this, because the process of the approver died before the end."""
+"""Time after which the worker carries out an approved proposal. The process of the approver has then ended without carrying it out."""
 
 
 def kind_of(name: str) -> ProposalHandler:

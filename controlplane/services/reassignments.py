@@ -63,7 +63,7 @@ def reassign(items: Sequence[NewReassignment], image: Image, *, actor: str) -> t
 
 
 def _begin(parts: Sequence[tuple[TopicState, int, tuple[int, ...]]], actor: str) -> list[MovePartition]:
-    """One running move of all of them, each submitted at once. Batches and a throttle are available in the console."""
+    """Create a running move of all these partitions and submit each immediately. Batches and a throttle are available in the console only."""
     now = timezone.now()
     named = tuple(Placement(t.name, i, tuple(to)) for t, i, to in parts)
     move = Move.objects.create(

@@ -62,7 +62,7 @@ def read_records(user: User, query: RecordQuery, resume: str = "", formats: Form
 
 
 def download_records(user: User, query: RecordQuery, resume: str = "", formats: Formats = AUTOMATIC) -> MessageRead:
-    """The same with the limits of a download."""
+    """Read records with the limits of a download, as masking rules permit. Raises PermissionDenied and Rejected."""
     check_permission(user, "records.download", query)
     read = messages.read_for_download(query, resume, **renderers(user, query.topic, formats))
     _record_read(user, "records.download", query, read)
@@ -131,7 +131,7 @@ def search_by_key(user: User, query: RecordQuery, token: str = "", formats: Form
 
 
 def download_by_key(user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC) -> KeyLookup:
-    """The same with the limits of a download."""
+    """Look up the records of a key with the limits of a download, as masking rules permit. Raises PermissionDenied and Rejected."""
     query.check(messages.DOWNLOAD_RECORDS_MAX)
     check_permission(user, "records.download", query)
     renderer = renderers(user, query.topic, formats)["renderer"]

@@ -148,7 +148,7 @@ def topics_of_plan(given: Given) -> list[str]:
 
 
 def topics_of_moved_plan(given: Given) -> list[str]:
-    """The same for the page that creates a move from the plan. Other operations on a plan do not move replicas."""
+    """Topics of the saved plan in the path, for the page that creates a move from the plan. Other operations on a plan move no replicas."""
     return topics_of_plan(given) if given.path.get("verb") == "move" else []
 
 

@@ -124,7 +124,7 @@ def _end(run: SparkRun, state: SparkRunState, note: str) -> str | None:
 
 
 def request_due_runs() -> int:
-    """Request the runs whose time has come. A time that passes while a run is active is skipped. Returns the number of requested runs."""
+    """Request the runs that are due. A scheduled time that passes while a run is active is skipped. Returns the number of requested runs."""
     now, requested = timezone.now(), 0
     for job in SparkJob.objects.filter(next_run_at__lte=now, deleted_at__isnull=True):
         following = cron.parse(job.schedule).next_after(now)

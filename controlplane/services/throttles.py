@@ -54,7 +54,7 @@ def refresh() -> None:
                 kind=BROKER, key=key, value=configs, generation=0, waiting=False, changed_by="moves"
             )
         if overlay != row.overlay:
-            # Also above the generation in the log: this database may be younger than the log.
+            # The generation is above that in the log, too, because a restored database may have lower generations than the log.
             above = max(row.generation, broker.config_generation if broker is not None else 0)
             AccessEntry.objects.filter(pk=row.pk, generation=row.generation).update(
                 overlay=overlay, generation=above + 1, waiting=True, changed_by="moves", changed_at=timezone.now()

@@ -24,7 +24,7 @@ def check_topic(
     assignment: Mapping[int, Sequence[int]] | None = None,
     checked: bool = False,
 ) -> None:
-    """All that `topics.create_topic` checks."""
+    """Check a requested topic, as `topics.create_topic` does. Raises Rejected with the first problem, and AlreadyExists."""
     if (problem := topic_name_problem(name)) is not None:
         raise Rejected(problem, "name")
     if Topic.objects.filter(name=name, deleted_at__isnull=True).exists():
