@@ -256,7 +256,7 @@ class ElectLeaders(ItemsPayload):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateFeatures(ItemsPayload):
-    """All features are finalised, or none."""
+    """Finalise feature levels. Either all features are finalised or none."""
 
     KIND: ClassVar[RequestKind] = RequestKind.UPDATE_FEATURES
     items: tuple[FeatureUpdate, ...] = field(metadata=ITEMS)

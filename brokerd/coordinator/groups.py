@@ -367,7 +367,7 @@ class GroupCoordinator(GroupWrites):
         producer: tuple[int, int] | None = None,
         alone: bool = True,
     ) -> None:
-        """With `alone` these are all records of the change. So after a failure before the append no part of the change is in the log."""
+        """Append records of a change. `alone`: they are all records of the change, so a failure before the append leaves no part of it in the log."""
         log_offset = self._log.end_offset(partition)
         at_once = True
 

@@ -150,7 +150,7 @@ class Membership:
         self._apply_own_registration(image)
         if self._loaded:
             self._listener.image_loaded(image, now)
-        # Not at start-up: a snapshot may be older than the directories, and newer topics would be taken for strays. `caught_up` loads.
+        # At start-up `caught_up` loads the image. A snapshot may be older than the directories, so newer topics would look like strays.
 
     def entry_applied(self, image: Image, records: Sequence[MetadataRecord], now: Now) -> None:
         self._apply_own_registration(image)

@@ -125,7 +125,7 @@ class Operations:
 
     # -- reading -------------------------------------------------------------------------------------------------------------
     def _auxiliary(self, name: str) -> Auxiliary:
-        """One request, also when a reader wants it while it is loaded ahead."""
+        """Return the auxiliary data of the segment. Concurrent readers and the read-ahead share one request to the store."""
         with self._lock:
             while name in self._loading:
                 self._lock.wait()
@@ -169,7 +169,7 @@ class Operations:
             segment = self._open_segment(s, found)
             entry = found.index.at_or_before(offset - s.start_offset)
             near = found.index.positions[entry] if entry >= 0 else 0
-            # Before the first read of the segment, which may wait for its chunk: the store then answers all of them at the same time.
+            # Chunks are requested before the first read of the segment, which may wait for one: the store then sends all at the same time.
             self._load_ahead(s, near, min(near + bytes_max, s.size_bytes), segments[i + 1 :])
             start = segment.position_of(offset)
             end = segment.end_of_range(start, bytes_max, upto, True)

@@ -84,7 +84,7 @@ class RemoteLog:
         if fenced or segment.state not in FOLLOWS[before.state if before is not None else None]:
             self.stale[segment.segment_id] = None
             if before is None:
-                # No reader has seen it: as an unfinished copy it is deleted, with its objects.
+                # No reader has used the segment. It is deleted with its objects, like an unfinished copy.
                 self.segments[segment.segment_id] = segment.with_state(S.DELETE_STARTED, segment.author_epoch)
             return False
         self.stale.pop(segment.segment_id, None)

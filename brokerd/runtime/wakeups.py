@@ -1,4 +1,4 @@
-"""A callback that runs soon after it was requested, and seldom enough that the changes of a short time share one run.
+"""A callback that runs shortly after it was requested. Requests within a short time share one run.
 
 Does not contain: the periodic tick, which runs also without a request.
 """

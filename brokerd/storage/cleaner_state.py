@@ -54,7 +54,7 @@ class CleanerState:
             self.disk.unlink(swap)
 
     def _lower(self, offset: int) -> None:
-        # Otherwise a later tombstone could be taken for one whose older records are already removed.
+        # Otherwise a later tombstone would look like one whose older records are already removed.
         if self.offset > offset:
             self.disk.unlink(self.folder / recovery.CLEANER_OFFSET)
             self.offset = 0

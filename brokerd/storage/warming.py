@@ -37,7 +37,7 @@ STREAMS_MAX = 64
 BEHIND_BYTES_MAX = 8 * 1024 * 1024
 """Maximum number of sent bytes of one reader that stay in memory, for other readers a short distance behind it."""
 BEHIND_BYTES_TOTAL = 64 * 1024 * 1024
-"""The same for all readers together."""
+"""Maximum number of sent bytes of all readers together that stay in memory for other readers."""
 FOLLOWING_BYTES = 32 * 1024 * 1024
 """Maximum distance of another reader of the same file for which sent bytes stay in memory. They are then evicted after that reader."""
 
@@ -135,7 +135,7 @@ class Warming:
                 self._runner.submit(partial(file.evict, start, range_end - start), _ignore)
 
     def _following(self, file: File, stream: Stream, start: int, end: int) -> Stream | None:
-        """Another stream of the file that has not sent all of the range, and is close enough to send it soon. The nearest one."""
+        """Return the nearest other stream of the file that has not sent all of the range and will send it soon; None: there is none."""
         others = [
             other
             for other in self._by_file.get(file, ())

@@ -75,7 +75,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
     _last_assignment_ms: int | None = None
     """Time of the last target assignment by this coordinator (mono ms)."""
     _next_deadline_ms: int | None = None
-    """No timer expires before this time (mono ms)."""
+    """Earliest time at which a timer can expire (mono ms); None: no timer runs."""
     _pending_replies: dict[int, list[tuple[ReplyCallback, Any]]] = field(default_factory=dict)
     """{number of a write: (token, answer) pairs that wait for it}."""
 
