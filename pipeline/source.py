@@ -168,7 +168,7 @@ class SourceCluster:
         return out
 
     def offsets(self, spec: OffsetSpec, partitions: Mapping[str, Sequence[int]]) -> Offsets:
-        """One offset per partition."""
+        """Return one offset per partition, by topic and partition."""
 
         def request() -> Offsets:
             selected = {TopicPartition(t, p): spec for t, ps in partitions.items() for p in ps}
@@ -222,7 +222,7 @@ class SourceCluster:
 
 
 class _NotYet(Exception):
-    """No response yet, with the reason."""
+    """The brokers cannot answer yet. The message is the reason; the request is repeated."""
 
 
 @dataclass

@@ -13,5 +13,5 @@ MARK_CHARS = 8
 
 
 def cookie_mark(secret_key: str) -> str:
-    """The same for all web processes that share the key. The key cannot be computed from it."""
+    """Return the mark of the console in the names of its cookies. Web processes with the same key have the same mark. It does not reveal the key."""
     return hashlib.sha256(b"weir.cookies:" + secret_key.encode()).hexdigest()[:MARK_CHARS]

@@ -50,7 +50,7 @@ def check_database() -> WebReadiness:
 
 
 def ask_database() -> WebReadiness:
-    """The same without the migrations, after they were complete once."""
+    """Return whether the database answers. Called after `check_database` has found the migrations complete."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

@@ -68,7 +68,7 @@ class SparkLease:
         log.info("lease of Spark drivers acquired")
 
     def _keep(self) -> None:
-        """Ask for the lock each second. A question may block: `_guard` has a thread of its own."""
+        """Ask for the lock each second. A request to the database may block, so `_guard` runs on a separate thread."""
         waiting = False
         while not self.ask():
             if not waiting:

@@ -77,7 +77,7 @@ def bundle_sources(sources: Iterable[bytes]) -> bytes:
 
 
 def minify_css(css: bytes) -> bytes:
-    """Style sheets without comments and without spaces that mean nothing. Needs text literals in double quotes."""
+    """Remove comments and insignificant spaces from a style sheet. Text literals must be in double quotes."""
     parts = CSS_TEXT.split(CSS_COMMENT.sub(b"", css))
     for n in range(0, len(parts), 2):
         one_space = re.sub(rb"\s+", b" ", parts[n])

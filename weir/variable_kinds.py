@@ -29,7 +29,7 @@ GROUPS_MAX = 500
 GROUP_CHARS_MAX = 150
 """Maximum number of characters of the name of a Django group: the width of the column."""
 CLUSTER_COLOURS = ("none", "red", "orange", "green", "blue", "purple")
-"""Marks of a cluster in the console. They are outside of the palette of states, and the cluster's name always stands beside."""
+"""Colours that mark a cluster in the console. They differ from the colours of states and are always shown with the name of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ EXACT = 1000
 DECADE = 900
 """Codes of a power of ten: three significant digits."""
 NO_DELTA = 0xFFFF
-"""Stands for a missing value in a chunk."""
+"""Code of a missing value in a chunk."""
 RAW_DEFLATE = -15
 
 

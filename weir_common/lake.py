@@ -62,7 +62,7 @@ class DeadLetterReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFiles:
-    """Files that the commit of a topic's table lists, and that the table of dead letters receives after it."""
+    """Files of dead letters. The commit of a topic's table lists them, and the next commit to the table of dead letters adds them."""
 
     id: str
     files: tuple[str, ...]

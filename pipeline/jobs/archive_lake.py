@@ -57,7 +57,7 @@ class ArchiveToLake(Job):
 
 
 class Query:
-    """One streaming query, from the positions of the tables on. Each has a checkpoint of its own."""
+    """One streaming query. It starts at the positions of the tables and has a separate checkpoint."""
 
     def __init__(self, job: ArchiveToLake, context: RunContext, archive: LakeArchive, number: int) -> None:
         self._job, self._context, self._archive = job, context, archive

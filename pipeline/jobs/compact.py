@@ -71,6 +71,6 @@ class Compact(Job):
 
 
 def _function(lake: LakeSettings) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`GroupMerger` as the plain function that Spark wants."""
+    """Return `GroupMerger` as a plain function, because Spark accepts no other callable."""
     merger = maintenance.GroupMerger(lake)
     return lambda batches: merger(batches)

@@ -25,7 +25,7 @@ def one_of(column: str, values: Iterable[Any]) -> BooleanExpression:
 
 
 def every(*conditions: BooleanExpression) -> BooleanExpression:
-    """All conditions together; true without one."""
+    """The conjunction of the conditions; always true if there is none."""
     out: BooleanExpression = AlwaysTrue()
     for condition in conditions:
         out = And(out, condition)

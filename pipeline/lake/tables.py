@@ -159,7 +159,7 @@ class TooManyColumns(Exception):
 
 
 def _with_new_ids(kind: StructType) -> StructType:
-    """The same type with new IDs, as a separate schema needs them."""
+    """Return the type with new field IDs, which a separate schema needs."""
     from pyiceberg.schema import assign_fresh_schema_ids
 
     fresh = assign_fresh_schema_ids(Schema(*kind.fields))

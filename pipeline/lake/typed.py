@@ -32,7 +32,7 @@ SINGLE = "value"
 
 
 class DoesNotFitTable(Exception):
-    """The record belongs to the dead letters."""
+    """The record does not fit the table and is stored in the table of dead letters, with the reason."""
 
     def __init__(self, reason: DeadLetterReason, detail: str) -> None:
         super().__init__(detail)

@@ -12,4 +12,4 @@ ALIASES = {"audit": ("changes", "list"), "lag": ("groups", "show")}
 DOCUMENT_COMMANDS = frozenset({"diff", "apply", "export"})
 NOUNS = frozenset(o.noun for o in operations())
 COMMANDS = NOUNS | {API, *ALIASES} | DOCUMENT_COMMANDS
-"""All others are commands of Django's (`weir.__main__`)."""
+"""First words that the command line over the REST API handles. All other words are Django commands (`weir.__main__`)."""

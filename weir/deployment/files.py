@@ -126,7 +126,7 @@ def environment(inventory: Inventory) -> dict[str, str]:
 
 
 def environment_file(values: Mapping[str, str]) -> str:
-    """A file for systemd's EnvironmentFile, which a shell reads alike. Values have no quotation mark and no backslash (`inventory`)."""
+    """A file for systemd's EnvironmentFile, which a shell can read as well. Values have no quotation mark and no backslash (`inventory`)."""
     lines = "".join(f"{name}='{value}'\n" for name, value in values.items())
     return (
         "# Environment of the control plane (docs/settings.md), by `weir configure`. The same on each machine.\n"
@@ -203,7 +203,7 @@ def _redis(inventory: Inventory, machine: Machine, template: Template) -> list[M
 
 
 def _postgresql(inventory: Inventory, machine: Machine, template: Template) -> list[MachineFile]:
-    """Debian 12 has PostgreSQL 15. The lines for pg_hba.conf let the control plane in, and nobody else."""
+    """Files for PostgreSQL 15, the version of Debian 12. The lines for pg_hba.conf permit only connections of the control plane."""
     url = urlsplit(inventory.settings.get("WEIR_DATABASE_URL", ""))
     name, user = url.path.lstrip("/"), unquote(url.username or "")
     clients = [m for m in inventory.machines if m.roles & CONTROL_PLANE]

@@ -46,7 +46,7 @@ AT_LEAST_ONE = (
     MachineRole.MONITOR,
 )
 AT_MOST_ONE = (MachineRole.POSTGRESQL, MachineRole.REDIS)
-"""They may also be elsewhere."""
+"""Roles of at most one machine of the inventory. The servers may also run on machines outside of the inventory."""
 SHARED_LAKE = ("WEIR_LAKE_DIR", "WEIR_LAKE_WAREHOUSE")
 """Settings that say where the lake is. Without them it is a folder of the machine with the Spark worker, and another one would start with an empty lake."""
 
