@@ -214,7 +214,7 @@ def decode_proposals(data: bytes) -> tuple[int, Proposals]:
 
 
 def encode_offline(broker_epoch: int, partitions: Iterable[TopicPartition]) -> bytes:
-    """Compressed: a log directory may contain ten thousand replicas."""
+    """Encode offline replicas as compressed JSON, because a log directory may contain ten thousand replicas."""
     topics: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         topics.setdefault(str(tp.topic_id), []).append(tp.partition)

@@ -24,7 +24,7 @@ class ConcurrentReaders:
         """The connection that sent file data last, and when."""
 
     def limit(self, sock: socket.socket, now_ms: int) -> bool:
-        """`sock` is about to send file data. Returns whether its send buffer is limited now. The kernel does not adapt it any more."""
+        """Called before `sock` sends file data. Returns whether its send buffer is limited now. The kernel does not adapt a limited buffer any more."""
         fd = sock.fileno()
         concurrent = fd != self._newest_fd and now_ms - self._sent_ms < CONCURRENT_MS
         self._newest_fd, self._sent_ms = fd, now_ms

@@ -144,12 +144,12 @@ class Warming:
         return max(others, key=lambda other: other.sent, default=None)
 
     def found(self) -> None:
-        """Loaded data was found in memory."""
+        """Count a case in which loaded data was found in memory."""
         self._found += 1
         self.blind = False
 
     def missed(self) -> None:
-        """Loaded data was not found in memory."""
+        """Count a case in which loaded data was not found in memory."""
         self._missed += 1
         self.blind = self._missed >= BLIND_AFTER and not self._found
 
