@@ -37,7 +37,7 @@ class DeadLetterForm(WeirForm):
     )
 
     def query(self, topic: str, limit: int = ROWS) -> RecordQuery:
-        """Raises Rejected with the field."""
+        """Return the query of the filters. Raises Rejected with the field."""
         v = self.cleaned_data
         since_ms, until_ms = unix_ms(v["since"]), unix_ms(v["until"])
         return RecordQuery(

@@ -86,7 +86,7 @@ def unknown(reason: str = UNKNOWN_REASON) -> SafeString:
 
 @lru_cache(maxsize=8)
 def _not_reported(language: str | None) -> SafeString:
-    """`language` is the one that is active: most unknown values of a page have this reason."""
+    """Return the cell of an unknown value. It is cached by the active language, because most unknown values of a page have this reason."""
     return _unknown(UNKNOWN_REASON)
 
 

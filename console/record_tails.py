@@ -176,7 +176,7 @@ class _TailRun:
 
 
 def _open(user: Any, query: str) -> LiveTail:
-    """Raises PermissionDenied and Rejected."""
+    """Start a live tail for the query of a Messages page. Raises PermissionDenied and Rejected."""
     form = MessagesForm.of_address(QueryDict(query[:QUERY_CHARS_MAX]))
     if not form.is_valid():
         raise Rejected(" ".join(str(error) for errors in form.errors.values() for error in errors))

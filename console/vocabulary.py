@@ -189,7 +189,7 @@ OUTCOME_WORDS = ("failed", "pending", "unknown")
 
 
 def word_text(word: str) -> str:
-    """`under_min_isr` as words."""
+    """Return a state such as `under_min_isr` with spaces between its words."""
     return str(word).replace("_", " ")
 
 

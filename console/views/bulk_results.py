@@ -42,7 +42,7 @@ class BulkResultPage:
 def bulk_result_page(
     request: HttpRequest, page: BulkResultPage, results: Sequence[ObjectResult], back: str
 ) -> HttpResponse:
-    """`back`: the query string of the list."""
+    """Render the results of a bulk operation. `back`: the query string of the list."""
     counts = Counter(r.outcome for r in results)
     figures = [(label, counts[outcome], tone) for outcome, label, tone in page.outcomes]
     context = {"b": page, "results": results, "figures": figures, "back": back}

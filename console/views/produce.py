@@ -135,7 +135,7 @@ class ProduceForm(WeirForm):
         return [part for part in RecordPart if self.cleaned_data.get(f"{part}_format") == SCHEMA_FORMAT]
 
     def record(self) -> NewRecord:
-        """Raises Rejected with the field."""
+        """Return the record of the form. Raises Rejected with the field."""
         v = self.cleaned_data
         if v["tombstone"] and v["value"]:
             raise Rejected(_("A tombstone has no value. Clear the value, or the tick."), "value")
