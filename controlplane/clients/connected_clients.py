@@ -23,7 +23,7 @@ class ConnectedClients:
 
 
 def connected_clients(connection: KafkaConnection) -> ConnectedClients:
-    """Raises NoAnswer."""
+    """Return the connected clients of one broker, and its refusals by client. Raises NoAnswer."""
     body = m.DescribeLogDirsRequest(topics=[], clients=True, refusals=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
     return ConnectedClients(answer.clients, answer.client_count, [r for r in answer.refusals if r.host])

@@ -30,7 +30,7 @@ class ConsoleUnreadable(Exception):
 
 
 def read_figures(console: OtherConsole) -> ClusterFigures:
-    """Raises ConsoleUnreadable."""
+    """Read the overview of another console over REST. Raises ConsoleUnreadable."""
     began = time.monotonic()
     headers = {"Authorization": f"Token {console.token}", "Accept": "application/json"}
     try:

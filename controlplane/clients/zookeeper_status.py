@@ -22,7 +22,7 @@ class StatusUnreadable(Exception):
 
 
 def parse_status(answer: str) -> ServerStatus:
-    """Raises StatusUnreadable."""
+    """Parse the answer of a ZooKeeper server to a status command. Raises StatusUnreadable with the problem of the server."""
     if NOT_PERMITTED in answer:
         raise StatusUnreadable(ServerProblem.NOT_PERMITTED)
     if NOT_SERVING in answer:

@@ -20,7 +20,7 @@ from controlplane.controller.reconcile_pass import ReconcilePass
 
 
 def decide(plan: ReconcilePass, proposed: Mapping[int, IsrProposed]) -> None:
-    """`proposed`: all proposals by broker."""
+    """Decide about all ISR proposals. `proposed`: the proposals of each leader, by broker id."""
     for broker_id, proposal in sorted(proposed.items()):
         broker_epoch = proposal.broker_epoch
         if plan.broker_epoch(broker_id) != broker_epoch:

@@ -20,7 +20,7 @@ from django.db.models.functions import Cast
 
 
 def read_many(rows: QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """`values_list(*columns)` of the model's own columns, JSON lists as tuples."""
+    """Read rows like `values_list(*columns)`, for columns of the model itself. JSON lists become tuples."""
     fields = {f.attname: f for f in rows.model._meta.concrete_fields}
     decoders: dict[int, Callable[[Any], Any]] = {}
     texts: dict[str, Any] = {}

@@ -31,7 +31,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """`value` as a `kind`. Raises ValueError."""
+    """Convert a JSON value to the type `kind`. Raises ValueError with the path of an invalid value."""
     return _decoder(kind)(value, "")
 
 

@@ -186,7 +186,7 @@ class _Walk:
 
 
 def _long(number: int) -> bytes:
-    """Zigzag, seven bits per byte."""
+    """Encode an int or long as Avro does: zigzag, then seven bits per byte, the lowest first."""
     rest = (number << 1) ^ (number >> 63)
     written = bytearray()
     while rest > 0x7F:

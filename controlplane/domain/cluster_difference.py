@@ -97,7 +97,7 @@ def partition_differences(
 
 
 def broker_text(broker: BrokerState | None) -> str | None:
-    """State and address. None for a broker that never registered."""
+    """Return state and address of the broker as text, None for a broker that never registered."""
     return None if broker is None else f"{'up' if broker.alive else 'down'}, {broker.host}:{broker.port}"
 
 
@@ -187,7 +187,7 @@ def differences(old: Image, new: Image) -> Iterator[StateDifference]:
 
 
 def record_differences(image: Image, record: MetadataRecord) -> Iterator[StateDifference]:
-    """The changes by the record. `image`: the state before it."""
+    """Yield the changes that the record makes. `image`: the state before the record."""
     match record:
         case BrokerUp() | BrokerDown():
             after = Image(brokers=dict(image.brokers))

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 MASK = "********"
-"""Shown instead of a secret."""
+"""Text that replaces a secret in pages and responses."""
 
 SECRET_CHARS_MIN = 4
 """Minimum length of a secret that is searched in other texts. A shorter secret would hide parts of ordinary words."""

@@ -53,7 +53,7 @@ class Cron:
 
 
 def parse(text: str) -> Cron:
-    """Raises CronError."""
+    """Parse an expression of five fields. Raises CronError with the name of an invalid field."""
     parts = text.split()
     if len(parts) != len(FIELDS):
         raise CronError(

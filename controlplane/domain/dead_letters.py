@@ -88,7 +88,7 @@ def _source(record: Record) -> bytes:
 
 
 def cause_of(headers: Mapping[str, str | None], kind: DeadLetterKind = DeadLetterKind.RETRY) -> DeadLetterCause:
-    """`headers`: as text."""
+    """Return the cause of a dead letter. `headers`: by name, as text; None: the value is null."""
     if kind is DeadLetterKind.SHARE_GROUP:
         failed = failed_record([(name, None if value is None else value.encode()) for name, value in headers.items()])
         source = None if failed is None else place_text(failed.topic, failed.partition, failed.offset)

@@ -183,7 +183,7 @@ def _field_changes(field: str, had: Mapping[str, Any], desired: Mapping[str, Any
 
 
 def _differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[FieldChange]:
-    """Compare field by field, one level deep."""
+    """Return the fields that differ. Objects are compared field by field, one level deep."""
     old, new = _flat(before or {}), _flat(after or {})
     return [
         FieldChange(f, old.get(f), new.get(f))

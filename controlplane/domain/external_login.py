@@ -115,7 +115,7 @@ class ExternalUser:
 
 
 def rights_of(user: ExternalUser, rules: GroupRules) -> Rights:
-    """Raises LoginRefused for a user in no configured group."""
+    """Return the flags and Django groups that the user's groups give. Raises LoginRefused for a user in no configured group."""
     mapped = frozenset(rules.groups[g] for g in user.groups if g in rules.groups)
     is_admin = not user.groups.isdisjoint(rules.admins)
     is_operator = is_admin or not user.groups.isdisjoint(rules.operators)

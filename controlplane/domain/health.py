@@ -56,7 +56,7 @@ class ValueUnit(StrEnum):
     PERCENT = "percent"
     SECONDS = "seconds"
     YES = "yes"
-    """1 = yes, 0 = no."""
+    """Unit of a condition. The value is 1 if the condition is true, else 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
 
 
 def figure_of(subject: str, name: str) -> HistoryFigure:
-    """Raises Rejected for a subject or a figure that is not recorded."""
+    """Return the figure `name` of this subject. Raises Rejected for a subject or a figure that is not recorded."""
     kind, separator, rest = subject.partition(":")
     known = {k.value for k in HistorySubject}
     if kind not in known or (kind == HistorySubject.CLUSTER) != (not separator) or (separator and not rest):

@@ -155,7 +155,7 @@ class RecordRenderer:
         return self._render(MaskTarget.VALUE, data)
 
     def header(self, name: str, data: bytes | None) -> Rendered:
-        """Header names are compared without case."""
+        """Render the value of a header, as the rules permit. The case of header names does not matter."""
         if data is not None and self._hides_header(name):
             return hidden(len(data))
         return render(data)

@@ -62,7 +62,7 @@ def pack_entries(entries: Sequence[StoredEntry]) -> bytes:
 
 
 def unpack_entries(data: bytes) -> list[StoredEntry]:
-    """Raises MetadataError."""
+    """Decode the entries of a segment. Raises MetadataError for invalid bytes."""
     try:
         return [
             StoredEntry(seq, at_ms, tuple(record_from_json(r) for r in records))
@@ -78,7 +78,7 @@ def pack_image(records: Iterable[MetadataRecord]) -> bytes:
 
 
 def unpack_image(data: bytes) -> Iterator[MetadataRecord]:
-    """Raises MetadataError."""
+    """Decode the records of an image. Raises MetadataError for invalid bytes."""
     chunks, at = [], 0
     while at < len(data):
         end = at + CHUNK_LENGTH_BYTES
