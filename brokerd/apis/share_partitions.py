@@ -62,7 +62,7 @@ class Shared:
     offset_bytes: float = 0.0
     """Bytes of the log per offset, in the last read. 0: unknown."""
     full: bool = False
-    """A member found no record, because the limit of records in flight was reached."""
+    """Since the last check of `key`, a member found no record because the limit of records in flight was reached."""
     key: Hashable = field(default_factory=object)
     """The purgatory key: records have become available, the limit of records in flight permits another one, or the share partition was loaded."""
 
@@ -231,7 +231,9 @@ class SharePartitions:
         committed: bool,
     ) -> Fetched | None:
         replica, offset = shared.replica, core.fetch_offset()
-        shared.full = offset is None
+        if offset is None:
+            # Until the next check, and not until the next acquisition: another member may leave room for the one that waits.
+            shared.full = True
         limit = replica.last_stable() if committed else replica.core.high_watermark
         if offset is None or offset >= limit:
             return None

@@ -265,6 +265,45 @@ def test_members_that_wait_for_the_limit_of_records_in_flight_are_served_when_re
     assert len(scene.checked) == 1, "nobody waits for the limit"
 
 
+def test_a_member_that_waits_for_the_limit_is_not_forgotten_when_another_one_finds_room() -> None:
+    scene = Scene(config=ShareGroupConfig(locks_max=10))
+    scene.log.write(10)
+    scene.log.write(1)
+    scene.log.write(10)
+    assert scene.acquire() == [Acquired(0, 9, 1)]
+    assert scene.acquire("b") == []
+    core = scene.find().core
+    assert core is not None
+    core.acknowledge("a", [Acknowledgement(0, 0, (AcknowledgeType.ACCEPT,))], 0)  # room, without a check
+    assert scene.acquire("c") == [Acquired(10, 10, 1)]
+    scene.checked.clear()
+    scene.acknowledge("a", 1, 9, AcknowledgeType.ACCEPT)
+    assert scene.checked == [scene.find().key]
+
+
+def test_members_that_wait_for_the_limit_are_served_when_a_dead_letter_is_written() -> None:
+    scene = Scene(config=ShareGroupConfig(locks_max=10, dead_letter_topic="dlq.t"))
+    written: list[Callable[[], None]] = []
+
+    def advance(shared: Shared, current: Any, changed: Callable[[Shared], None]) -> None:
+        assert shared.core is not None
+        shared.core.archive(0, 9)
+        written.append(lambda: changed(shared))
+
+    scene.shared._dead_letters = SimpleNamespace(advance=advance)  # type: ignore[assignment]
+    scene.log.write(10)
+    scene.log.write(10)
+    assert scene.acquire() == [Acquired(0, 9, 1)]
+    assert scene.acquire("b") == []
+    scene.checked.clear()
+    scene.acknowledge("a", 0, 9, AcknowledgeType.REJECT)
+    assert not scene.checked, "the dead letters are not written"
+    scene.writes.pop()[1](0)
+    written.pop()()
+    assert scene.checked == [scene.find().key]
+    assert scene.acquire("b") == [Acquired(10, 19, 1)]
+
+
 def test_a_failed_load_is_repeated_after_a_pause() -> None:
     scene = Scene()
     scene.read_error = ErrorCode.COORDINATOR_NOT_AVAILABLE

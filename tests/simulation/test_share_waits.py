@@ -1,0 +1,201 @@
+"""Members that wait because the limit of records in flight is reached: complete brokers serve them as soon as records end, long before their wait ends.
+
+Also: the scene fails when one of the wake-ups is removed. Does not check waits under faults.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from brokerd.apis.share_partitions import Shared, SharePartitions
+from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from brokerd.sharing.delivery import AcknowledgeType
+from brokerd.wire.apis import ApiKey
+from brokerd.wire.errors import ErrorCode
+from brokerd.wire.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
+from tests.simulation.checkers import History, Violation
+from tests.simulation.clients import Client, Producer
+from tests.simulation.cluster import Cluster
+from tests.simulation.run import led
+from tests.simulation.shares import DEAD_TOPIC, GROUP, SETTINGS, TOPIC, WITH_LETTERS, configure, dead_letters
+from tests.simulation.world import MS, S, World
+
+LOCKS_MAX = 100
+"""The minimum of the setting."""
+WAIT_MS, LATE_S = 2_500, 1
+"""Wait of a fetch, below the time-out of a simulated client; time after which an answer comes from the end of the wait."""
+QUIET_MS = 500
+JOINED_S_MAX, PAUSE_MS = 60, 50
+"""Limit of the time until the first member has all records that may be in flight; pause between its fetches."""
+LONG_LOCKS = {
+    **SETTINGS,
+    "group.share.partition.max.record.locks": str(LOCKS_MAX),
+    "group.share.record.lock.duration.ms": "60000",
+}
+
+
+class Member(Client):
+    """Sends only what the scene says. `held`: offsets that it has acquired."""
+
+    def __init__(self, cluster: Cluster, name: str, topic_id: UUID) -> None:
+        super().__init__(cluster, name)
+        self.topic_id, self.epoch, self.waits = topic_id, 0, False
+        self.held: list[int] = []
+        self.errors: list[int] = []
+        self.joined = False
+
+    def join(self) -> None:
+        """Join the share group once, without heartbeats. The group initializes the state of its share partitions then."""
+
+        def answered(answer: Any) -> None:
+            assert answer is not None and not answer.error_code, f"{self.name}: {answer}"
+            self.joined = True
+
+        body = ShareGroupHeartbeatRequest(
+            group_id=GROUP, member_id=self.name, member_epoch=0, subscribed_topic_names=[TOPIC]
+        )
+        coordinator = led(self.cluster, GROUP_OFFSETS_TOPIC, 0).core.leader
+        self.enter(lambda: self.send_request(coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, answered))
+
+    def fetch(self) -> None:
+        self.waits = True
+        parts = [ShareFetchRequest.FetchPartition(partition_index=0)] if self.epoch == 0 else []
+        body = ShareFetchRequest(
+            group_id=GROUP,
+            member_id=self.name,
+            share_session_epoch=self.epoch,
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_records=500,
+            batch_size=500,
+            topics=[ShareFetchRequest.FetchTopic(topic_id=self.topic_id, partitions=parts)] if parts else [],
+        )
+        self._send(ApiKey.SHARE_FETCH, body, self._fetched)
+
+    def acknowledge(self, count: int, kind: AcknowledgeType) -> None:
+        """End the first `count` records that it holds."""
+        q = ShareAcknowledgeRequest
+        first, last = self.held[0], self.held[count - 1]
+        self.held = self.held[count:]
+        batch = q.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[int(kind)])
+        part = q.AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
+        body = q(
+            group_id=GROUP,
+            member_id=self.name,
+            share_session_epoch=self.epoch,
+            topics=[q.AcknowledgeTopic(topic_id=self.topic_id, partitions=[part])],
+        )
+        self._send(ApiKey.SHARE_ACKNOWLEDGE, body, self._acknowledged)
+
+    def _send(self, key: ApiKey, body: Any, done: Any) -> None:
+        def answered(answer: Any) -> None:
+            assert answer is not None and not answer.error_code, f"{self.name}: {answer}"
+            self.epoch += 1
+            done(answer)
+
+        topic = self.cluster.image.topic_named(TOPIC)
+        assert topic is not None
+        leader = topic.partitions[0].leader
+        self.enter(lambda: self.send_request(leader, key, 2, body, answered))
+
+    def _fetched(self, answer: Any) -> None:
+        self.waits = False
+        for part in (p for t in answer.responses for p in t.partitions):
+            self.errors.append(part.error_code)
+            for a in part.acquired_records:
+                self.held += range(a.first_offset, a.last_offset + 1)
+
+    def _acknowledged(self, answer: Any) -> None:
+        self.errors += [p.error_code for t in answer.responses for p in t.partitions]
+
+
+def filled_cluster() -> tuple[Cluster, UUID]:
+    """A cluster whose topic has more than two times the limit of records, and a share group with dead letters."""
+    world, history = World(1), History()
+    cluster = Cluster(world, settings=LONG_LOCKS)
+    cluster.want_topic(GROUP_OFFSETS_TOPIC, 1, 3, min_insync_replicas="2", cleanup_policy="compact")
+    cluster.want_topic(SHARE_STATE_TOPIC, 2, 3, min_insync_replicas="2", retention_ms="-1")
+    cluster.want_topic(DEAD_TOPIC, 1, 3, min_insync_replicas="2", errors_deadletterqueue_group_enable="true")
+    topic_id = cluster.want_topic(TOPIC, 2, 3, min_insync_replicas="2")
+    cluster.until(cluster.settled, 30, "the cluster's beginning")
+    configure(cluster, WITH_LETTERS)
+    producer = Producer(cluster, history, "p0", TOPIC, 0, pause_ms=5)
+    cluster.until(lambda: led(cluster, TOPIC, 0).core.high_watermark > 2 * LOCKS_MAX + 50, 30, "records")
+    producer.stopped = True
+    cluster.until(lambda: producer.idle, 20, "the last response to the producer")
+    return cluster, topic_id
+
+
+def serve_members_that_wait() -> None:
+    """Raises Violation if a waiting member is not served."""
+    cluster, topic_id = filled_cluster()
+    world = cluster.world
+    first, second, third = (Member(cluster, name, topic_id) for name in ("first", "second", "third"))
+
+    def fetched(member: Member) -> None:
+        member.fetch()
+        cluster.until(lambda: not member.waits, 2 * WAIT_MS / 1_000, f"the answer to {member.name}")
+
+    def waiting(member: Member) -> None:
+        member.fetch()
+        world.run(world.now_us + QUIET_MS * MS)
+        assert member.waits, f"{member.name} does not wait, although the limit is reached: {member.held}"
+
+    first.join()
+    cluster.until(lambda: first.joined, 20, "the membership")
+    deadline_us = world.now_us + JOINED_S_MAX * S
+    while len(first.held) < LOCKS_MAX:
+        assert world.now_us < deadline_us, f"acquired: {first.held}, errors: {first.errors}"
+        fetched(first)
+        world.run(world.now_us + PAUSE_MS * MS)
+    first.errors.clear()  # until the state of the share partition was initialized
+    assert first.held == [*range(LOCKS_MAX)]
+    waiting(second)
+    first.acknowledge(30, AcknowledgeType.ACCEPT)
+    cluster.until(lambda: bool(second.held), LATE_S, "a member that waits for accepted records")
+    assert second.held == [*range(LOCKS_MAX, LOCKS_MAX + 30)]
+    waiting(third)
+    first.acknowledge(20, AcknowledgeType.REJECT)
+    cluster.until(lambda: bool(third.held), LATE_S, "a member that waits for dead letters")
+    assert third.held == [*range(LOCKS_MAX + 30, LOCKS_MAX + 50)]
+    world.run(world.now_us + S)
+    assert sum(dead_letters(cluster).values()) == 20
+    assert set(first.errors + second.errors + third.errors) == {ErrorCode.NONE}
+
+
+def test_members_that_wait_for_the_limit_are_served_when_records_end() -> None:
+    serve_members_that_wait()
+
+
+def no_wake_up_after_the_end_of_records(patch: pytest.MonkeyPatch) -> None:
+    def only_released(self: SharePartitions, shared: Shared) -> None:
+        self.flush(shared)
+        if shared.core is not None and shared.core.available:
+            self._partitions.purgatory.check(shared.key)
+
+    patch.setattr(SharePartitions, "_records_ended", only_released)
+
+
+def no_wake_up_after_a_dead_letter(patch: pytest.MonkeyPatch) -> None:
+    def only_flush(self: SharePartitions, shared: Shared) -> None:
+        if shared.core is not None and shared.core.archiving:
+            self._dead_letters.advance(shared, self._is_current, self.flush)
+
+    patch.setattr(SharePartitions, "_advance_dead_letters", only_flush)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "member"),
+    [
+        (no_wake_up_after_the_end_of_records, "waits for accepted records"),
+        (no_wake_up_after_a_dead_letter, "waits for dead letters"),
+    ],
+    ids=lambda m: m.__name__ if callable(m) else "",
+)
+def test_a_removed_wake_up_is_detected(mutation: Any, member: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    with pytest.raises(Violation, match=member):
+        serve_members_that_wait()
