@@ -72,7 +72,7 @@ def test_authorized_topics_are_deleted_by_name(version: int) -> None:
         (["delete topic t"], "t", 0),
     ],
 )
-def test_a_topic_is_deleted_by_its_id_and_its_name_is_shown_to_who_may_describe_it(
+def test_a_topic_is_deleted_by_id_and_its_name_is_returned_with_describe_permission(
     rules: list[str], name: str | None, error: int
 ) -> None:
     broker, topic = Admin(), m.DeleteTopicsRequest.DeleteTopicState

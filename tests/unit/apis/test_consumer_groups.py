@@ -35,7 +35,7 @@ def test_without_an_authorizer_members_may_describe_every_topic() -> None:
     assert groups.events[0].may_describe is None
 
 
-def test_a_consumer_group_is_described_to_who_may_describe_each_of_its_topics() -> None:
+def test_describing_a_consumer_group_needs_permission_for_each_of_its_topics() -> None:
     broker = Groups("describe group g", "describe topic a")
     broker.coordinator.beat("m1", 0, "a", "b")
     body = m.ConsumerGroupDescribeRequest(group_ids=["k", "g"], include_authorized_operations=True)

@@ -63,7 +63,7 @@ def test_a_changed_leader_epoch_is_answered_at_once() -> None:
 
 
 @pytest.mark.parametrize("state", ["empty", "records", "leader epoch", "error", "out of range", "no replica"])
-def test_what_is_read_first_suffices_exactly_when_a_delayed_fetch_would_complete(state: str) -> None:
+def test_the_first_read_suffices_exactly_if_a_delayed_fetch_would_complete(state: str) -> None:
     scene = Scene()
     request = scene.partition_request
     if state == "records":
@@ -86,7 +86,7 @@ def test_what_is_read_first_suffices_exactly_when_a_delayed_fetch_would_complete
             assert enough == (state != "empty" and (state != "records" or min_bytes == 1))
 
 
-def test_the_needed_log_size_is_what_is_missing_to_min_bytes() -> None:
+def test_the_needed_log_size_is_the_written_size_plus_the_bytes_missing_to_min_bytes() -> None:
     scene = Scene()
     scene.harness.append()
     log = scene.harness.replica.log
@@ -96,7 +96,7 @@ def test_the_needed_log_size_is_what_is_missing_to_min_bytes() -> None:
     assert scene.reader.needs(scene.body(min_bytes=log.size_bytes), [scene.partition_request]) is None
 
 
-def test_followers_read_the_whole_log_and_consumers_what_is_replicated_or_committed() -> None:
+def test_followers_read_to_the_log_end_and_consumers_to_the_high_watermark_or_stable_offset() -> None:
     scene = Scene()
     replica: Any = SimpleNamespace(
         log=SimpleNamespace(end_offset=9), core=SimpleNamespace(high_watermark=7), last_stable=lambda: 5

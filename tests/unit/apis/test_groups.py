@@ -74,7 +74,7 @@ def test_a_coordinator_is_found_with_describe_on_the_group_or_transactional_id(
     assert found() == ([("g", 0, 1), ("h", denied, -1)] if version >= 4 else [("g", 0, 1)])
 
 
-def test_groups_are_described_listed_and_deleted_by_who_may() -> None:
+def test_groups_are_described_listed_and_deleted_with_permission() -> None:
     broker = Groups("describe group g")
     broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
     requested = m.DescribeGroupsRequest(groups=["h", "g"], include_authorized_operations=True)
@@ -100,7 +100,7 @@ def test_groups_are_described_listed_and_deleted_by_who_may() -> None:
         (["describe group h"], []),
     ],
 )
-def test_groups_are_listed_to_who_may_describe_them_or_the_cluster(rules: list[str], names: list[str]) -> None:
+def test_listing_a_group_needs_describe_permission_for_it_or_the_cluster(rules: list[str], names: list[str]) -> None:
     broker = Groups(*rules)
     broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a"), "User:root")
     assert [g.group_id for g in broker.send_request(ApiKey.LIST_GROUPS, 4, m.ListGroupsRequest()).groups] == names

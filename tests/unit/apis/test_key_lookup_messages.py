@@ -44,11 +44,11 @@ def test_a_question_survives_the_wire() -> None:
         (versioned.encode(question(bytes_max=0), 0), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_answered_is_an_error_code(data: bytes, error: ErrorCode) -> None:
+def test_an_invalid_question_results_in_an_error_code(data: bytes, error: ErrorCode) -> None:
     assert question_of(part(data)) is error
 
 
-def test_an_answer_cuts_what_is_long_and_says_its_size() -> None:
+def test_an_answer_cuts_long_values_and_headers_and_has_the_full_sizes() -> None:
     headers = tuple(("n" * 5_000, b"v" * 5_000) for _ in range(HEADERS_SHOWN_MAX + 1))
     lookup = KeyLookupProgress(
         question(), KeyCriteria(b"k"), 0, 10, 4, 0, matches=[Record(4, 7, b"k", b"v" * 100_000, headers)]

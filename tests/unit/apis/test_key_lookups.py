@@ -122,7 +122,7 @@ def test_a_look_up_in_parts_finds_every_record_once_newest_first(
     assert found == w.expected(b"k%d" % key) and before == -1
 
 
-def test_the_answer_says_what_was_read_and_how_far_the_indexes_reach() -> None:
+def test_the_answer_has_the_read_range_and_the_indexed_end_offset() -> None:
     w = World()
     assert w.send_request().indexed_end_offset == 0
     for segment in w.log.segments[:-2]:
@@ -236,7 +236,7 @@ def test_records_that_are_deleted_during_the_search_are_no_matches() -> None:
     assert answer.start_offset == 20 and offsets(answer) == [38, 31, 24]
 
 
-def test_a_look_up_uses_what_is_indexed_of_the_active_segment() -> None:
+def test_a_look_up_uses_the_indexed_part_of_the_active_segment() -> None:
     w = World(42)
     for segment in w.log.segments[:-1]:
         w.build(segment)

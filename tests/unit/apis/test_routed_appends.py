@@ -72,7 +72,7 @@ def test_a_compressed_batch_is_appended_as_it_is() -> None:
     assert [r.value for r in records.iterate(stored)] == [b"x" * 500]
 
 
-def test_another_expectation_is_a_conflict_that_names_what_is_there() -> None:
+def test_an_append_with_a_wrong_expected_position_returns_the_found_position() -> None:
     scene = Scene()
     assert scene.append(5, 6) == RouteConflict(NOTHING, PartitionResult(ErrorCode.NONE))
     scene.append(NOTHING, 3, 7)
@@ -110,7 +110,7 @@ def test_a_partition_that_cannot_accept_answers_with_its_error() -> None:
     assert isinstance(refused, PartitionResult) and refused.error == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_request_is_answered_with_what_is_there() -> None:
+def test_a_request_is_answered_with_the_error_and_the_found_position() -> None:
     scene = Scene()
     assert scene.ask(UNKNOWN, 4) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, NOTHING)
     assert scene.ask(NOTHING, 4) == (ErrorCode.NONE, -1)

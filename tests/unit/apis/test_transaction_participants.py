@@ -41,7 +41,7 @@ def committed(rules: list[str], *names: str) -> dict[str, int]:
         ([WRITE_X, "read group g", "read topic t"], {"t": LOADING, "u": TOPIC}),
     ],
 )
-def test_offsets_are_committed_in_a_transaction_by_who_may(rules: list[str], errors: dict[str, int]) -> None:
+def test_committing_offsets_in_a_transaction_needs_permission(rules: list[str], errors: dict[str, int]) -> None:
     assert committed(rules, "t", "u") == errors
 
 

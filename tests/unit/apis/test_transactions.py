@@ -119,7 +119,7 @@ def test_a_transaction_is_ended_with_write_on_its_id(rules: list[str], error: in
     assert len(recorder.events) == (error == LOADING)
 
 
-def test_transactions_and_their_topics_are_shown_to_who_may_describe_them() -> None:
+def test_transactions_and_their_topics_are_returned_with_describe_permission() -> None:
     state = SimpleNamespace(value="Ongoing")
     record = SimpleNamespace(
         partitions={("t", 0), ("u", 0)}, state=state, timeout_ms=1, started_wall_ms=1, producer_id=5, epoch=0

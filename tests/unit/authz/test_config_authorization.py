@@ -74,7 +74,7 @@ def test_only_authorized_resources_are_altered(key: ApiKey, rule: str, forwarded
     assert (connection.parts is None) == bool(forwarded)  # the answer waits for the controller
 
 
-def test_the_resources_with_configs_are_listed_for_who_may_describe_those_of_the_cluster() -> None:
+def test_listing_resources_with_configs_needs_describe_configs_permission_on_the_cluster() -> None:
     broker = Broker()
     body = m.ListConfigResourcesRequest(resource_types=[2])
     shown = broker.send_request(ApiKey.LIST_CONFIG_RESOURCES, 1, body)

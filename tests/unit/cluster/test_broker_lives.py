@@ -54,7 +54,7 @@ def test_a_killed_process_loses_nothing_and_a_copied_directory_is_detected() -> 
     assert next_start(machine, A).doubt is DirectoryDoubt.COPIED
 
 
-def test_after_a_reboot_a_copy_is_detected_and_a_lost_marker_proves_nothing() -> None:
+def test_after_a_reboot_a_copy_is_detected_and_a_lost_marker_counts_as_an_unclean_shutdown() -> None:
     machine = Harness()
     running(machine, A)
     machine.boot_id = "boot-2"
@@ -74,7 +74,7 @@ def test_a_reattached_volume_is_not_a_copy_and_not_trusted_after_a_kill() -> Non
     assert identity.doubt is DirectoryDoubt.REATTACHED and not identity.doubt.elsewhere
 
 
-def test_a_clean_shutdown_marker_of_another_life_proves_nothing() -> None:
+def test_a_clean_shutdown_marker_of_another_life_counts_as_an_unclean_shutdown() -> None:
     machine = Harness()
     machine.start(A)
     marker = machine.disk.read(A / CLEAN)
@@ -85,7 +85,7 @@ def test_a_clean_shutdown_marker_of_another_life_proves_nothing() -> None:
     assert next_start(machine, A).doubt is DirectoryDoubt.UNCLEAN
 
 
-def test_a_directory_of_a_program_without_lives_is_judged_by_the_rules_of_that_program() -> None:
+def test_a_directory_without_recorded_lives_is_accepted_and_its_next_life_is_recorded() -> None:
     machine = Harness()
     running(machine, A)
     lines = (machine.disk.read(A / META) or b"").decode().splitlines(keepends=True)

@@ -60,7 +60,9 @@ def contents_of(disk: SimDisk, segment: Segment) -> IndexContents:
 
 
 @pytest.mark.parametrize("slice_bytes", [1, 300, 1_000_000])
-def test_it_has_what_a_leader_reads(slice_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_has_the_records_tombstones_and_journal_entries_of_its_segment(
+    slice_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delay_index, "RUN_RECORDS", 2)
     disk, log = filled()
     segment = log.segments[0]

@@ -122,7 +122,7 @@ def test_an_unfinished_copy_of_an_earlier_leader_is_deleted() -> None:
     assert scene.leader.view.chain.end == 20 and "old" not in scene.log.segments
 
 
-def test_an_unfinished_copy_whose_records_are_nowhere_else_is_kept() -> None:
+def test_an_unfinished_copy_is_kept_if_it_has_the_only_copy_of_its_records() -> None:
     scene = Scene(finished(0, 10, own_id="only").with_state(S.COPY_STARTED, 1))
     scene.local = replace(scene.local, start_offset=10, segments=scene.local.segments[1:])
     assert not [e for e in scene.until_at_rest() if isinstance(e, DeleteObjects)]

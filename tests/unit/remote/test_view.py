@@ -34,7 +34,7 @@ def test_only_copied_records_may_be_deleted_locally() -> None:
     assert view(5, 30).copied_end(20) == 30
 
 
-def test_a_follower_denies_nothing_that_its_leader_may_have() -> None:
+def test_a_follower_treats_records_that_its_leader_may_have_as_available() -> None:
     assert FollowerView().reaches_below(20) and not FollowerView().reaches_below(0)
     late = view(5, 10, kind=FollowerView)
     assert late.reaches_below(20) and late.start_offset(20) == 0, "the copy up to 20 is finished, but not read yet"
@@ -42,7 +42,7 @@ def test_a_follower_denies_nothing_that_its_leader_may_have() -> None:
     assert not view(5, 10, log_start=20, kind=FollowerView).reaches_below(20), "deleted in both tiers"
 
 
-def test_a_follower_with_the_chain_up_to_its_local_log_knows_as_much_as_its_leader() -> None:
+def test_a_follower_whose_remote_log_reaches_the_local_log_has_the_leaders_start_offset() -> None:
     known = view(5, 30, kind=FollowerView)
     assert known.joins(20) and known.reaches_below(20) and known.start_offset(20) == 5
     assert view(5, 30, log_start=12, kind=FollowerView).start_offset(20) == 12

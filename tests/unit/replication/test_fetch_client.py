@@ -284,7 +284,7 @@ def cut(follower: Log, epoch: int, end_offset: int) -> int:
     return truncation_point(cache(follower).end_offset_for, len(follower), epoch, end_offset)
 
 
-def test_the_leader_s_end_of_an_epoch_that_both_know() -> None:
+def test_a_common_epoch_truncates_to_the_end_offset_of_the_leader_within_the_log() -> None:
     assert cut((1, 1, 1, 1), 1, 2) == 2
     assert cut((1, 1), 1, 5) == 2, "never beyond the log"
 

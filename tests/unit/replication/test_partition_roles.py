@@ -307,7 +307,7 @@ def test_the_high_watermark_waits_for_the_present_incarnation_of_each_member() -
     assert not raised(bench.appended(10) + bench.fetched(2, 10))
 
 
-def test_the_high_watermark_waits_for_enough_members_and_for_nobody_outside_who_may_lead() -> None:
+def test_the_high_watermark_advances_only_with_enough_members_and_without_electable_replicas_outside() -> None:
     bench = Bench(None)
     bench.changed(replace(LED, isr=ALL[:1]), min_insync=2)
     assert bench.appended(10) == []

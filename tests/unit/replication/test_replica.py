@@ -66,7 +66,7 @@ def test_the_remote_store_has_the_records_below_the_local_log() -> None:
     assert replica.reads_remote and (replica.local_log_start_offset, replica.start_offset) == (5, 2)
 
 
-def test_a_follower_that_reads_no_remote_metadata_denies_nothing() -> None:
+def test_a_follower_without_remote_metadata_accepts_reads_of_remote_records() -> None:
     replica = handed_over(handover_offset=-1)
     replica.config = TopicConfig.from_overrides({"remote.storage.enable": "true"})
     replica.core.role = Role.FOLLOWER

@@ -38,7 +38,7 @@ def test_a_clean_shutdown_of_the_last_life_is_trusted_after_a_reboot(disk: SimDi
 
 
 @pytest.mark.parametrize("data", [clean_marker(5, "life-0"), b"{}", b"[]", b"", b"\xff"])
-def test_a_clean_shutdown_of_another_life_or_an_unreadable_marker_proves_nothing(disk: SimDisk, data: bytes) -> None:
+def test_a_clean_shutdown_marker_of_another_life_or_an_unreadable_one_is_ignored(disk: SimDisk, data: bytes) -> None:
     mark_running(disk, DATA)
     disk.replace(DATA / CLEAN, data)
     assert find_doubt(disk, DATA, META, "boot-2") is DirectoryDoubt.UNCLEAN
@@ -63,14 +63,14 @@ def test_a_missing_marker_under_the_same_kernel_is_a_copy(disk: SimDisk) -> None
     assert find_doubt(disk, DATA, META, "boot-2") is DirectoryDoubt.UNCLEAN, "it may not have been flushed"
 
 
-def test_a_program_without_running_markers_is_judged_by_the_reboot_alone(disk: SimDisk) -> None:
+def test_without_running_markers_only_a_reboot_without_clean_shutdown_is_unclean(disk: SimDisk) -> None:
     assert find_doubt(disk, DATA, {"boot.id": "boot-1"}, "boot-1") is None
     assert find_doubt(disk, DATA, {"boot.id": "boot-1"}, "boot-2") is DirectoryDoubt.UNCLEAN
     disk.replace(DATA / CLEAN, b"")
     assert find_doubt(disk, DATA, {"boot.id": "boot-1"}, "boot-2") is None
 
 
-def test_a_disk_that_was_attached_to_another_device_is_told_from_a_copy(disk: SimDisk) -> None:
+def test_a_disk_attached_as_another_device_is_distinguished_from_a_copy(disk: SimDisk) -> None:
     mark_running(disk, DATA)
     disk.device += 1
     assert find_doubt(disk, DATA, META, "boot-1") is DirectoryDoubt.REATTACHED

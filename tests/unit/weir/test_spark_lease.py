@@ -81,7 +81,7 @@ def test_the_lease_counts_from_the_question_and_not_from_the_answer() -> None:
     assert lease.ask() and lease.end_if_expired()
 
 
-def test_without_several_machines_nobody_waits() -> None:
+def test_a_worker_on_the_only_machine_does_not_wait_for_the_lease() -> None:
     clock, ends = FakeClock(), Ends()
     lock = FakeLock(clock, free=False)
     lock.needed = False

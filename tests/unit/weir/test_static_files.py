@@ -84,7 +84,7 @@ def test_the_console_has_every_script_and_no_comment() -> None:
         assert [line for line in path.read_text().splitlines() if line.count("`") % 2] == []
 
 
-def test_a_style_sheet_loses_only_what_means_nothing() -> None:
+def test_minifying_a_style_sheet_removes_only_comments_and_insignificant_spaces() -> None:
     css = b"""/* of a page */
     .a > .b,
     td:first-child { content: "a ; b"; margin: 0 auto; } /* why */

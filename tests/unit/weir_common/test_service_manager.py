@@ -24,7 +24,7 @@ def test_the_message_arrives_at_the_address_of_the_environment(
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1", "/no/such/socket"])
-def test_without_a_service_manager_that_receives_nothing_happens(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_service_manager_a_notification_has_no_effect(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SOCKET_VARIABLE, address)
     assert not notify_watchdog()
 
@@ -48,7 +48,7 @@ def test_the_time_of_the_file_is_that_of_the_last_message(tmp_path: Path, monkey
     assert path.stat().st_mtime > 1
 
 
-def test_a_file_that_cannot_be_written_ends_nothing(
+def test_an_unwritable_heartbeat_file_is_logged_and_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(HEARTBEAT_VARIABLE, str(tmp_path / "missing" / "heartbeat"))

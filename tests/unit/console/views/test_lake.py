@@ -35,7 +35,7 @@ def test_tables_and_a_table(operator: Client, lake: Path) -> None:
     assert operator.get("/api/v1/lake/tables/topics/absent").status_code == 404
 
 
-def test_a_catalogue_that_is_away_is_named(operator: Client, settings: Any) -> None:
+def test_the_page_names_an_unavailable_catalogue(operator: Client, settings: Any) -> None:
     settings.WEIR = replace(settings.WEIR, lake_catalog="postgresql://127.0.0.1:1/x")
     assert "The catalogue of the lake" in operator.get("/lake/").content.decode()
     assert operator.get("/lake/topics/t/").status_code == 409

@@ -202,7 +202,7 @@ def test_groups_that_the_provider_left_out_are_a_cause_of_their_own(client: Clie
     assert "too many" in refusal(log_in(client, idp), 502)
 
 
-def test_a_user_in_no_group_learns_which_would_help_and_loses_what_earlier_logins_gave(
+def test_a_user_in_no_configured_group_sees_the_needed_groups_and_loses_roles_and_tokens(
     client: Client, idp: Provider
 ) -> None:
     log_in(client, idp)

@@ -26,7 +26,7 @@ def test_servers_and_sessions_are_shown(
     assert "0x100000042" in page and "Broker 1" in page and "No server of the ensemble" not in page
 
 
-def test_an_ensemble_without_a_leader_says_what_stops(
+def test_the_page_of_an_ensemble_without_a_leader_shows_the_missing_quorum(
     seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     down = ServerAnswer("a", 2181, None, ServerProblem.NOT_SERVING)

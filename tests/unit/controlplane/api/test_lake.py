@@ -27,7 +27,7 @@ def test_a_read_creates_no_catalogue(api: APIClient, settings: Any, tmp_path: Pa
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_catalogue_that_is_away_is_a_conflict(api: APIClient, settings: Any) -> None:
+def test_an_unavailable_catalogue_is_a_conflict(api: APIClient, settings: Any) -> None:
     settings.WEIR = replace(settings.WEIR, lake_catalog="postgresql://127.0.0.1:1/x")
     assert api.get("/api/v1/lake/tables").status_code == 409
 

@@ -32,7 +32,7 @@ def client_of(*addresses: str) -> ConnectClient:
     return ConnectClient("etl", addresses)
 
 
-def test_the_next_worker_gets_what_the_first_did_not_receive(state: WorkerState) -> None:
+def test_a_request_that_the_first_worker_did_not_receive_is_sent_to_the_next(state: WorkerState) -> None:
     client = client_of(NOBODY, state.url)
     state.add("a")
     api.pause(client, "a")

@@ -43,7 +43,7 @@ def test_a_table_with_columns_positions_snapshots_and_files(folder: Path) -> Non
     assert lake.table("topics", "absent") is None
 
 
-def test_a_catalogue_that_is_away(settings: Any) -> None:
+def test_an_unavailable_catalogue_is_an_error(settings: Any) -> None:
     settings.WEIR = replace(settings.WEIR, lake_catalog="postgresql://127.0.0.1:1/x")
     with pytest.raises(lake.LakeUnavailable):
         lake.tables()

@@ -95,13 +95,13 @@ def test_a_wrong_password_or_name_is_refused_like_those_of_local_users(
     assert "_auth_user_id" not in client.session
 
 
-def test_a_name_with_the_characters_of_a_filter_finds_nobody_else(slapd: Directory) -> None:
+def test_a_name_with_filter_characters_matches_no_other_user(slapd: Directory) -> None:
     assert ldap.authenticate("*", RIGHT) is None and ldap.authenticate("ali*", RIGHT) is None
     found = ldap.authenticate("ALICE", RIGHT)
     assert found is not None and found.name == "alice", "the name is that of the entry"
 
 
-def test_a_user_in_no_group_learns_which_would_help(client: Client, slapd: Directory, settings: Any) -> None:
+def test_a_user_in_no_configured_group_sees_the_needed_groups(client: Client, slapd: Directory, settings: Any) -> None:
     use(settings, slapd.url, login_operator_groups=("admins",), login_groups=())
     page = text(log_in(client), 403)
     assert "One of these groups is needed: admins" in page and "kafka-oncall, payments" in page

@@ -62,7 +62,7 @@ def test_records_are_found_or_missing(reader: Any) -> None:
     assert (found.found[0, 5].value, found.found[0, 5].headers) == (b"v", (("h", b"1"),))
 
 
-def test_what_was_not_read_is_not_missing(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_was_not_read_in_time_is_unread(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     reader.chunks = {0: [Chunk(5, problem=PartitionProblem.NO_LEADER)], 1: [Chunk(5)]}
     assert read_records_at("t", [(0, 5), (1, 5)], 0.05).unread == {(0, 5), (1, 5)}
     reader.chunks = {0: [Chunk(6, [RECORD], 90, end=9)]}

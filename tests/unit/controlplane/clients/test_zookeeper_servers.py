@@ -38,7 +38,9 @@ def server(answer: bytes | None) -> Iterator[tuple[str, int]]:
         yield listener.getsockname()
 
 
-def test_every_server_is_asked_and_a_silent_one_delays_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_server_is_asked_and_a_silent_one_is_unreachable_after_the_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(zookeeper_servers, "WAIT_S", 0.5)
     with server(LEADER.encode()) as leader, server(None) as silent, server(b"") as closed:
         gone = ("127.0.0.1", free_port())

@@ -130,7 +130,7 @@ def test_a_request_is_read_once_per_term(scene: Scene) -> None:
     assert [v for k, v in only.heard if k == "requested"] == ["r-1", "r-1"]
 
 
-def test_a_standby_candidate_reads_the_registrations_and_nothing_else(scene: Scene) -> None:
+def test_a_standby_candidate_reads_only_the_registrations(scene: Scene) -> None:
     second = scene.add("two")
     register(scene, 4)
     scene.write(znodes.proposals(4), znodes.encode_proposals(1, Proposals()))

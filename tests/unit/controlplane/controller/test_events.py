@@ -17,5 +17,5 @@ from controlplane.controller.events import Subject, SubjectKind
         (Subject(SubjectKind.ACCESS), "access"),
     ],
 )
-def test_a_subject_names_what_it_has(subject: Subject, text: str) -> None:
+def test_the_text_of_a_subject_has_its_fields(subject: Subject, text: str) -> None:
     assert str(subject) == text

@@ -133,7 +133,9 @@ def test_a_probe_result_belongs_to_one_broker_epoch(watch: ProbeWatch) -> None:
     wait_for(lambda: watch.listener.inside[0].recv(1) == b"", "the connection to be given up")
 
 
-def test_a_standby_controller_decides_nothing_and_knows_at_its_election_whom_to_try(watch: ProbeWatch) -> None:
+def test_a_standby_controller_makes_no_verdict_and_tries_disconnected_brokers_after_its_election(
+    watch: ProbeWatch,
+) -> None:
     watch.probes.stand_by(Now(0, 0))
     watch.see()
     watch.until_connected()

@@ -60,7 +60,7 @@ class BrokenConnection:
         self.closed += 1
 
 
-def test_without_the_database_nobody_has_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_database_no_process_has_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = BrokenConnection()
     monkeypatch.setattr(connection, "vendor", "postgresql")
     monkeypatch.setattr(type(connections), "create_connection", lambda self, alias: broken)

@@ -30,7 +30,7 @@ def test_a_consumer_reads_the_topic_and_the_group() -> None:
     }
 
 
-def test_a_transactional_producer_has_what_a_producer_has() -> None:
+def test_a_transactional_producer_has_the_acls_of_a_producer() -> None:
     more = texts(AclTemplate.TRANSACTIONAL_PRODUCER) - texts(AclTemplate.PRODUCER)
     assert more == {"transactional_id:pay-1:literal:write", "transactional_id:pay-1:literal:describe"}
     assert texts(AclTemplate.PRODUCER) < texts(AclTemplate.TRANSACTIONAL_PRODUCER)

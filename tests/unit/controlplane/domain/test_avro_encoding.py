@@ -61,7 +61,7 @@ def test_a_record_with_defaults_and_a_referenced_type() -> None:
     }
 
 
-def test_what_the_console_shows_can_be_encoded_again() -> None:
+def test_a_value_as_the_console_shows_it_can_be_encoded_again() -> None:
     shown = again(SCHEMA, {**ORDER_VALUE, "lines": [1, 2.5], "tags": {"a b": None, "c": "d"}, "hash": "0a0b"})
     assert again(SCHEMA, shown) == shown
 

@@ -53,7 +53,7 @@ def test_a_new_controller_and_its_loss_are_events() -> None:
     assert controller_events((None, 7), (None, 8)) == controller_events((1, 7), (1, 7)) == []
 
 
-def test_zookeeper_that_goes_and_comes_back_is_an_event() -> None:
+def test_a_lost_and_a_restored_zookeeper_are_events() -> None:
     assert [e.kind for e in zookeeper_events(True, False)] == [ClusterEventKind.ZOOKEEPER_LOST]
     assert [e.kind for e in zookeeper_events(False, True)] == [ClusterEventKind.ZOOKEEPER_BACK]
     assert zookeeper_events(True, True) == []

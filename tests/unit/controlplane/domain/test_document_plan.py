@@ -87,7 +87,7 @@ def test_an_equal_resource_is_managed_once_and_then_unchanged() -> None:
         assert steps_of(parse({"topics": [{"name": "flights"}]}), present(owner=owner)) == [], "nothing is claimed"
 
 
-def test_what_another_owner_manages_is_refused_or_taken_over() -> None:
+def test_a_resource_of_another_owner_is_refused_unless_it_is_taken_over() -> None:
     assert "managed by the document of 'ops'" in refusals(topic(), present(owner="ops"))[0]
     assert [s.action for s in steps_of(topic(), present(owner="ops"), take_over=True)] == [StepAction.MANAGE]
     released = steps_of(parse({"topics": [{"name": "flights"}]}), present(owner="ops"), take_over=True)

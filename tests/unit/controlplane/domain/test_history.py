@@ -55,7 +55,7 @@ def test_an_unknown_subject_is_rejected(subject: str) -> None:
     assert e.value.field == "subject"
 
 
-def test_an_unknown_figure_is_rejected_with_those_that_there_are() -> None:
+def test_an_unknown_figure_is_rejected_with_the_existing_ones() -> None:
     with pytest.raises(Rejected, match="records_per_s, bytes_in_per_s") as e:
         figure_of("topic:orders", "lag_records")
     assert e.value.field == "figure"

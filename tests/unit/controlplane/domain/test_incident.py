@@ -35,7 +35,7 @@ def test_the_incident_is_as_severe_as_its_gravest_effect() -> None:
     assert [(i.cause, i.severity) for i in found] == [(3, Severity.AT_RISK), (1, Severity.AT_RISK)]
 
 
-def test_a_lost_zookeeper_explains_data_that_is_out_of_date_and_what_needs_a_controller() -> None:
+def test_a_lost_zookeeper_explains_outdated_data_and_alerts_that_need_a_controller() -> None:
     away, silent = alert(1, K.ZOOKEEPER_AWAY), alert(0, K.MONITOR_SILENT, since=10, grave=True)
     controller, stuck = alert(2, K.NO_CONTROLLER, since=6, grave=True), alert(3, K.MOVE_STUCK, "move:7", since=30)
     (found,) = incidents([controller, stuck, silent, away])

@@ -142,7 +142,7 @@ def test_a_consumer_that_is_5_percent_too_slow_is_found_and_one_with_a_constant_
     assert delayed == {LagStatus.HEALTHY}
 
 
-def test_a_lag_that_shrinks_is_catching_up_until_it_is_gone() -> None:
+def test_a_shrinking_lag_is_catching_up_until_it_is_zero() -> None:
     """Ten minutes too slow, then fast: 240 s of lag are read within some minutes."""
 
     def read(s: int) -> int:
@@ -215,7 +215,7 @@ def test_an_unreadable_partition_is_blocked_and_its_stall_time_starts_later() ->
     assert track.status(200_000 + STALL_MS) is LagStatus.STALLED
 
 
-def test_a_group_without_members_has_stopped_only_if_something_is_left_and_nobody_commits() -> None:
+def test_a_group_without_members_has_stopped_only_if_records_are_unread_and_no_client_commits() -> None:
     left, empty, commits = Track(), Track(), Track()
     for s in range(0, 120, 5):
         for track, committed in ((left, 10), (empty, 20), (commits, s)):

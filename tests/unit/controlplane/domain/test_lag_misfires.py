@@ -37,7 +37,7 @@ def test_burrow_171_the_last_of_two_quick_commits_counts() -> None:
     assert lag_records(2, 2) == 0
 
 
-def test_burrow_287_446_the_lag_grows_while_the_consumer_stands_and_recovers_with_it() -> None:
+def test_burrow_287_446_the_lag_grows_while_the_consumer_is_stopped_and_shrinks_when_it_continues() -> None:
     """The lag does not wait for a commit, and neither status nor lag need a restart of the monitor to recover."""
     track, ends = Track(), Ends()
     lags: dict[int, int | None] = {}

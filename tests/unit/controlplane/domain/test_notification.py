@@ -36,12 +36,12 @@ def incident(severity: Severity = DEGRADED, **given: Any) -> IncidentState:
 
 
 @pytest.mark.parametrize("given", [{"age_s": SETTLE_S - 0.1}, {"acknowledged": True}, {"silenced": True}])
-def test_an_incident_is_sent_when_it_is_old_enough_and_nobody_knows_it(given: dict[str, Any]) -> None:
+def test_an_incident_is_sent_when_it_is_old_enough_and_not_acknowledged_or_silenced(given: dict[str, Any]) -> None:
     assert next_event(RULE, incident(), {}) is DeliveryEvent.TRIGGERED
     assert next_event(RULE, incident(**given), {}) is None
 
 
-def test_an_incident_is_sent_once_and_again_only_when_it_becomes_grave() -> None:
+def test_an_incident_is_sent_once_and_again_only_when_its_severity_becomes_at_risk() -> None:
     assert next_event(RULE, incident(), SENT) is None
     assert next_event(RULE, incident(AT_RISK), SENT) is DeliveryEvent.ESCALATED
     assert next_event(RULE, incident(AT_RISK, silenced=True), SENT) is None
@@ -50,7 +50,7 @@ def test_an_incident_is_sent_once_and_again_only_when_it_becomes_grave() -> None
     assert next_event(RULE, incident(AT_RISK), {DeliveryEvent.TRIGGERED: AT_RISK}) is None
 
 
-def test_only_pagerduty_gets_the_acknowledgement_of_what_it_has() -> None:
+def test_an_acknowledgement_is_sent_only_to_pagerduty_and_only_for_a_sent_incident() -> None:
     known = incident(acknowledged=True)
     assert next_event(PAGER, known, SENT) is DeliveryEvent.ACKNOWLEDGED
     assert next_event(PAGER, known, SENT | {DeliveryEvent.ACKNOWLEDGED: DEGRADED}) is None

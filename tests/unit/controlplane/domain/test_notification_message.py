@@ -76,7 +76,7 @@ def test_pagerduty_joins_the_events_by_their_key(event: DeliveryEvent, action: s
     assert ("payload" in body) is (action == "trigger")
 
 
-def test_pagerduty_limits_the_summary_and_knows_the_severity() -> None:
+def test_a_pagerduty_body_has_a_limited_summary_and_the_severity() -> None:
     body = json.loads(texts.pagerduty_body(replace(MESSAGE, text="x" * 5000), "R0"))
     assert len(body["payload"]["summary"]) == texts.SUMMARY_CHARS_MAX
     assert body["payload"]["severity"] == "critical" and body["client_url"] == MESSAGE.url

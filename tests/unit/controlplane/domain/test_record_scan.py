@@ -120,7 +120,7 @@ def test_pages_together_are_the_whole_read(seed: int, backward: bool, limit: int
     assert found == [(p, o) for p, o in merged(logs, backward=backward) if o % 3 != 1]
 
 
-def test_the_newest_records_need_no_whole_log() -> None:
+def test_the_newest_records_are_found_without_a_scan_of_the_whole_log() -> None:
     logs = {p: [record(o, 10 * o + p) for o in range(100_000)] for p in range(3)}
     scan = scanned(logs, ScanBudget(20, 10**9, 10**12, 10**12), backward=True, step=10_000)
     assert places(scan) == merged({p: log[-20:] for p, log in logs.items()}, backward=True)[:20]

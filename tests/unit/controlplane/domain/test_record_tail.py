@@ -64,7 +64,7 @@ def test_more_than_the_rate_is_dropped_and_counted() -> None:
     assert (tail.counts.shown, tail.counts.dropped) == (70, 230) and tail.counts.scanned == 300
 
 
-def test_a_pause_counts_what_passes_and_shows_nothing_of_it() -> None:
+def test_a_pause_counts_the_records_that_it_passes_over_and_does_not_show_them() -> None:
     tail = placed(0)
     tail.pause()
     tail.add({0: chunk(10, 7)})

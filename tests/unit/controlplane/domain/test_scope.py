@@ -23,7 +23,7 @@ any_scope = st.one_of(
 
 
 @given(any_scope)
-def test_every_scope_comes_back_from_its_json(scope: scopes.Scope) -> None:
+def test_every_scope_is_restored_from_its_json(scope: scopes.Scope) -> None:
     assert scopes.parse(scopes.to_json(scope)) == scope
 
 

@@ -152,7 +152,7 @@ def test_a_dead_target_and_a_passed_deadline_need_an_operator() -> None:
     assert step(PART, replace(SEEN, log_start_floor=500), overdue=True).cause == "", "the old records were deleted"
 
 
-def test_a_deletion_ends_when_the_metadata_log_has_it_or_never_happens_for_another_start() -> None:
+def test_a_deletion_is_done_when_the_log_start_floor_is_raised_and_is_dropped_for_another_start() -> None:
     part = replace(PART, state=PartState.TRUNCATING, delete_below=500)
     done = step(part, replace(SEEN, generation=9, log_start_floor=500))
     assert (done.state, done.read_generation) == (PartState.READY, 9)

@@ -31,7 +31,7 @@ def test_an_unknown_user_is_an_error() -> None:
         run("read_records", "bob")
 
 
-def test_that_an_administrator_keeps_the_permission_is_said() -> None:
+def test_a_revocation_from_an_administrator_prints_that_the_permission_remains() -> None:
     get_user_model().objects.create_superuser("root")
     assert "root is an administrator and can still" in run("read_records", "root", "--revoke")
     assert run("read_records", "root") == ""

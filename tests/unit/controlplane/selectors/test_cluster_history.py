@@ -73,7 +73,7 @@ def test_topics_placements_and_access_differ() -> None:
     assert topics == [("2 partitions", "1 partition, created again")]
 
 
-def test_single_changes_show_what_two_states_hide() -> None:
+def test_single_changes_include_changes_that_were_reverted_between_two_states() -> None:
     log = KeptLog()
     flights(log)
     log.state(31, "flights", 0, 2, (1, 2))

@@ -25,7 +25,7 @@ def state(settings: Any, world: World) -> Iterator[WorkerState]:
         yield found
 
 
-def test_what_needs_attention_comes_first(state: WorkerState) -> None:
+def test_connectors_with_problems_are_first(state: WorkerState) -> None:
     for name in ("a", "b", "c", "d"):
         state.add(name, tasks=2)
     state.add("files", "shop.FileSource")
@@ -106,7 +106,7 @@ def test_parts_that_the_workers_do_not_report_are_unknown(state: WorkerState) ->
     assert found.row.state == "UNKNOWN" and found.tasks == []
 
 
-def test_another_kafka_cluster_is_told_apart(state: WorkerState, world: World) -> None:
+def test_a_connect_cluster_of_another_kafka_cluster_is_marked(state: WorkerState, world: World) -> None:
     assert selectors.connector_list().clusters[0].is_this_cluster is True
     state.cluster_id = "other"
     assert selectors.connector_list().clusters[0].is_this_cluster is False

@@ -21,7 +21,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     return answering(monkeypatch, World())
 
 
-def test_a_search_finds_what_no_coordinator_explains(answers: Answers) -> None:
+def test_a_search_finds_transactions_that_no_coordinator_has(answers: Answers) -> None:
     answers.open = {2: [HANGING, replace(HANGING, producer_id=5, start_offset=1300)]}
     answers.coordinators = {1: [described("known", 5)]}
     scan = hanging_transactions.search("orders")

@@ -103,7 +103,7 @@ def test_minutes_before_now_mean_the_same_time_on_each_page(monkeypatch: pytest.
     assert places(asked, first.resume) == [(61, 0), (61, 1)]
 
 
-def test_an_offset_outside_the_log_is_said() -> None:
+def test_an_offset_outside_the_log_has_a_note() -> None:
     read = read_messages(query(StartPosition.OFFSET, partitions=(0,), offset=3, limit=1))
     assert read.rows[0].offset == 10
     assert read.partitions[0].note == "Offset 3 is outside the log [10, 100); read from 10."

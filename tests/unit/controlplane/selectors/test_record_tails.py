@@ -121,7 +121,7 @@ def test_brokers_that_do_not_answer_are_asked_again(leaders: Leaders) -> None:
     assert offsets(reader) == [(0, 5)] and not reader.tail.problems and reader.tail.counts.unread == 0
 
 
-def test_a_filter_compares_only_what_masking_rules_leave(leaders: Leaders) -> None:
+def test_a_filter_does_not_match_masked_text(leaders: Leaders) -> None:
     reader = TailReader(RecordQuery("orders", filters=RecordFilters(key_contains="5")), PLAIN)
     reader.poll()
     leaders.logs = {0: 6, 1: 7}

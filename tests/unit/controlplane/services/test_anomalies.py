@@ -66,7 +66,7 @@ def test_hours_are_used_while_there_are_few_days_and_the_end_deletes(world: Worl
     assert anomaly_list() == []
 
 
-def test_a_young_history_says_nothing(world: World) -> None:
+def test_a_history_with_too_few_values_has_no_anomaly(world: World) -> None:
     history(world, {NOW: 9000.0} | {NOW - h * HOUR: 1000.0 for h in range(1, 6)})
     assert anomalies.evaluate(now=AT)[TOPIC].state is AnomalyState.TOO_FEW_VALUES
     assert anomaly_list() == []

@@ -53,7 +53,7 @@ def test_a_plan_below_min_insync_replicas_is_rejected_and_two_people_can_overrid
         moves.plan_move(parse_scope(TO_3), actor="alice", comment="x", override=True)
 
 
-def test_nobody_starts_an_override_alone(risky: Move) -> None:
+def test_an_override_needs_the_approval_of_another_operator(risky: Move) -> None:
     for act in (moves.start_move, moves.approve_move):
         with pytest.raises(Rejected, match="another operator approves"):
             act(risky.pk, actor="alice", comment="x")

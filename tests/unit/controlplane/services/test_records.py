@@ -63,7 +63,7 @@ def test_a_look_up_needs_the_permission_and_is_audited(
     )
 
 
-def test_a_masked_key_or_header_cannot_be_searched_by_those_from_whom_it_is_hidden(
+def test_a_user_cannot_search_a_key_or_header_that_is_masked_for_them(
     questions: list[tuple[str, bytes, dict[str, Any]]], viewer_client: APIClient, operator: APIClient
 ) -> None:
     allow(viewer_client, "bob")

@@ -50,7 +50,7 @@ def test_a_change_that_changes_nothing_is_unchanged_and_costs_no_generation(worl
     assert last().outcome == "unchanged"
 
 
-def test_an_act_bound_to_what_was_read_is_refused_when_that_changed(world: World) -> None:
+def test_an_operation_with_an_older_generation_is_refused(world: World) -> None:
     topics.create_topic("flights", actor="alice")
     topics.alter_topic("flights", partitions=2, actor="bob")
     with pytest.raises(Rejected, match="changed since you read it"):

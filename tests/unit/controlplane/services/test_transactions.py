@@ -44,7 +44,7 @@ def test_a_hanging_transaction_is_aborted_after_the_approval(answers: Answers) -
     assert Change.objects.get(verb="transaction.abort").after["producer_id"] == 4711
 
 
-def test_what_does_not_hang_is_not_aborted(answers: Answers) -> None:
+def test_a_transaction_that_does_not_hang_is_not_aborted(answers: Answers) -> None:
     for target, reason in (
         ("orders-1", "is not topic-partition@start offset"),
         ("orders-9@1", "does not exist"),
@@ -141,7 +141,7 @@ def test_only_an_ongoing_transaction_is_fenced(answers: Answers) -> None:
         proposals.propose(FENCE, "billing", actor="alice", comment="x")
 
 
-def test_fencing_reports_what_stops_it(answers: Answers) -> None:
+def test_a_failed_fencing_reports_the_reason(answers: Answers) -> None:
     answers.coordinators = {3: [OPEN]}
     answers.on_fence = refuses
     assert "refused to fence" in decided(FENCE, "billing").detail

@@ -191,7 +191,7 @@ def test_markers_complete_only_a_prepared_transaction_and_only_once() -> None:
     assert len(harness.held) == 1
 
 
-def test_a_completion_is_answered_to_nobody() -> None:
+def test_the_completion_of_a_transaction_sends_no_response() -> None:
     harness = ongoing()
     harness.end(0)
     harness.hold_writes = True

@@ -120,7 +120,7 @@ def test_an_age_becomes_a_time() -> None:
     assert query is not None and query["since"].startswith("20") and query["since"].endswith("+00:00")
 
 
-def test_a_deletion_needs_yes_where_nobody_can_be_asked() -> None:
+def test_a_deletion_without_a_terminal_needs_the_option_yes() -> None:
     client = FakeClient()
     result = run_with(client, "topics", "delete", "flights")
     assert result.exit_code == 2 and "--yes" in result.output
@@ -153,7 +153,7 @@ def test_wait_ends_with_the_object(monkeypatch: pytest.MonkeyPatch, state: str, 
     assert [r[:2] for r in client.requests] == [("POST", "/moves/7/start")] + 2 * [("GET", "/moves/7")]
 
 
-def test_wrong_usage_is_named_with_what_would_help() -> None:
+def test_an_error_of_usage_names_the_remedy() -> None:
     result = run_with(FakeClient(), "topics", "create", "--nme", "t")
     assert result.exit_code == 2 and "--name" in result.output
     result = run_with(FakeClient(), "topics", "create", "--configs", "retention.ms")

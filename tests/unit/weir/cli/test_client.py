@@ -85,7 +85,7 @@ def test_a_problem_is_raised_with_its_fields(server: RestClient) -> None:
         server.send("GET", "/topics")
 
 
-def test_no_server_is_named_with_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_server_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAUSE_S", 0)
     with pytest.raises(NoServer, match="WEIR_URL"):
         RestClient("http://127.0.0.1:1", "").send("GET", "/topics")
