@@ -70,7 +70,7 @@ class RegistryState:
         return 404, {"error_code": 40401, "message": "not found"}
 
     def _one(self, method: str, subject: str, number: int, rest: list[str]) -> Any:
-        """A version, or what uses it."""
+        """A version, or the IDs of the schemas that use it."""
         found = self.subjects[subject][number - 1]
         assert found is not None
         if method == "DELETE":

@@ -72,7 +72,7 @@ class JobsNow(LaterJobs):
 
 
 class TurnsNow(Turns):
-    """Every work is served when it is added. The clock does not advance."""
+    """Runs each task when it is added. The clock does not advance."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)

@@ -30,7 +30,7 @@ class PartitionInCopy(Client):
         self.applied(BrokerConfigChanged(1, generation, {} if rate is None else {RATE: str(rate)}))
 
     def copies(self, offset: int = 0, **more: Any) -> int:
-        """Bytes that a follower which is catching up receives at once."""
+        """Bytes that a follower receives per response while it is catching up."""
         self.session_id = self.epoch = 0
         return size(self.fetch({0: offset}, follower=FOLLOWER, **more), 0)
 

@@ -451,8 +451,8 @@ def test_a_followers_session_evicts_a_consumers_session_and_never_the_reverse() 
 
 
 def test_a_follower_counts_only_after_the_leader_has_read_its_registration() -> None:
-    """The leader ignores the fetch until then, and the session would not repeat the position. The move of a partition
-    without writes was blocked forever."""
+    """The leader ignores the fetch until then, and the session does not repeat the position. Before the fix, the move
+    of a partition without writes never ended."""
     client = Client(1)
     client.append(0)
     assert reported(client.fetch({0: 1}, follower=FOLLOWER)) == {0: (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)}

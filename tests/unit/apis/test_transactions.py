@@ -1,4 +1,4 @@
-"""Authorization of the transaction APIs: nothing of an unauthorized request reaches the coordinator or a log."""
+"""Authorization of the transaction APIs: no part of an unauthorized request reaches the coordinator or a log."""
 
 from __future__ import annotations
 

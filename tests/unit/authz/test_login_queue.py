@@ -9,7 +9,7 @@ from brokerd.authz.login_queue import LoginCheck, PasswordChecks
 
 
 class ManualJobs:
-    """A job runner whose jobs complete when the test says so."""
+    """A job runner whose jobs complete when the test calls it."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Callable[[], object], Callable[[BaseException | None], None]]] = []

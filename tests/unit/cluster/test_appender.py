@@ -54,7 +54,7 @@ def appender(store: Any) -> tuple[Appender, list[tuple[MetadataRecord, ...]]]:
 
 
 def test_a_connection_loss_reported_after_the_reconnect_is_resolved() -> None:
-    """Without the tick the controller remained active but wrote nothing any more."""
+    """Before the fix, a controller without this tick remained active and wrote no further entries."""
     store = Store()
     writer, applied = appender(store)
     writer.submit([RECORD])

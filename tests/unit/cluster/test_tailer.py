@@ -13,7 +13,7 @@ from brokerd.cluster.tailer import Tailer
 
 
 class Store:
-    """A session of an empty cluster. Requests complete when the test says so."""
+    """A session of an empty cluster. The test completes the requests."""
 
     zk_session = 1
 

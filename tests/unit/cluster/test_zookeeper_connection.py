@@ -123,7 +123,8 @@ def joined(port: int, protection: Protection = OPEN) -> ZooKeeperStore:
 def test_a_server_that_stops_to_answer_is_left_although_requests_are_sent_all_the_time(
     serve: Callable[..., Server],
 ) -> None:
-    """kazoo alone would wait for the kernel: it takes each request for a sign of life. A controller sends some every second."""
+    """kazoo counts each sent request as activity of the server. A controller sends several per second, so kazoo alone would notice the loss only by the
+    kernel's time-out."""
     server = serve(3, EVERYTHING)
     store = joined(server.port)
     states: list[SessionState] = []
@@ -194,7 +195,7 @@ def test_a_socket_that_another_thread_has_closed_is_a_lost_connection() -> None:
 def test_the_end_of_the_session_is_sent_again_after_a_lost_connection(
     serve: Callable[..., Server], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Otherwise the node /controller of a stopped controller would stay for the session time-out."""
+    """Without the end of the session, the node /controller of a stopped controller would exist until the session time-out."""
     server = serve(1, EVERYTHING)
     owner(server.port).close()
     assert server.requests[-2:] == [CLOSE, CLOSE] and server.connections > 1

@@ -1,4 +1,4 @@
-"""Security settings: what their parsers accept and refuse."""
+"""Security settings: values that the parsers accept and refuse."""
 
 from __future__ import annotations
 

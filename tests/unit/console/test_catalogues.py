@@ -62,7 +62,7 @@ def test_the_compiled_file_has_the_translations_of_the_text_file(language: str, 
 
 
 def test_the_extraction_finds_texts_of_each_kind(texts: dict[str, dict[CatalogText, set[str]]]) -> None:
-    """A pattern that finds nothing would leave every text out without a failure."""
+    """If the pattern matched no text, all texts would be missing and no test would fail."""
     found = texts["django"]
     assert "templates/console/overview.html" in found[CatalogText("Overview")]
     assert CatalogText("There is no page at <code>%(path)s</code>.") in found

@@ -221,7 +221,7 @@ def test_large_partitions_are_not_copied_last(world: World) -> None:
 
 @pytest.mark.django_db
 def test_a_move_that_was_rolled_back_has_no_full_bar(world: World) -> None:
-    """All partitions were reverted. A full bar and 100 % would mean that the move is complete."""
+    """All partitions were reverted. A bar at 100 % would state that the move is complete."""
     world.topic("flights", (1, 2), (1, 2), size=2_000_000)
     pk = moves_service.plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
     MovePartition.objects.filter(move_id=pk).update(state="reverted", bytes_done=2_000_000)

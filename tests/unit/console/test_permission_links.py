@@ -1,4 +1,4 @@
-"""Links from a refused operation to the page that says which rule decides about it."""
+"""Links from a refused operation to the page with the rule that refused it."""
 
 from __future__ import annotations
 

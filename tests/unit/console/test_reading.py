@@ -159,7 +159,7 @@ def test_every_page_with_a_form_shows_the_rest_call(seeded: dict[str, Any], oper
 def test_every_rest_call_on_a_page_is_one_of_the_api_and_that_of_the_command_line_beside_it(
     seeded: dict[str, Any], operator: Client
 ) -> None:
-    """A call that the API does not have would be shown as `weir api`. The tests of the API check the effect of the calls."""
+    """Pages show a call that is not in the API as `weir api`. The tests of the API check the effect of the calls."""
     pairs = set()
     for address in PAGES:
         text = operator.get(address).content.decode()

@@ -1,4 +1,4 @@
-"""Coordinator shards: loading, and what may be served."""
+"""Coordinator shards: loading, and the requests that may be served."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from brokerd.membership.ephemeral_node import EphemeralNodePublisher
 
 
 class Store:
-    """Completes a create when the test says so."""
+    """A store whose create requests the test completes."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, bytes]] = []

@@ -171,7 +171,7 @@ def test_a_directory_of_a_newer_version_is_rejected() -> None:
 
 
 class ManualJobs:
-    """Jobs that run when the test says so."""
+    """A job runner whose jobs run when the test calls it."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Any, Any]] = []

@@ -19,7 +19,7 @@ CONTENT = bytes(range(251)) * 1000
 
 
 class PartlyCachedFile:
-    """A file for which the test decides what is in memory."""
+    """A file for which the test decides which bytes are in memory."""
 
     def __init__(self) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
@@ -48,7 +48,7 @@ class PartlyCachedFile:
             self.upto = max(self.upto, position + length)
 
     def evict(self, position: int, length: int) -> None:
-        """The test decides what is in memory."""
+        """Do nothing, because the test decides which bytes are in memory."""
 
 
 class Device:

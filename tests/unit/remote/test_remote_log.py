@@ -1,4 +1,4 @@
-"""The remote log of a partition: states, fencing by the order of the records, and what compaction must not undo."""
+"""The remote log of a partition: states, fencing by the order of the records, and the same state after compaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3 as a remote store, where it fails. test_stores.py has what all stores do."""
+"""Failures of S3 as a remote store. The tests for all stores are in test_stores.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A follower's log: where it fetches from, and what its leader's responses change."""
+"""A follower's log: its fetch position, and the effects of its leader's responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine of one partition: changes of its role, when a replica joins and leaves the ISR, and what the high watermark waits for."""
+"""The state machine of one partition: changes of its role, when a replica joins and leaves the ISR, and the conditions of a higher high watermark."""
 
 from __future__ import annotations
 

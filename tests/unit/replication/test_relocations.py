@@ -35,7 +35,7 @@ LONGEST = "t" * 249
 
 
 class Harness:
-    """The partitions of one broker, their maintenance and relocations. Jobs run when the test says so."""
+    """The partitions of one broker, their maintenance and relocations. The test runs the jobs."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Remote logs of followed partitions: which metadata is read, what the follower reports, and when its view is made again."""
+"""Remote logs of followed partitions: the metadata that is read, the offsets that the follower reports, and the rebuilding of its view."""
 
 from __future__ import annotations
 

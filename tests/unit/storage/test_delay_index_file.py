@@ -1,4 +1,4 @@
-"""A delay index file is opened with its segment. What cannot be read is invalid."""
+"""A delay index file is opened with its segment. An unreadable file is invalid."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_a_power_cut_loses_unflushed_names_in_order() -> None:
 
 
 def test_a_power_cut_during_the_deletion_of_a_directory_leaves_no_file_without_directory() -> None:
-    """Otherwise a new directory of the same name would contain files of the old one."""
+    """If files remained, a new directory of the same name would contain them."""
     disk, found = SimDisk(), set()
     disk.mkdir(FOLDER)
     for name in "abc":

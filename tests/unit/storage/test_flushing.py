@@ -1,4 +1,4 @@
-"""When a log is flushed, what a flush covers, and flushes that a truncation has overtaken."""
+"""Flushes of a log: their time, the offsets that they cover, and flushes that complete after a truncation."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MB = 1024 * 1024
 
 
 class Device:
-    """Reads one chunk when the test says so, in the order of the requests."""
+    """Reads one chunk when the test calls it, in the order of the requests."""
 
     def __init__(self) -> None:
         self.queue: list[tuple[Callable[[], object], Any]] = []

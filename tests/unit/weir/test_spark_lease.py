@@ -1,4 +1,4 @@
-"""The lease of Spark drivers: who has it, until when, and what its loss ends. Time is a counter of this file."""
+"""The lease of Spark drivers: its holder, its end, and the drivers that its loss ends. Time is a counter of this file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weir.spark_lease import EXIT_STATUS, LEASE_SECONDS, TAKEOVER_SECONDS, Spark
 
 
 class FakeLock:
-    """`free`: what the next attempts get. `had`: whether this process has it."""
+    """`free`: the next attempts acquire the lock. `had`: whether this process has it."""
 
     needed = True
 

@@ -126,7 +126,7 @@ def objects(world: World) -> None:
 
 
 def test_who_may_use_each_route(objects: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the refusal counts: the views are replaced, so that nothing is changed or asked of a broker."""
+    """Tests only the refusal. The views are replaced, so that no request changes rows or reaches a broker."""
     reached: list[str] = []
 
     def reach(*_: Any, **__: Any) -> Response:

@@ -96,7 +96,7 @@ def test_a_missing_object_is_404_and_a_path_without_tags_400(topic: str, operato
 
 @pytest.mark.parametrize("path", ["records", "record-copies", "record-copies/preview"])
 def test_a_precondition_of_a_request_to_a_broker_is_400(topic: str, operator: APIClient, path: str) -> None:
-    """Otherwise the database would be locked during the request to the broker."""
+    """A transaction around the request to the broker would lock the database during the request."""
     answer = operator.post(f"{topic}/{path}", {"value": "x"}, format="json", HTTP_IF_MATCH='"1"')
     assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
     assert not Change.objects.filter(verb__startswith="record").exists()

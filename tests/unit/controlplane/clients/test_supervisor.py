@@ -14,7 +14,7 @@ from controlplane.clients.supervisor import ProcessState
 from controlplane.domain.restart import ProcessIdentity
 
 NEVER = -5
-"""A start time that no process has: the pid belongs to another process."""
+"""A start time that no process has. It stands for a pid that another process uses now."""
 
 
 def write(folder: Path, *, supervisor_started: int | None, started: int | None, state: str = "running") -> None:

@@ -28,7 +28,7 @@ BROKERS = (1, 2, 3)
 
 
 class Harness:
-    """A core whose records are applied at once."""
+    """A core whose records are applied immediately."""
 
     def __init__(self, partitions: int, replicas: int) -> None:
         self.image = Image(cluster_id="c")

@@ -240,7 +240,7 @@ def test_reports_are_stored_in_the_rows_of_their_subjects(world: World) -> None:
 
 
 def test_a_rejected_order_has_its_reason_in_its_row_until_it_is_applied(world: World) -> None:
-    """The former error: the metadata log had a level without observers, and the row said that no controller had accepted the request."""
+    """Before the fix, with a metadata level without observers, the row contained the error that no controller had accepted the request."""
     world.topic("flights-eu", (1, 2), configs={"retention.ms": "60000"})
     to_3 = {"kind": "partitions", "partitions": [{"topic": "flights-eu", "partition": 0, "replicas": [2, 3]}]}
     move = moves.plan_move(parse_scope(to_3), actor="alice", mode="tail")

@@ -176,7 +176,7 @@ def test_observers_survive_a_snapshot() -> None:
 
 
 def test_a_topic_with_tiered_storage_refuses_a_deletion_and_an_early_hand_over() -> None:
-    """Its remote records would stay readable below the floor, or not be readable beside history replicas."""
+    """Otherwise remote records below the log start floor would stay readable, or would not be readable while history replicas exist."""
     harness = observed()
     harness.says(500)
     harness.image.topics[TOPIC].configs = {"remote.storage.enable": "true"}

@@ -16,7 +16,7 @@ from tests.simulation.world import MS, Node, World
 
 
 class Candidate:
-    """A controller candidate that records what it is given."""
+    """A controller candidate that records the values it receives."""
 
     def __init__(self, scene: Scene, name: str) -> None:
         self.node = Node(scene.world, name)

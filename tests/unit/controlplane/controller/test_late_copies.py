@@ -1,5 +1,5 @@
-"""A leader reports replicas that start too late for the ISR. The controller resets such a replica if no data is lost
-by that, else it does nothing (decision 037)."""
+"""A leader reports replicas that start too late for the ISR. The controller resets such a replica only if the
+reset loses no data (decision 037)."""
 
 from __future__ import annotations
 

@@ -87,6 +87,6 @@ def test_three_replicas_need_two_in_sync() -> None:
 
 
 def test_sessions_of_a_local_cluster_outlast_the_pauses_of_a_busy_machine() -> None:
-    """Sessions of 3 s expired although every process was alive: event loops paused for up to 5.8 s. In production it is Kafka's default."""
+    """With a time-out of 3 s, sessions of live processes expired, because event loops paused for up to 5.8 s. Production uses Kafka's default."""
     longest_pause_ms = 5_800
     assert longest_pause_ms < SESSION_MS <= BY_NAME["zookeeper.session.timeout.ms"].default == 18_000

@@ -1,4 +1,4 @@
-"""Which problems the observed facts contain: thresholds, many groups at once, unknown values."""
+"""Problems found in the observed values: thresholds, many groups at the same time, unknown values."""
 
 from __future__ import annotations
 

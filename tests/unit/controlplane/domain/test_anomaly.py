@@ -1,4 +1,4 @@
-"""Anomalies: what is found, what is not, and how often noise is taken for one."""
+"""Detection of anomalies: detected and ignored changes, and the rate of false detections in noise."""
 
 from __future__ import annotations
 

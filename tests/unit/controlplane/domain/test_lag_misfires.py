@@ -17,7 +17,7 @@ GOOD = {LagStatus.HEALTHY, LagStatus.IDLE}
 def test_burrow_94_123_140_a_consumer_that_has_read_all_is_not_stopped_without_traffic(
     traffic_s: int, every_s: int
 ) -> None:
-    """Records for 40 s, or for half an hour as in 140. Then nothing for a day, longer than any window of commits."""
+    """Records arrive for 40 s, or for half an hour as in issue 140. Then no record arrives for a day, which is longer than any window of commits."""
     end = 9
 
     def written(s: int) -> int:
@@ -31,7 +31,7 @@ def test_burrow_94_123_140_a_consumer_that_has_read_all_is_not_stopped_without_t
 
 
 def test_burrow_171_the_last_of_two_quick_commits_counts() -> None:
-    """Two records, each committed at once. Only the second commit reaches the end: a monitor that drops it sees a lag of one forever."""
+    """Two records, each committed immediately. Only the second commit reaches the end: a monitor that drops it reports a lag of one permanently."""
     found = list(play(lambda s: 0 if s < 10 else 1 if s < 11 else 2, lambda s: 0 if s < 9 else 2, 4 * HOUR_S))
     assert {status for s, status in found} <= GOOD
     assert lag_records(2, 2) == 0

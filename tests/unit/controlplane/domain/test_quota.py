@@ -1,4 +1,4 @@
-"""Which quota a measured rate belongs to, and the limits of an entity."""
+"""The quota of a measured rate, and the limits of an entity."""
 
 from __future__ import annotations
 

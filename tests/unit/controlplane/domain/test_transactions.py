@@ -1,4 +1,4 @@
-"""Which transactions hang in a partition, and the name of such a transaction in a proposal."""
+"""Detection of hanging transactions in a partition, and the name of such a transaction in a proposal."""
 
 from __future__ import annotations
 

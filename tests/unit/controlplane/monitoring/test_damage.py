@@ -18,7 +18,7 @@ from tests.unit.controlplane.world import World
 
 
 class Nodes:
-    """A store that answers at once from a dict of paths. A path that is not in the dict has no node."""
+    """A store that answers immediately from a dict of paths. A path that is not in the dict has no node."""
 
     def __init__(self, nodes: dict[str, bytes]) -> None:
         self.nodes = nodes

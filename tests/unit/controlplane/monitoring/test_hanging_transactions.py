@@ -1,4 +1,4 @@
-"""The periodic search for hanging transactions: what becomes a row, what ends it, and what the brokers are asked."""
+"""The periodic search for hanging transactions: creation and deletion of rows, and the requests to brokers."""
 
 from __future__ import annotations
 

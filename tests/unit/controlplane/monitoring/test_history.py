@@ -35,7 +35,7 @@ HOUR = 100 * SPAN_S
 
 
 class InlineExecutor:
-    """Runs a job in the caller's thread."""
+    """Runs each job on the caller's thread."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "connection", type("Open", (), {"close": staticmethod(lambda: None)}))

@@ -1,4 +1,4 @@
-"""The figures of once: what is recorded, and what is left out because it is not known."""
+"""The figures of one point in time: recorded figures, and figures left out because they are unknown."""
 
 from __future__ import annotations
 

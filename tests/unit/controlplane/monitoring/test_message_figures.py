@@ -1,4 +1,4 @@
-"""Rounds of the collection of message figures: what becomes a row, silent leaders, limits, growth, and the alerts of the rows."""
+"""Rounds of the collection of message figures: rows, leaders that do not answer, limits, growth, and alerts."""
 
 from __future__ import annotations
 

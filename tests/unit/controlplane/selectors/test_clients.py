@@ -110,7 +110,7 @@ def test_silent_brokers_and_clients_that_are_not_listed_are_named(monkeypatch: p
 
 
 def test_the_brokers_are_asked_at_their_addresses() -> None:
-    """Nothing listens there: every broker is silent, with its reason."""
+    """No broker listens at these addresses: each is reported as silent, with the reason."""
     page = selectors.client_list()
     assert page.rows == [] and len(page.brokers_silent) == page.brokers_asked == 3
 

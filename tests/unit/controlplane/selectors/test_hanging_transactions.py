@@ -1,4 +1,4 @@
-"""The search for hanging transactions: which ones hang, and what it says about brokers that did not respond."""
+"""The search for hanging transactions: its verdicts, and the report of brokers that did not respond."""
 
 from __future__ import annotations
 

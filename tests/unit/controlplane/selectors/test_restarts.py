@@ -1,4 +1,4 @@
-"""Rows of rolling restarts: the current step, the finished ones, and what the state allows."""
+"""Rows of rolling restarts: the current step, the finished steps, and the operations that the state allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of Spark jobs and runs: what the driver reported, and what can be done."""
+"""Rows of Spark jobs and runs: the report of the driver, and the possible operations."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_one_transactional_id_has_the_first_offset_in_each_partition(answers: An
 
 
 def test_the_brokers_are_asked_at_their_addresses() -> None:
-    """Nothing listens there: every broker is silent, with its reason."""
+    """No broker listens at these addresses: each is reported as silent, with the reason."""
     World()
     page = selectors.transaction_list()
     assert page.rows == [] and len(page.brokers_silent) == page.brokers_asked == 3

@@ -157,7 +157,7 @@ def test_a_driver_that_keeps_failing_fails_the_job_with_the_end_of_its_log(
 def test_the_reason_of_a_process_end_is_removed_when_its_successor_reports(
     world: World, lake: Path, driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job that ran again showed “Its process ended; it starts again.” with four lines of a stack trace forever."""
+    """Before the fix, a restarted job permanently showed “Its process ended; it starts again.” with four lines of a stack trace."""
     world.topic("flights", (1, 2))
     monkeypatch.setattr(driver_restarts, "RESTART_SECONDS", 0)
     driver("raise SystemExit('no room in the lake')")

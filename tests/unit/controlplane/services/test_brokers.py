@@ -110,7 +110,7 @@ def test_the_same_by_rest(world: World, operator: APIClient, viewer_client: APIC
 
 @pytest.mark.parametrize("end", [moves.cancel_move, moves.roll_back_move])
 def test_ending_a_drain_leaves_its_broker_cordoned_unless_it_is_restored_with_it(world: World, end: Any) -> None:
-    """After a drain was ended the replicas were back, but the broker led nothing: 68, 38, 0 and 0 leaders, and the status “healthy”."""
+    """Before the fix, a broker had its replicas back after the end of a drain, but led no partition: 68, 38, 0 and 0 leaders, status “healthy”."""
     world.topic("flights", (1, 2))
     for uncordon in (False, True):
         move = brokers.drain(1, actor="alice", comment="new disk")

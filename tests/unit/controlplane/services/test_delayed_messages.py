@@ -1,4 +1,4 @@
-"""An operator cancels a delayed message: what is refused, the tombstone, and the outcome that the leader confirms."""
+"""An operator cancels a delayed message: refusals, the tombstone, and the outcome that the leader confirms."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_a_copy_that_cannot_be_read_is_refused(user: Any, sent: FakeProducer, mo
 
 
 def test_a_copy_shows_nothing_that_its_user_may_not_read(user: Any, sent: FakeProducer) -> None:
-    """Otherwise a copy into a topic without rules would show masked fields."""
+    """A copy of a record into a topic without masking rules would otherwise show its masked fields."""
     sent.source = stored(4)
     call_command("read_records", "alice", "--revoke")
     with pytest.raises(PermissionDenied, match="read_records"):

@@ -1,4 +1,4 @@
-"""Spark jobs: what is refused, one active run, schedules, deletion."""
+"""Spark jobs: refusals, one active run, schedules, deletion."""
 
 from __future__ import annotations
 

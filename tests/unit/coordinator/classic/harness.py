@@ -14,7 +14,7 @@ PROTOCOLS = (("range", b"x"),)
 
 
 class GroupHarness:
-    """A group and helpers to send requests to it. Writes complete when the test says so. Each request has its own token."""
+    """A group and helpers to send requests to it. The test completes the writes. Each request has its own token."""
 
     def __init__(self, initial_delay_ms: int = 0, size_max: int = 10_000) -> None:
         self.group = Group("g", initial_delay_ms=initial_delay_ms, size_max=size_max)
@@ -136,7 +136,7 @@ def stable(*members: str, static: tuple[str, ...] = (), **settings: Any) -> Grou
 
 
 def completing(*members: str) -> GroupHarness:
-    """All have joined, and nobody has sent SyncGroup."""
+    """All members have joined, and none has sent SyncGroup."""
     harness = GroupHarness()
     for name in members:
         harness.join(new_id=name)

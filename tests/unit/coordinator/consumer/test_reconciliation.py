@@ -1,4 +1,4 @@
-"""One step of a member's reconciliation: what it keeps, revokes, waits for and gets."""
+"""One step of a member's reconciliation: partitions that it keeps, revokes, waits for and gets."""
 
 from __future__ import annotations
 

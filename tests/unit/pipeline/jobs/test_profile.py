@@ -31,7 +31,7 @@ def test_the_report_has_a_table_per_question() -> None:
 
 
 def test_the_session_is_made_before_columns_which_need_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run is a process of its own: nothing else has made a session there."""
+    """A run is a separate process, in which no other code has created a session."""
 
     class SessionMade(Exception):
         pass

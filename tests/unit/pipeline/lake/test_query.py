@@ -1,4 +1,4 @@
-"""Queries of the console: results, limits, and what DuckDB must not reach."""
+"""Queries of the console: results, limits, and files and networks that DuckDB must not reach."""
 
 from __future__ import annotations
 

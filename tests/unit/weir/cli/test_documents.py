@@ -1,4 +1,4 @@
-"""`diff`, `apply` and `export`: what is sent, what is shown, and the exit codes."""
+"""`diff`, `apply` and `export`: requests, output and exit codes."""
 
 from __future__ import annotations
 

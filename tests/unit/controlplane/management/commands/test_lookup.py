@@ -1,4 +1,4 @@
-"""`weir lookup`: prints records, the problems of partitions and the token; its exit code says whether more may match."""
+"""`weir lookup`: the printed records, problems of partitions and token, and the exit code if more records may match."""
 
 from __future__ import annotations
 
