@@ -83,7 +83,7 @@ def test_a_topic_is_deleted_by_id_and_its_name_is_returned_with_describe_permiss
     assert ("t" in broker.names()) == (not error)
 
 
-def test_an_unauthorized_topic_that_is_named_is_answered_by_its_name() -> None:
+def test_an_unauthorized_topic_given_by_name_is_answered_by_name() -> None:
     broker, topic = Admin(), m.DeleteTopicsRequest.DeleteTopicState
     (shown,) = broker.send_request(ApiKey.DELETE_TOPICS, 6, m.DeleteTopicsRequest(topics=[topic("t")])).responses
     assert (shown.name, shown.error_code) == ("t", TOPIC) and not broker.forwarded

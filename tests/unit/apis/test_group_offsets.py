@@ -57,7 +57,7 @@ def test_offsets_are_fetched_with_describe_on_the_group_and_on_each_topic(versio
     assert fetched(broker, version, None) == (0, {"a": (0, 5)})
 
 
-def test_offsets_of_a_group_that_is_named_two_times_are_those_of_the_last_and_no_topic_is_shown() -> None:
+def test_a_group_named_twice_is_answered_with_the_offsets_of_the_last_entry_and_without_topics() -> None:
     broker, r = Groups("describe group g"), m.OffsetFetchRequest
     broker.send_request(ApiKey.OFFSET_COMMIT, 8, commit("a", "b"), "User:root")
     topics = [r.OffsetFetchRequestTopics(name="a", partition_indexes=[0])]

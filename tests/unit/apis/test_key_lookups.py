@@ -158,7 +158,7 @@ def test_the_time_limit_ends_a_look_up_which_can_be_continued() -> None:
     assert offsets(answer) + offsets(rest) == w.expected()
 
 
-def test_a_leader_that_is_deposed_meanwhile_answers_with_an_error() -> None:
+def test_a_leader_that_is_deposed_during_the_request_answers_with_an_error() -> None:
     w = World()
 
     def deposed() -> None:
@@ -269,7 +269,7 @@ def test_a_damaged_part_is_scanned_around_and_its_build_ends() -> None:
     assert offsets(w.send_request()) == w.expected() and active.key_index_part is None
 
 
-def test_an_index_that_is_finished_during_the_search_of_its_part_stays() -> None:
+def test_an_index_that_is_finished_during_a_search_of_its_part_is_kept() -> None:
     w = World(42)
     build, active = w.build_part(2, entries_max=0), w.log.segments[-1]
 

@@ -166,7 +166,7 @@ def test_a_directory_that_was_unavailable_returns_with_its_old_life() -> None:
     assert back.doubt is None and back.lives_before[0] == first.life
 
 
-def test_the_number_of_stored_lives_is_bounded_and_the_recorded_one_stays() -> None:
+def test_the_number_of_stored_lives_is_limited_and_the_recorded_one_is_kept() -> None:
     machine = Harness()
     recorded = running(machine, A).life
     for _ in range(2 * LIVES_MAX):

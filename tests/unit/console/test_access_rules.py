@@ -54,7 +54,7 @@ def page(user: Any, name: str, resource: str) -> int:
     return view(request).status_code
 
 
-def test_who_may_use_each_page() -> None:
+def test_each_page_permits_only_the_expected_users() -> None:
     def user(name: str, **flags: bool) -> Any:
         return get_user_model().objects.create_user(name, **flags)
 

@@ -38,7 +38,7 @@ def test_every_list_with_a_link_has_a_file(seeded: dict[str, Any], operator: Cli
     assert rows(operator, f"{address}?format=csv")
 
 
-def test_a_file_with_too_many_rows_says_so(
+def test_a_file_with_too_many_rows_has_a_note(
     seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports, "PER_PAGE_MAX", 2)

@@ -64,7 +64,7 @@ def test_a_range_between_two_times_is_utc_and_not_live(seeded: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("query", ["?since=yesterday", "?since=2026-11-20&until=2026-11-19", "?since=1999-01-01"])
-def test_an_impossible_range_says_why_and_shows_the_default(seeded: dict[str, Any], query: str) -> None:
+def test_an_impossible_range_has_a_reason_and_shows_the_default(seeded: dict[str, Any], query: str) -> None:
     found = charts(query)
     assert found.problem and found.choice == "15m" and found.live
 
@@ -98,7 +98,7 @@ def test_a_page_without_history_has_empty_charts(seeded: dict[str, Any], viewer:
 
 
 @pytest.mark.parametrize(("part", "text"), [("read", "metrics.points"), ("no_table", "no <a"), ("failed", "too slow")])
-def test_a_page_says_where_old_values_come_from(
+def test_a_page_names_the_origin_of_old_values(
     seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, part: str, text: str
 ) -> None:
     errors = {"read": None, "no_table": QueryError.NO_TABLE, "failed": QueryError.TIME}

@@ -147,7 +147,7 @@ def test_a_pause_counts_and_a_resume_shows_records_again() -> None:
     run(scene)
 
 
-def test_a_stop_ends_the_tail_and_says_so() -> None:
+def test_a_stop_ends_the_tail_and_sends_its_state() -> None:
     async def scene(browser: Browser) -> None:
         browser.send("start", query=QUERY)
         await browser.state("live")
@@ -253,7 +253,7 @@ def test_other_messages_are_ignored(message: Any) -> None:
     run(scene)
 
 
-def test_an_update_is_limited_in_bytes_and_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_is_limited_in_bytes_and_counts_omitted_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [MessageRow(0, o, 1_000, "k", "v" * 2_000, 1, 1, [], []) for o in range(10)]
     tail = FakeTail(None, None, None)
     monkeypatch.setattr(tail, "update", lambda *, paused: TailUpdate(rows, tail.counts, []))

@@ -37,7 +37,7 @@ def test_each_page_is_taken_in_each_language_theme_and_width() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_PAGES))
-def test_what_has_no_picture_shows_no_page(seeded: dict[str, Any], operator: Client, name: str) -> None:
+def test_a_view_without_a_screenshot_is_not_a_page(seeded: dict[str, Any], operator: Client, name: str) -> None:
     pattern = next(p for p in urlpatterns if p.name == name)
     values = {n: VALUES.get(n, 1 if "Int" in type(c).__name__ else "x") for n, c in pattern.pattern.converters.items()}
     answer = operator.get(reverse(name, kwargs=values))

@@ -409,7 +409,7 @@ def test_the_help_lists_the_keys_of_pages_that_the_user_may_open(team: Client, o
     assert "Audit log" in keys[operator] and "Audit log" not in keys[team] and "Topics" in keys[team]
 
 
-def test_a_move_is_live_for_those_who_see_all_its_topics(team: Client, seeded: dict[str, Any]) -> None:
+def test_a_move_has_live_updates_for_users_who_see_all_its_topics(team: Client, seeded: dict[str, Any]) -> None:
     placed = [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]
     own = plan_move(parse_scope({"kind": "partitions", "partitions": placed}), actor="team")
     panels = {f"move-state:{own.pk}", f"move-state:{seeded['move']}"}

@@ -154,7 +154,7 @@ def test_a_crash_in_the_middle_of_a_build_leaves_nothing_behind() -> None:
     assert again.indexed()
 
 
-def test_the_rate_bounds_what_is_read_and_zero_builds_nothing() -> None:
+def test_the_rate_limits_the_read_bytes_and_rate_zero_builds_no_index() -> None:
     w = world()
     w.rate = 0
     w.work()

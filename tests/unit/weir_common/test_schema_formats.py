@@ -82,7 +82,7 @@ def test_json_with_a_schema_id() -> None:
         (b"{}", "it does not start with a zero byte and a schema ID"),
     ],
 )
-def test_a_value_that_does_not_fit_its_schema_says_why(data: bytes, reason: str) -> None:
+def test_a_value_that_does_not_match_its_schema_has_a_reason(data: bytes, reason: str) -> None:
     shown = render(data, Format.AVRO, FakeSchemaRegistry(AVRO, JSON))
     assert shown.format == Format.HEX and reason in shown.note
     assert structure_of(registered(9, b"{}"), FakeSchemaRegistry(AVRO)) is None
@@ -139,7 +139,7 @@ def test_protobuf_message_of_a_nested_type() -> None:
         (b"\0\x0a\xff", "the bytes do not match schema ID 10"),
     ],
 )
-def test_protobuf_that_does_not_fit_says_why(payload: bytes, reason: str) -> None:
+def test_a_protobuf_value_that_does_not_match_its_schema_has_a_reason(payload: bytes, reason: str) -> None:
     assert reason in render(registered(10, payload), Format.PROTOBUF, FakeSchemaRegistry(protobuf_schema())).note
 
 

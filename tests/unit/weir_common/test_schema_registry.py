@@ -114,7 +114,7 @@ def test_protobuf_is_requested_in_its_serialized_form(server: Registry) -> None:
         (b" " * 101, "larger than 100 bytes"),
     ],
 )
-def test_a_failure_says_why_and_is_remembered(
+def test_a_failure_has_a_reason_and_is_cached(
     server: Registry, monkeypatch: pytest.MonkeyPatch, answer: Any, reason: str
 ) -> None:
     monkeypatch.setattr(schema_registry, "RESPONSE_BYTES_MAX", 100)

@@ -15,7 +15,9 @@ def text(viewer: Client, address: str) -> str:
     return answer.content.decode()
 
 
-def test_the_list_shows_who_uses_the_brokers(viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_shows_the_clients_of_the_brokers(
+    viewer: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     java = client("shop", 2_500_000, software_name="apache-kafka-java", software_version="4.1.0")
     old = client("", principal="User:<b>", host="10.0.0.2")
     answering(monkeypatch, {1: [java, old], 2: [client("broker-1", is_broker=True)]})

@@ -59,7 +59,7 @@ def test_the_menu_has_each_cluster_with_its_colour(viewer: Client, settings: Any
     assert 'data-console="https://prod.example"' in page and 'data-colour="red"' in page and "All clusters" in page
 
 
-def test_each_problem_has_its_text_and_a_console_that_never_answered_says_so(viewer: Client, settings: Any) -> None:
+def test_each_problem_has_its_text_also_that_of_a_console_that_never_answered(viewer: Client, settings: Any) -> None:
     assert set(PROBLEMS) == set(ClusterProblem) - {ClusterProblem.NONE}
     settings.OTHER_CONSOLES = CONSOLES[:1]
     assert "This console has never answered." in text(viewer, "/clusters/")

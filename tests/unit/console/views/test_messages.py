@@ -277,7 +277,7 @@ def test_a_permalink_replaces_a_start_relative_to_now(root: Client) -> None:
     assert "topic=flights&amp;start=timestamp&amp;time=20" in text
 
 
-def test_a_download_has_one_line_per_record_and_says_that_it_is_not_complete(
+def test_a_download_has_one_line_per_record_and_a_note_if_it_is_incomplete(
     root: Client, asked: list[tuple[RecordQuery, str]]
 ) -> None:
     answer = root.get("/messages/download/?topic=flights&start=earliest")
@@ -360,7 +360,7 @@ def test_the_next_page_of_a_search_keeps_its_start(root: Client, asked: Any, loo
         ("topic=indexed&key=UA&value_contains=x", "The key index has keys only."),
     ],
 )
-def test_a_scan_says_why_the_index_is_not_used(
+def test_a_scan_shows_the_reason_why_the_index_is_not_used(
     root: Client, asked: list[Any], lookups: list[Any], address: str, shown: str
 ) -> None:
     text = shown_text(root, f"/messages/?{address}")

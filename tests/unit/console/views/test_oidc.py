@@ -351,7 +351,7 @@ def test_the_login_continues_at_the_address_that_the_provider_returns_to(client:
 # -- API tokens ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_api_tokens_of_a_user_who_was_not_seen_for_long_are_refused(client: Client, idp: Provider) -> None:
+def test_api_tokens_of_a_user_without_a_recent_login_are_refused(client: Client, idp: Provider) -> None:
     log_in(client, idp)
     token = create_token("ci", actor="alice", scope=TokenScope.READ, limit=TokenScope.READ)[1]
     ExternalIdentity.objects.update(seen_at=timezone.now() - timedelta(days=31))

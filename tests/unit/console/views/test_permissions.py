@@ -13,7 +13,7 @@ from controlplane.selectors.authorizers import AuthorizerReport, AuthorizerState
 ASKED = "/permissions/?principal=User:billing&resource_type=topic&resource_name=orders&operation="
 
 
-def test_the_page_says_allowed_or_denied_and_names_the_rule(seeded: dict[str, Any], viewer: Client) -> None:
+def test_the_page_shows_allowed_or_denied_with_the_rule(seeded: dict[str, Any], viewer: Client) -> None:
     allowed = viewer.get(ASKED + "read").content.decode()
     assert "<b>Allowed</b>" in allowed and "<b>allow read</b> on topic" in allowed and "An allow ACL matches" in allowed
     denied = viewer.get(ASKED + "write").content.decode()
@@ -40,7 +40,7 @@ def test_without_an_operation_the_page_lists_the_effective_permissions(seeded: d
         (AuthorizerReport(AuthorizerState.ENFORCED, unanswered=(3,)), "their authorizer is unknown: 3."),
     ],
 )
-def test_the_page_says_what_the_brokers_enforce(
+def test_the_page_shows_whether_the_brokers_enforce_acls(
     seeded: dict[str, Any], viewer: Client, monkeypatch: pytest.MonkeyPatch, report: AuthorizerReport, said: str
 ) -> None:
     monkeypatch.setattr(permissions, "authorizer_report", lambda: report)

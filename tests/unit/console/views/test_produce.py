@@ -86,7 +86,7 @@ def test_wrong_input_is_named_beside_its_field(
     assert page.status_code == 400 and reason in page.content.decode() and sent == []
 
 
-def test_producing_without_permission_says_which_is_missing(
+def test_producing_without_permission_names_the_missing_permission(
     sent: list[NewRecord], operator: Client, viewer: Client
 ) -> None:
     call_command("produce_records", "alice", "--revoke")
@@ -176,7 +176,7 @@ def test_the_form_has_a_copy_of_the_record_of_the_address(
         ("?partition=x&offset=6", "no partition and offset"),
     ],
 )
-def test_a_record_that_is_not_there_is_said_above_an_empty_form(
+def test_a_missing_record_is_reported_above_an_empty_form(
     stored: None, operator: Client, address: str, reason: str
 ) -> None:
     page = operator.get(PRODUCE + address)

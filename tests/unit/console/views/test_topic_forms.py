@@ -67,7 +67,7 @@ def test_configs_of_two_topics_are_compared(seeded: dict[str, Any], operator: Cl
     assert ("segment.bytes" in page) is rows
 
 
-def test_a_comparison_with_an_unknown_topic_says_so(seeded: dict[str, Any], operator: Client) -> None:
+def test_a_comparison_with_an_unknown_topic_shows_an_error(seeded: dict[str, Any], operator: Client) -> None:
     assert "There is no topic nope." in operator.get("/topics/fresh/?tab=configs&other=nope").content.decode()
 
 

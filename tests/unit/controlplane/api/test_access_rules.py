@@ -125,7 +125,7 @@ def objects(world: World) -> None:
         RestartStep.objects.create(restart=restart, place=0, broker_id=number)
 
 
-def test_who_may_use_each_route(objects: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_route_permits_only_the_expected_users(objects: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests only the refusal. The views are replaced, so that no request changes rows or reaches a broker."""
     reached: list[str] = []
 
@@ -214,7 +214,7 @@ def test_a_role_for_the_acls_of_one_topic_permits_no_acl_of_a_prefix(world: Worl
     assert team.post("/api/v1/acls", body, format="json").status_code == 201
 
 
-def test_what_concerns_all_brokers_needs_the_role_on_all(world: World) -> None:
+def test_an_operation_on_all_brokers_needs_the_role_on_all_brokers(world: World) -> None:
     team = client("team")
     bind("team", AccessRole.OPERATOR, RoleResource.BROKER, "literal", "1")
     for path, body in (("restarts", {"comment": "x"}), ("restarts", {"comment": "x", "brokers": [1, 2]})):

@@ -187,7 +187,7 @@ def test_a_read_token_creates_and_revokes_no_token(world: World, viewer: APIClie
 
 
 @pytest.mark.parametrize("scope", ["operate", "admin"])
-def test_the_token_of_a_former_operator_permits_what_a_viewer_may_do(
+def test_the_token_of_a_former_operator_has_the_permissions_of_a_viewer(
     world: World, operator: APIClient, root: APIClient, scope: str
 ) -> None:
     owner = {"operate": operator, "admin": root}[scope]

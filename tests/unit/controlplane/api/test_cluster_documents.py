@@ -86,7 +86,7 @@ def test_a_comparison_has_the_refusals_beside_the_steps(viewer_client: APIClient
     assert viewer_client.post(DIFF, {"document": {"topcs": []}}, format="json").status_code == 400
 
 
-def test_drift_is_what_another_apply_would_change(operator: APIClient, viewer_client: APIClient) -> None:
+def test_drift_has_the_changes_that_another_apply_would_make(operator: APIClient, viewer_client: APIClient) -> None:
     plan = operator.post(PLANS, {"document": DOCUMENT}, format="json").json()
     address = f"{PLANS}/{plan['id']}"
     assert viewer_client.get(f"{address}/drift").status_code == 409, "it is not applied"

@@ -60,7 +60,7 @@ def test_unknown_and_wrong_fields_are_problems(administrator: Any) -> None:
         assert field in answer.content.decode()
 
 
-def test_a_test_answers_with_what_the_receiver_answered(administrator: Any) -> None:
+def test_a_test_notification_returns_the_answer_of_the_receiver(administrator: Any) -> None:
     with http_receiver() as receiver:
         receiver.answers = [(401, "unknown key")]
         number = administrator.post(CHANNELS, {**CHANNEL, "url": receiver.url}, format="json").json()["id"]

@@ -92,7 +92,7 @@ def test_user_and_password_are_sent_and_never_shown(state: WorkerState) -> None:
         (500, ConnectUnavailable),
     ],
 )
-def test_the_worker_says_why_it_does_not_carry_out_a_request(
+def test_a_refusal_of_the_worker_has_its_reason(
     state: WorkerState, status: int, kind: type[ConnectUnavailable]
 ) -> None:
     state.statuses["/connectors/a/pause"] = (

@@ -104,7 +104,7 @@ def test_a_broker_coordinates_the_partitions_that_it_answers_for() -> None:
     assert client.coordinated_partitions(broker, probes) == {0, 3}  # type: ignore[arg-type]
 
 
-def test_a_scan_is_read_in_pieces_and_counts_what_was_described(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_is_read_in_parts_and_counts_the_described_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PARTITIONS_PER_REQUEST", 2)
     wanted = {"orders": [0, 1, 2]}
     broker = Broker(producers((0, 0, 5), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 6)), producers((2, 0, 7)))

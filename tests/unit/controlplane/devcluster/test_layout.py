@@ -32,7 +32,7 @@ def test_ports_follow_the_base(tmp_path: Path) -> None:
     assert it.bootstrap == "127.0.0.1:20002,127.0.0.1:20003,127.0.0.1:20004" and it.console == "http://127.0.0.1:20000/"
 
 
-def test_missing_options_are_those_of_the_last_start(tmp_path: Path) -> None:
+def test_missing_options_have_the_values_of_the_last_start(tmp_path: Path) -> None:
     assert layouts.planned_layout(tmp_path, None, None, None) == Layout(tmp_path, 19_090, 4, 2, False)
     facts = {"port_base": 21_000, "brokers": 5, "controllers": 3, "secure": True}
     (tmp_path / "local-cluster.json").write_text(json.dumps(facts))

@@ -33,7 +33,7 @@ def test_a_secured_server_has_no_open_port_and_no_password_in_its_command_line(t
 
 
 @pytest.mark.parametrize(("answer", "ready"), [(b"Mode: standalone\n", True), (b"not currently serving\n", False)])
-def test_a_server_is_ready_when_it_has_a_mode(answer: bytes, ready: bool) -> None:
+def test_a_server_is_ready_when_it_reports_a_mode(answer: bytes, ready: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

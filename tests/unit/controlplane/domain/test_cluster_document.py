@@ -89,7 +89,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ({"topics": [{"name": 12}]}, "quotation marks"),
     ],
 )
-def test_a_fault_says_what_would_help(document: Any, hint: str) -> None:
+def test_a_fault_names_the_remedy(document: Any, hint: str) -> None:
     with pytest.raises(InvalidDocument) as refused:
         parse(document)
     assert hint in str(refused.value)
@@ -101,7 +101,7 @@ def test_a_document_is_an_object(value: Any) -> None:
 
 
 @pytest.mark.parametrize("secret", ["password", "salt", "stored_key", "iterations"])
-def test_a_secret_of_a_user_is_a_fault_that_says_what_to_do(secret: str) -> None:
+def test_a_secret_of_a_user_is_a_fault_with_a_remedy(secret: str) -> None:
     with pytest.raises(InvalidDocument) as refused:
         parse({"users": [{"name": "billing", secret: "hunter2-hunter2"}]})
     ((fault),) = refused.value.problems

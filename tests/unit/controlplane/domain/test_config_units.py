@@ -40,7 +40,7 @@ def test_a_value_with_a_unit(name: str, text: str, value: str) -> None:
         ("retention.ms", "0.0001 s", "not a whole number of milliseconds"),
     ],
 )
-def test_a_value_that_cannot_be_read_says_why(name: str, text: str, part: str) -> None:
+def test_an_unreadable_value_has_a_reason(name: str, text: str, part: str) -> None:
     with pytest.raises(ValueError, match=part):
         parse_value(name, text)
 

@@ -44,7 +44,7 @@ def test_rights_are_a_function_of_groups(groups: list[str], rights: Rights) -> N
 
 
 @pytest.mark.parametrize("rules", [RULES, GroupRules({})])
-def test_a_user_in_no_configured_group_is_refused_with_those_that_would_help(rules: GroupRules) -> None:
+def test_a_user_in_no_configured_group_is_refused_with_the_names_of_the_configured_groups(rules: GroupRules) -> None:
     with pytest.raises(LoginRefused) as refused:
         rights_of(user("sales"), rules)
     assert refused.value.refusal == LoginRefusal.NO_GROUP

@@ -78,7 +78,7 @@ def test_null_is_a_format_of_its_own() -> None:
     assert [render(None, f).format for f in Format] == ["null"] * len(Format)
 
 
-def test_a_long_value_is_cut_and_says_so() -> None:
+def test_a_long_value_is_cut_and_marked_as_cut() -> None:
     shown = render(b"x" * (TEXT_CHARS_MAX + 1))
     assert shown.text is not None and (len(shown.text), shown.cut, shown.size) == (
         TEXT_CHARS_MAX,

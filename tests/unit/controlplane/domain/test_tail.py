@@ -140,7 +140,9 @@ def test_a_tiered_part_waits_for_copies_and_then_joins_without_a_hand_over(move:
         ({"lags": {3: tail.IN_STEP_RECORDS + 1}}, "", f"broker 3 lacks {tail.IN_STEP_RECORDS + 1} records"),
     ],
 )
-def test_a_part_that_cannot_join_says_what_it_waits_for(changed: dict[str, Any], cause: str, note: str) -> None:
+def test_a_part_that_cannot_join_the_isr_has_the_reason_for_its_wait(
+    changed: dict[str, Any], cause: str, note: str
+) -> None:
     found = step(replace(PART, note="before"), replace(SEEN, **changed))
     assert (found.state, found.cause) == (PartState.CATCHING_UP, cause) and note in (found.note or "")
 

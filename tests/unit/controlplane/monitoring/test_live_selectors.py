@@ -31,7 +31,7 @@ def test_a_page_has_the_position_of_the_process_that_publishes(hub: Hub) -> None
     live_selectors.received.clear()
 
 
-def test_missed_updates_are_those_of_either_process(hub: Hub) -> None:
+def test_missed_updates_include_updates_of_both_processes(hub: Hub) -> None:
     hub.publish(live_events.CLUSTER, {})
     receive(7)
     receive(8)

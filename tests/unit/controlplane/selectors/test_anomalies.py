@@ -30,7 +30,7 @@ def unusual(subject: str, figure: str, distance: float) -> None:
     )
 
 
-def test_the_most_distant_come_first_with_their_switch() -> None:
+def test_the_largest_deviations_are_first_and_have_their_alert_switch() -> None:
     unusual("topic:a:b", "records_per_s", 9)
     unusual("cluster", "records_per_s", -20)
     unusual("topic:a", "figure_of_another_version", 99)

@@ -76,7 +76,7 @@ def test_a_client_of_several_brokers_is_one_row(monkeypatch: pytest.MonkeyPatch)
     assert (page.total, page.answered, page.brokers_asked, page.first, page.last, page.not_listed) == (1, 3, 3, 1, 1, 0)
 
 
-def test_those_with_the_most_traffic_are_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_with_the_most_traffic_are_first(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, {1: [client("a", 1), client("b", 3), client("c", 2)]})
     assert [r.client_id for r in selectors.client_list().rows] == ["b", "c", "a"]
     assert [r.client_id for r in selectors.client_list(sort="client_id").rows] == ["a", "b", "c"]

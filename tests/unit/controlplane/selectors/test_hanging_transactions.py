@@ -72,7 +72,9 @@ def test_a_transaction_that_ends_during_the_search_does_not_hang(
     assert scan.rows == [] and scan.open_count == 1
 
 
-def test_a_search_has_a_limit_and_says_what_it_left_out(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_has_a_limit_and_reports_the_omitted_partitions(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hanging_transactions, "SCANNED_PARTITIONS_MAX", 1)
     scan = hanging_transactions.search("orders")
     assert (scan.partitions, scan.partitions_described, scan.partitions_skipped) == (2, 1, 1)

@@ -52,7 +52,7 @@ def test_an_effect_names_its_cause(world: World) -> None:
     assert detail.next_steps[1].target == ["orders", "0"]
 
 
-def test_the_page_has_what_changed_in_the_fifteen_minutes_before(world: World) -> None:
+def test_the_page_has_the_changes_of_the_fifteen_minutes_before(world: World) -> None:
     outage(world)
     alert = Alert.objects.get(kind="broker_down")
     old = alert.since - incidents.BEFORE - timedelta(seconds=1)

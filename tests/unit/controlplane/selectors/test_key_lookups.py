@@ -93,7 +93,7 @@ def test_the_newest_record_of_all_partitions_is_first(monkeypatch: pytest.Monkey
     assert found.rows[0].binary == ["value"] and found.rows[0].value == "ff"
 
 
-def test_masking_rules_apply_to_what_is_found(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def test_masking_rules_apply_to_found_records(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     asked(monkeypatch, world, Leaders({0: [1]}))
     renderer = RecordRenderer("orders", [MaskRule("orders", MaskTarget.VALUE, "")])
     (row,) = look_up_key("orders", b"k", renderer=renderer).rows
@@ -169,7 +169,7 @@ def test_only_the_chosen_partitions_are_searched(monkeypatch: pytest.MonkeyPatch
     assert found.complete and [p.partition for p in found.partitions] == [0, 2]
 
 
-def test_the_answer_says_why_it_is_not_complete(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def test_an_incomplete_answer_has_the_reason(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     leaders = Leaders({0: [1, 2, 3], 1: [4]})
     asked(monkeypatch, world, leaders)
     complete = look_up_key("orders", b"k")
@@ -227,7 +227,7 @@ def test_a_download_is_several_look_ups_within_its_limits(monkeypatch: pytest.Mo
     assert look_up_for_download("orders", b"k", limit=1_000).failed
 
 
-def test_a_topic_has_an_index_where_its_config_says_so(world: World) -> None:
+def test_a_topic_has_an_index_if_its_config_enables_it(world: World) -> None:
     world.topic("orders", (1, 2), configs={"weir.index.keys": "true"})
     world.topic("plain", (1, 2), configs={"weir.index.keys": "false"})
     assert has_key_index("orders") and not has_key_index("plain") and not has_key_index("absent")

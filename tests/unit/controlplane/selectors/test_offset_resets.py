@@ -39,7 +39,7 @@ def test_problems_come_first_and_unchanged_partitions_last(group: GroupWorld) ->
     assert (detail.row.partitions, detail.row.changes, detail.row.problems) == (3, 1, 1)
 
 
-def test_what_each_state_allows(group: GroupWorld) -> None:
+def test_each_state_has_its_allowed_operations(group: GroupWorld) -> None:
     row = services.preview("g", ResetSpec(ResetTarget.EARLIEST), actor="alice")
     now = timezone.now()
     assert can(row) == ["apply", "cancel", "preview"]

@@ -97,7 +97,7 @@ def test_pages_after_a_row_have_each_row_one_time(sort: str, per_page: int) -> N
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("sort", ["name", "-name", "lag", "-lag"])
-def test_rows_that_come_and_go_between_two_pages_move_no_other_row(sort: str) -> None:
+def test_rows_added_or_removed_between_two_pages_do_not_shift_other_rows(sort: str) -> None:
     before = {name: lag for lag, name in enumerate("bdfhjl")}
     for name, lag in before.items():
         group(name, None if name == "h" else lag // 2)

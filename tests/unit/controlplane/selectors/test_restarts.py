@@ -52,7 +52,7 @@ def test_the_unfinished_restart_is_the_one_with_the_turn() -> None:
     assert restarts.restart_list().rows[0].id == pk, "the newest is first"
 
 
-def test_a_broker_is_away_from_its_request_until_it_is_in_sync() -> None:
+def test_the_down_time_of_a_broker_lasts_from_its_request_until_it_is_in_sync() -> None:
     pk, now = restart("done", "restarting"), timezone.now()
     RestartStep.objects.filter(broker_id=1).update(asked_at=now, back_at=now + timedelta(seconds=9))
     RestartStep.objects.filter(broker_id=2).update(asked_at=now)

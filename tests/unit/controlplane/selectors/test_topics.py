@@ -45,7 +45,7 @@ def test_the_state_of_a_topic_compares_its_row_with_the_cluster(world: World) ->
     assert states() == {"changing": "changing", "deleting": "deleting", "unknown": "drift", "older": "drift"}
 
 
-def test_drift_is_what_no_pending_change_explains(world: World) -> None:
+def test_drift_has_the_differences_that_no_pending_change_explains(world: World) -> None:
     world.topic("fine", (1, 2))
     world.topic("unknown", (1, 2), row=False)
     world.topic("behind", (1, 2))

@@ -64,7 +64,7 @@ def test_settings_that_clients_set_stay() -> None:
         (1, {"leader.eligible": "false"}, "configs.leader.eligible"),
     ],
 )
-def test_what_a_broker_would_refuse_is_refused_and_recorded(broker_id: int, configs: Any, field: str) -> None:
+def test_a_value_that_a_broker_would_refuse_is_refused_and_recorded(broker_id: int, configs: Any, field: str) -> None:
     with pytest.raises(Rejected) as refused:
         broker_configs.alter_configs(broker_id, configs, actor="op")
     assert refused.value.field == field and not AccessEntry.objects.exists()

@@ -23,7 +23,7 @@ def groups() -> None:
             )
 
 
-def test_a_preview_counts_what_is_lost() -> None:
+def test_a_preview_counts_the_offsets_that_are_lost() -> None:
     rows = bulk_groups.preview(["c", "b", "gone"])
     assert [(r.group_id, r.members, r.offsets) for r in rows] == [("c", 0, 1), ("b", 2, 1)]
 

@@ -27,7 +27,7 @@ def config(name: str) -> str | None:
     return Topic.objects.get(name=name, deleted_at__isnull=True).configs.get("retention.ms")
 
 
-def test_the_preview_says_what_changes_for_each_topic() -> None:
+def test_the_preview_has_the_changes_of_each_topic() -> None:
     rows = bulk_topics.preview(["a", "b", "c", "no-topic"], WEEK)
     assert [(r.name, r.changes, r.problem) for r in rows] == [
         ("a", [], ""),

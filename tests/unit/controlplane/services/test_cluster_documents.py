@@ -56,7 +56,7 @@ def test_a_document_is_applied_once_and_then_there_is_no_difference() -> None:
     assert f"(document plan {row.pk})" in Change.objects.get(verb="topic.create").comment
 
 
-def test_what_changed_since_the_plan_is_refused_with_the_difference() -> None:
+def test_a_step_whose_resource_changed_since_the_plan_is_refused_with_the_difference() -> None:
     applied()
     row = plan({"owner": "payments", "topics": [{"name": "flights", "partitions": 6}, {"name": "new"}]})
     topics.alter_topic("flights", partitions=4, actor="bob")
@@ -101,7 +101,7 @@ def test_a_failed_step_is_reported_nothing_is_deleted_and_the_plan_is_repeated(m
     assert not Acl.objects.exists() and ManagedResource.objects.count() == 2
 
 
-def test_prune_deletes_only_what_the_owner_manages() -> None:
+def test_prune_deletes_only_resources_of_the_owner() -> None:
     applied()
     topics.create_topic("by-hand", actor="bob")
     acls.create_acl(**{**ACL, "principal": "User:bob"}, actor="bob")

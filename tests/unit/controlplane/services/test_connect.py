@@ -95,7 +95,7 @@ def test_a_hidden_value_of_another_config_is_refused(state: WorkerState) -> None
         services.create_connector("etl", "new", {**CONFIG, "connection.auth": MASK}, **WHO)
 
 
-def test_a_validation_shows_what_a_change_would_do_without_secrets(state: WorkerState) -> None:
+def test_a_validation_shows_the_effect_of_a_change_without_secrets(state: WorkerState) -> None:
     state.connectors["jdbc"] = {**CONFIG, "name": "jdbc"}
     checked = services.validate_config(
         "etl", "jdbc", {**CONFIG, "connection.auth": "new-secret", "auto.create": "true"}

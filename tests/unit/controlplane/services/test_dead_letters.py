@@ -173,7 +173,7 @@ def test_an_edited_record_replaces_one_dead_letter(olga: Any, answers: DeadAnswe
         send(olga, (0, 2), edited=NewRecord(b"k", b"v"))
 
 
-def test_all_that_match_are_sent_in_parts(olga: Any, answers: DeadAnswers) -> None:
+def test_all_matching_dead_letters_are_sent_in_parts(olga: Any, answers: DeadAnswers) -> None:
     answers.letters[0] += [letter(o) for o in range(10, 17)]
     query = RecordQuery("orders", limit=3, filters=DeadLetterFilters(group="billing"), all_partitions=True)
     resume, rounds = "", []
@@ -232,7 +232,7 @@ def test_rows_of_dead_letters_that_retention_deleted_are_deleted(olga: Any, answ
     assert DeadLetterBatch.objects.count() == 2
 
 
-def test_the_list_has_the_cause_and_what_was_sent(olga: Any, answers: DeadAnswers) -> None:
+def test_the_list_has_the_cause_and_earlier_sendings(olga: Any, answers: DeadAnswers) -> None:
     send(olga, (0, 1))
     of = dead_letter_topic("orders")
     assert of is not None and (of.dead_topic, of.retry_topic) == ("orders.dead", "orders.retry")

@@ -56,7 +56,7 @@ def test_a_tombstone_with_the_key_is_written_and_confirmed(olga: Any, answers: D
         cancelled(olga)
 
 
-def test_what_is_not_pending_is_refused(olga: Any, answers: DelayAnswers) -> None:
+def test_a_message_that_is_not_pending_is_refused(olga: Any, answers: DelayAnswers) -> None:
     for partition, offset, reason in (
         (9, 3, "does not exist"),
         (0, 99, "was delivered or cancelled"),
@@ -76,7 +76,7 @@ def test_what_is_not_pending_is_refused(olga: Any, answers: DelayAnswers) -> Non
         services.cancel(olga, "orders", 0, 3, comment=" ")
 
 
-def test_the_outcome_is_what_the_leader_confirms(olga: Any, answers: DelayAnswers) -> None:
+def test_the_outcome_is_the_confirmation_of_the_leader(olga: Any, answers: DelayAnswers) -> None:
     answers.ignores_cancel = True
     assert cancelled(olga).state == "unknown"
     answers.result = ProducedRecord(0, None, "Refused.")

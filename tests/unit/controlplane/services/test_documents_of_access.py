@@ -82,7 +82,7 @@ def test_broker_configs_are_set_and_removed_and_others_stay() -> None:
     assert selectors.export()["broker_configs"] == exported[:1]
 
 
-def test_what_a_broker_would_refuse_is_refused_before_the_plan() -> None:
+def test_a_value_that_a_broker_would_refuse_is_refused_before_the_plan() -> None:
     found = refusals(
         {
             "broker_configs": [

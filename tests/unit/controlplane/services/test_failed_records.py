@@ -56,7 +56,7 @@ def test_the_failed_record_is_written_to_its_partition_with_its_headers(olga: An
     assert (change.actor, change.object_name, change.outcome) == ("olga", DLQ, "confirmed")
 
 
-def test_a_record_that_is_gone_is_written_from_its_copy_or_refused(olga: Any, answers: DeadAnswers) -> None:
+def test_a_deleted_record_is_written_from_its_copy_or_refused(olga: Any, answers: DeadAnswers) -> None:
     result = send(olga, 2, 3, 5, 77)
     assert (result.sent, result.refused, result.missing) == (1, 2, 1)
     assert answers.written[0][1].headers == (("x-retry-resent", b"dlq.tasks-0@2"),)
@@ -87,7 +87,7 @@ def test_a_topic_that_was_created_again_has_other_records(olga: Any, answers: De
     assert send(olga, 8).sent == 1 and answers.written[-1][1].value == b"v7", "the copy says that it is another record"
 
 
-def test_all_that_match_go_to_their_topics(olga: Any, answers: DeadAnswers) -> None:
+def test_all_matching_dead_letters_are_sent_to_their_topics(olga: Any, answers: DeadAnswers) -> None:
     filters = DeadLetterFilters(source_begins="orders-1@")
     found = services.dead_letters(olga, DLQ, RecordQuery(DLQ, filters=filters, all_partitions=True))
     assert found is not None and found.kind == "share_group" and len(found.rows) == 4
@@ -101,7 +101,7 @@ def test_all_that_match_go_to_their_topics(olga: Any, answers: DeadAnswers) -> N
     assert again is not None and (again.sent, again.already) == (0, 4) and len(answers.written) == 4
 
 
-def test_what_cannot_be_sent_says_why(olga: Any, answers: DeadAnswers) -> None:
+def test_a_dead_letter_that_cannot_be_sent_has_the_reason(olga: Any, answers: DeadAnswers) -> None:
     answers.unread = {(1, 30)}
     assert "could not be read" in send(olga, 0).problems[0]
     answers.letters[0] += [share_letter(8, 1, topic="gone"), share_letter(9, 1, topic="__consumer_offsets")]

@@ -61,7 +61,7 @@ def test_the_number_of_rules_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
         rule(field="$.name")
 
 
-def test_a_rule_that_is_gone_cannot_be_deleted() -> None:
+def test_a_deleted_rule_cannot_be_deleted_again() -> None:
     with pytest.raises(Rejected, match="does not exist"):
         masking.delete_rule(7, actor="root")
 

@@ -86,7 +86,7 @@ def test_a_name_is_used_once_and_the_number_is_limited(monkeypatch: pytest.Monke
         create(name="third")
 
 
-def test_a_channel_that_is_gone_is_named() -> None:
+def test_the_error_names_a_deleted_channel() -> None:
     for act in (notification_channels.delete_channel, notification_channels.send_test):
         with pytest.raises(Rejected, match="does not exist"):
             act(7, actor="root")

@@ -83,7 +83,7 @@ def test_a_plan_starts_only_with_the_placement_that_it_was_made_from(flights: Wo
     assert [r.stale for r in found.rows] == [True, False, True]
 
 
-def test_a_move_of_an_approved_plan_is_approved_and_says_by_whom(flights: World) -> None:
+def test_a_move_of_an_approved_plan_is_approved_and_names_the_approver(flights: World) -> None:
     plan = save()
     with pytest.raises(Rejected, match="has digest"):
         plans.approve_plan(plan.pk, "0" * 64, actor="bea", comment="seen")

@@ -42,7 +42,7 @@ def test_a_changed_view_is_shown_as_a_difference_while_the_proposal_is_open(prop
     assert row(proposal).differs == "" and row(proposal).state == "rejected"
 
 
-def test_a_target_that_is_gone_is_the_difference(proposal: Proposal) -> None:
+def test_a_deleted_target_is_shown_as_the_difference(proposal: Proposal) -> None:
     Move.objects.all().delete()
     assert "does not exist" in row(proposal).differs
 

@@ -41,7 +41,7 @@ def test_register_is_audited_with_its_outcome(state: RegistryState) -> None:
     assert rows() == [("schema.register", "a", Outcome.CONFIRMED), ("schema.register", "a", Outcome.REFUSED)]
 
 
-def test_what_is_missing_is_refused_before_the_registry_is_asked(state: RegistryState) -> None:
+def test_a_missing_value_is_refused_before_a_request_to_the_registry(state: RegistryState) -> None:
     for subject, schema, comment in (("", GOOD, "x"), ("a", replace(GOOD, definition=" "), "x"), ("a", GOOD, "")):
         with pytest.raises(Rejected):
             services.register_schema(subject, schema, actor="alice", comment=comment)

@@ -120,7 +120,7 @@ def test_a_stored_value_that_is_not_valid_any_more_has_no_effect() -> None:
     assert all(row.overrides == [] for row in selectors.threshold_list())
 
 
-def test_groups_have_their_thresholds_and_where_they_come_from() -> None:
+def test_groups_have_their_thresholds_with_their_origins() -> None:
     for name in ("billing", "shop"):
         ConsumerGroup.objects.create(group_id=name, observed_at=timezone.now())
     override_threshold("group_behind", "billing", 90, actor="alice")

@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_diff_shows_the_steps_and_its_exit_code_says_whether_there_are_any(file: str) -> None:
+def test_diff_shows_the_steps_and_exits_with_1_if_there_are_any(file: str) -> None:
     client = FakeClient(DIFFERENCE)
     found = run_with(client, "diff", "-f", file, "--prune")
     assert found.exit_code == 1

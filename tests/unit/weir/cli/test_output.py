@@ -14,7 +14,7 @@ def test_a_table_has_the_columns_that_fit_and_have_values() -> None:
     assert list(lines(rows, 16)) == ["NAME     STATE", "flights  active", "o        active"]
 
 
-def test_a_page_says_where_the_next_one_is() -> None:
+def test_a_page_shows_the_cursor_of_the_next_page() -> None:
     page = {
         "rows": [{"id": 1}],
         "total": 5,

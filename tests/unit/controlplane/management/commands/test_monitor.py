@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_a_process_on_standby_starts_when_it_gets_the_lock_and_ends_when_it_loses_it(
+def test_a_standby_process_starts_when_it_acquires_the_lock_and_ends_when_it_loses_the_lock(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = {"acquire": [False, False, True], "is_held": [True, False]}

@@ -38,7 +38,7 @@ def after() -> dict[int, int | None]:
     return {p.partition: p.after and p.after.offset for p in OffsetReset.objects.latest("id").rows}
 
 
-def test_a_reset_is_a_preview_unless_it_is_executed(group: GroupWorld) -> None:
+def test_a_reset_without_execute_is_a_preview(group: GroupWorld) -> None:
     text = reset("--to-earliest", "--topic", "orders")
     assert [line.split() for line in text.splitlines()[1:4]] == [
         ["orders-0", "50", "10", "40", "0", "-"],

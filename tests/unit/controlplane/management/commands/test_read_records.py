@@ -28,7 +28,7 @@ def test_the_permission_is_granted_and_revoked() -> None:
     assert not reload(user).has_perm(READ)
 
 
-def test_an_administrator_keeps_the_permission_and_the_command_says_so() -> None:
+def test_an_administrator_keeps_the_permission_and_the_command_prints_a_note() -> None:
     user = get_user_model().objects.create_superuser("root")
     assert "root is an administrator and can still read records." in run("read_records", "root", "--revoke")
     assert reload(user).has_perm(READ)

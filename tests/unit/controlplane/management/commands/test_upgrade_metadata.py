@@ -83,7 +83,7 @@ def test_without_a_controller_the_outcome_is_unknown(store: MemoryStore, monkeyp
         run("upgrade_metadata", ADDRESS)
 
 
-def test_show_prints_the_level_and_those_of_each_broker_and_writes_nothing(store: MemoryStore) -> None:
+def test_show_prints_the_level_and_the_supported_levels_of_each_broker_and_writes_nothing(store: MemoryStore) -> None:
     registration = znodes.Registration(2, "u", "h", 9092, None, None, tail_intact=True)
     store.nodes[znodes.broker(2)] = replace(registration, metadata_levels=(3, 8)).encode()
     before = dict(store.nodes)
