@@ -30,6 +30,7 @@ from brokerd.net.loop import Loop
 from brokerd.replication.replica import Replica
 from brokerd.runtime.coordinator_ports import coordinator_of
 from brokerd.runtime.front_delivery import FrontDelivery, ReplicaFrontLog
+from brokerd.runtime.wakeups import Wakeup
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import (
@@ -222,24 +223,14 @@ class Routing:
             return
         port = ReplicaRoutePort(replica, route.source, epoch, route.group, self)
         running = RoutePartition(route, replica.tp.topic_id, partition, port)
-        woken = False
-
-        def wake() -> None:
-            nonlocal woken
-            if not woken:
-                woken = True
-                self._loop.call_later(0, tick)
 
         def tick(now: Now) -> None:
-            nonlocal woken
-            woken = False
             self._tick(running, port, now)
 
-        port.wake = wake
-        front_log = port.log
-        front_log.poke = wake
+        # An answer is handled immediately. New records wait for the interval of `watch`, so that they share batches.
+        port.wake = port.log.poke = Wakeup(self._loop.call_at, lambda: self._loop.now, tick, interval_ms=0).request
         self.running[route.name, route.source, partition] = running, port
-        self.delivery.watch(front_log, tick)
+        self.delivery.watch(port.log, tick)
 
     def _stop(self, name: str, topic: str, partition: int) -> None:
         found = self.running.pop((name, topic, partition), None)
