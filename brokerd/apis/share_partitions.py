@@ -299,11 +299,10 @@ class SharePartitions:
         """The share session of a member has ended."""
         shared = self._shared.get(SharePartitionKey(group_id, tp.topic_id, tp.partition))
         if shared is not None and shared.core is not None and shared.core.release(member):
-            self.flush(shared)
-            self._partitions.purgatory.check(shared.key)
+            self._records_ended(shared)
 
     def _records_ended(self, shared: Shared) -> None:
-        """Records were acknowledged or archived: write it, and serve waiting members if they may acquire some record now."""
+        """Records were acknowledged, released or archived, or their locks ended: write it, and serve waiting members if they may acquire some record now."""
         core = shared.core
         self.flush(shared)
         if core is not None and (core.available or (shared.full and core.fetch_offset() is not None)):
@@ -357,8 +356,7 @@ class SharePartitions:
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self._partitions.purgatory.check(shared.key)
             elif core is not None and core.expire(now.mono_ms):
-                self.flush(shared)
-                self._partitions.purgatory.check(shared.key)
+                self._records_ended(shared)
             elif core is not None and core.archiving:
                 self._advance_dead_letters(shared)
             elif now.mono_ms - shared.used_ms > IDLE_MS and (
