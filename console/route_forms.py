@@ -51,13 +51,15 @@ class RouteChangeForm(WeirForm):
 
     def edit_rows(self, edit: str) -> None:
         """Show what was typed, with the rows after a button (`route_bindings.edited`), instead of checking it. Call it before the form is validated."""
+        field = self.fields["bindings"]
+        assert isinstance(field, BindingRowsField)
         rows: list[Row] = self["bindings"].data or []
         typed = {name: self[name].data for name in self.fields if name != "bindings"}
         self.is_bound = False
         self.initial = typed
-        for field in self.fields.values():
-            field.widget.attrs.pop("autofocus", None)
-        self.initial["bindings"], self.fields["bindings"].widget.focus = edited(rows, edit)  # type: ignore[attr-defined]
+        for other in self.fields.values():
+            other.widget.attrs.pop("autofocus", None)
+        self.initial["bindings"], field.widget.focus = edited(rows, edit)
 
     def refuse(self, error: Rejected) -> None:
         """The reason of one binding is in its row."""

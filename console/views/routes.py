@@ -67,8 +67,9 @@ def route(request: HttpRequest, name: str) -> HttpResponse:
 
 @operator_required
 def create(request: HttpRequest) -> HttpResponse:
-    form = RouteForm(request.POST or None, as_json=_as_json(request))
-    if button := request.POST.get(EDIT):
+    as_json = _as_json(request)
+    form = RouteForm(request.POST or None, as_json=as_json)
+    if (button := request.POST.get(EDIT)) and not as_json:
         form.edit_rows(button)
     elif request.method == "POST" and form.is_valid():
         given = form.cleaned_data
@@ -86,7 +87,9 @@ def create(request: HttpRequest) -> HttpResponse:
 
 def _as_json(request: HttpRequest) -> bool:
     """Return whether the form has, or shall have, the bindings as JSON."""
-    return "bindings" in request.POST if request.method == "POST" else request.GET.get("as") == "json"
+    if request.method == "POST":
+        return "bindings" in request.POST
+    return request.GET.get("as") == "json"
 
 
 @operator_required
@@ -95,14 +98,14 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     if row is None or definition is None:
         return not_found(request, _("route {name}").format(name=name), "routes", nav="topics")
     rows = rows_of(definition["bindings"])
-    as_json = _as_json(request) or rows is None
+    as_json = _as_json(request) or (rows is None and request.method != "POST")
     initial: dict[str, object] = {
         **{n: definition.get(n, "") for n in ("owner", "description")},
         "enabled": row.enabled,
         "bindings": json.dumps(definition["bindings"], indent=1, ensure_ascii=False) if as_json else rows,
     }
     form = RouteChangeForm(request.POST or None, initial=initial, as_json=as_json)
-    if button := request.POST.get(EDIT):
+    if (button := request.POST.get(EDIT)) and not as_json:
         form.edit_rows(button)
     elif request.method == "POST" and form.is_valid():
         try:

@@ -61,6 +61,20 @@ def test_bindings_are_entered_as_rows(operator: Client) -> None:
     assert 'textarea name="bindings"' in operator.get("/routes/r/edit/?as=json").content.decode()
 
 
+def test_rows_replace_bindings_that_rows_cannot_have(operator: Client) -> None:
+    """Another operator may have changed the route after the form with its rows was opened."""
+    header = '[{"target": "paid", "match": {"kind": "headers_all", "headers": [{"name": "a=b"}]}}]'
+    operator.post("/new/route/", {**FORM, "bindings": header})
+    assert 'textarea name="bindings"' in operator.get("/routes/r/edit/").content.decode()
+    typed = rows(**{"0-target": "paid", "0-match": "eu"})
+    assert (
+        'name="bindings-1-target"'
+        in operator.post("/routes/r/edit/", {**typed, "bindings-edit": "add"}).content.decode()
+    )
+    operator.post("/routes/r/edit/", typed)
+    assert AccessEntry.objects.get(kind="route").value["bindings"][0]["match"] == {"kind": "key", "value": "eu"}
+
+
 def test_a_wrong_row_says_what_is_wrong_with_it(operator: Client) -> None:
     wrong = operator.post("/new/route/", rows(**{"0-target": "a b", "0-match": "x"}))
     page = wrong.content.decode()
