@@ -251,7 +251,7 @@ def deletable(parts: Sequence[PartView]) -> list[PartView]:
 
 def _is_deleted(seen: ObservedPart) -> bool:
     """Return whether no records below the start of the new replicas are left, whatever the leader reported last. Another deletion would be
-    a unnecessary step."""
+    an unnecessary step."""
     return seen.tail_start is not None and (seen.log_start_floor or 0) >= seen.tail_start
 
 

@@ -1,12 +1,15 @@
 """A viewer of some topics and groups in a browser (WEIR_VIEW_BY_ROLE): no live update and no palette entry has a name of others, what is missing is explained,
-and health and totals of what is visible are current. Names in pages and files: tests/unit/console/test_view_by_role.py."""
+health and totals of what is visible are current, and each shown link leads to a page without names of others (the browser resolves the links). Names in pages and files: tests/unit/console/test_view_by_role.py."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from django.urls import Resolver404, resolve
 from playwright.sync_api import Browser
 
 from tests.browser.answers import TEAM
@@ -31,6 +34,22 @@ HIDDEN = (
     "shop/",
 )
 """Names, or parts of names, of topics and groups of others."""
+
+
+READ = """async (address) => {
+  const answer = await fetch(address)
+  const text = await answer.text()
+  const type = answer.headers.get('content-type') || ''
+  const page = type.startsWith('text/html') ? new DOMParser().parseFromString(text, 'text/html') : null
+  const links = page ? [...page.querySelectorAll('a[href]')].map((a) => new URL(a.getAttribute('href'), answer.url)) : []
+  const own = links.filter((link) => link.origin === location.origin).map((link) => link.pathname + link.search)
+  return { status: answer.status, text, links: [...new Set(own)] }
+}"""
+EXAMPLES = ("/moves/new/?kind=plan", "/api/v1/docs/", "/api/v1/schema")
+"""Pages without data of the cluster whose texts have a topic of the demo as an example."""
+EXPLAINED = ("/messages/",)
+"""Pages that also open without the role to read records, and name it."""
+PAGES_MIN = 25
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +126,36 @@ def test_health_and_totals_of_what_is_visible_are_current(session: BrowserSessio
     session.page.evaluate("document.querySelector('.figures [data-f=topics]').textContent = 'old'")
     served.publish("changes", {"id": 1, "pending": 0})
     until(session, f"document.querySelector('.figures [data-f=topics]').innerText === '{total}'", "the heartbeat")
+
+
+def shape(address: str) -> tuple[str, ...]:
+    """The page and the names of its parameters: one address of each is visited."""
+    parts = urlsplit(address)
+    try:
+        name = str(resolve(parts.path).url_name)
+    except Resolver404:
+        name = parts.path
+    return (name, *sorted(re.findall(r"(?:^|&)([^=&]+)=", parts.query)))
+
+
+def test_each_shown_link_leads_to_a_page_without_names_of_others(session: BrowserSession) -> None:
+    session.page.goto("/")
+    queue, known = [("/", "/")], {shape("/")}
+    dead, leaks, visited = list[tuple[int, str, str]](), dict[str, Any](), 0
+    while queue:
+        address, origin = queue.pop(0)
+        found = session.page.evaluate(READ, address)
+        visited += 1
+        if found["status"] == 403 and address.startswith(EXPLAINED):
+            assert "the role" in found["text"], address
+        elif found["status"] >= 400:
+            dead.append((found["status"], address, f"link on {origin}"))
+            continue
+        if not address.startswith(EXAMPLES) and (names := hidden(found["text"], address)):
+            leaks[address] = names
+        for link in found["links"]:
+            if (key := shape(link)) not in known:
+                known.add(key)
+                queue.append((link, address))
+    assert not dead and not leaks, "\n".join(map(str, [*dead, *leaks.items()]))
+    assert visited >= PAGES_MIN
