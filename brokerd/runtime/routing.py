@@ -228,9 +228,10 @@ class Routing:
             self._tick(running, port, now)
 
         # An answer is handled immediately. New records wait for the interval of `watch`, so that they share batches.
-        port.wake = port.log.poke = Wakeup(self._loop.call_at, lambda: self._loop.now, tick, interval_ms=0).request
+        front_log = port.log
+        port.wake = front_log.poke = Wakeup(self._loop.call_at, lambda: self._loop.now, tick, interval_ms=0).request
         self.running[route.name, route.source, partition] = running, port
-        self.delivery.watch(port.log, tick)
+        self.delivery.watch(front_log, tick)
 
     def _stop(self, name: str, topic: str, partition: int) -> None:
         found = self.running.pop((name, topic, partition), None)
