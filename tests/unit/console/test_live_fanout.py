@@ -19,7 +19,7 @@ from channels_redis.core import RedisChannelLayer
 from console import live_fanout
 from console.live_fanout import LiveFanout, deliver_locally, fanout
 from controlplane.monitoring import live_events, live_selectors
-from controlplane.monitoring.hub import Hub, through_loop
+from controlplane.monitoring.hub import Hub, UpdateBuffer, through_loop
 from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
 from controlplane.monitoring.live_packing import pack
 from tests.cluster.local import free_port
@@ -55,8 +55,9 @@ class Socket:
 
 @pytest.fixture(autouse=True)
 def no_received_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Updates that a test receives must not be seen by the tests after it."""
     monkeypatch.setattr(live_selectors, "hub", Hub())
-    live_selectors.received.clear()
+    monkeypatch.setattr(live_selectors, "received", UpdateBuffer())
 
 
 def update(seq: int, kind: str, data: dict[str, Any], run: str = "r") -> LiveUpdate:

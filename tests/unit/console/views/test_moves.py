@@ -12,7 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.models import Move, MovePartition
-from controlplane.monitoring.hub import hub
+from controlplane.monitoring import live_selectors
+from controlplane.monitoring.hub import UpdateBuffer, hub
 from controlplane.services import brokers as broker_services
 from tests.unit.controlplane.world import World
 
@@ -76,6 +77,7 @@ def test_a_page_has_the_update_number_from_before_its_rows_were_read(
         return found
 
     monkeypatch.setattr(view.moves, "move_history", read_slowly)
+    monkeypatch.setattr(live_selectors, "received", UpdateBuffer())
     _, before = hub.latest()
     text = operator.get(f"/moves/{seeded['move']}/").content.decode()
     assert f'data-seq="{before}"' in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.monitoring import live_events, live_selectors
-from controlplane.monitoring.hub import Hub
+from controlplane.monitoring.hub import Hub, UpdateBuffer
 from controlplane.monitoring.live_events import LiveUpdate
 
 
@@ -13,7 +13,7 @@ from controlplane.monitoring.live_events import LiveUpdate
 def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     found = Hub()
     monkeypatch.setattr(live_selectors, "hub", found)
-    live_selectors.received.clear()
+    monkeypatch.setattr(live_selectors, "received", UpdateBuffer())
     return found
 
 
@@ -28,7 +28,6 @@ def test_a_page_has_the_position_of_the_process_that_publishes(hub: Hub) -> None
     hub.publish(live_events.CLUSTER, {})
     assert live_selectors.latest() == (hub.run, 1)
     assert live_selectors.is_local(hub.run) and not live_selectors.is_local("other")
-    live_selectors.received.clear()
 
 
 def test_missed_updates_include_updates_of_both_processes(hub: Hub) -> None:
