@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from brokerd.wire.apis import APIS
 from tests.cluster.local import ROOT
@@ -46,6 +49,52 @@ def test_every_path_a_document_names_exists(path: Path) -> None:
 def test_every_link_to_a_file_has_a_target(path: Path) -> None:
     targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)]+)\)", path.read_text()) if "://" not in t]
     assert [t for t in targets if t and not (path.parent / t).exists()] == []
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+    headings = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", h) for h in re.findall(r"^#+ (.*)$", text, flags=re.M)]
+    return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_to_a_heading_has_a_target(path: Path) -> None:
+    targets = [t for t in re.findall(r"\]\(([^)]+)\)", path.read_text()) if "://" not in t and "#" in t]
+    missing = []
+    for target in targets:
+        file, _, anchor = target.partition("#")
+        document = path.parent / os.path.normpath(file) if file else path
+        if document.suffix == ".md" and document.exists() and anchor not in anchors(document):
+            missing.append(target)
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_yaml_block_is_valid(path: Path) -> None:
+    for block in re.findall(r"^```ya?ml\n(.*?)^```", path.read_text(), flags=re.S | re.M):
+        yaml.safe_load(block)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in DOCUMENTS if p.name != "CHANGELOG.md"], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_every_environment_variable_a_document_names_exists(path: Path) -> None:
+    """The CHANGELOG also names removed variables."""
+    named = set(re.findall(r"WEIR_[A-Z0-9_]+[A-Z0-9]", path.read_text()))
+    assert sorted(named - known_variables()) == []
+
+
+@functools.cache
+def known_variables() -> frozenset[str]:
+    files = subprocess.run(
+        ["git", "grep", "-hoE", "WEIR_[A-Z0-9_]+[A-Z0-9]", "--", "*.py", "Makefile", "deploy"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return frozenset(files.split())
 
 
 @pytest.fixture(scope="module")
