@@ -3,8 +3,8 @@ beside open browsers.
 
 Alone: one page at a time, without live updates. Beside browsers: the pages again while 100 browsers show pages with live updates of a busy cluster
 (`bench.console_browsers`, `bench.console_updates`), and the sizes of the WebSocket's messages, memory and CPU of the web process before, with and after
-the browsers. Ends with 1 if a limit is exceeded. The updates come from a process of their own through Redis, as in production (`redis-server` of Debian),
-or with `--monitor shared` from the web process, as in a local cluster. Not measured: the sampling and the writes of the cluster monitor.
+the browsers. Ends with 1 if a limit is exceeded. WebSockets and updates have their own processes, with Redis between them, as in production (`redis-server` of
+Debian). With `--monitor shared` the web process does everything, as in a local cluster. Not measured: the sampling and the writes of the cluster monitor.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ import gzip
 import json
 import logging
 import os
-import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,23 +26,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
-
+from bench.console_processes import ROOT, Web, console, environment_of, redis, update_source
 from bench.console_rows import (
     BROKERS,
     DEAD,
     MOVES_OVER,
     MS_HEADER,
-    OPTIONS,
-    PASSWORD,
     QUERIES_HEADER,
     START,
-    USER,
     seed,
     seed_moves,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
 MS_MAX = 100.0
 """Budget: milliseconds of server time of any page, 95th percentile. From the request to the first byte, with the wait for other requests."""
 GZIP_KB_MAX = 150.0
@@ -153,122 +145,19 @@ class Browsers:
         return [text for text, over in found.items() if over]
 
 
-def environment_of(folder: Path, options: dict[str, Any], redis_url: str) -> dict[str, str]:
-    return {
-        **os.environ,
-        "WEIR_DATA_DIR": str(folder),
-        "WEIR_MONITOR": "off",
-        "WEIR_LOG_LEVEL": "WARNING",
-        "WEIR_SECRET_KEY": "of the benchmark alone",
-        "CHANNELS_REDIS_URL": redis_url,
-        OPTIONS: json.dumps(options),
-    }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port: int = s.getsockname()[1]
-    return port
-
-
-@contextmanager
-def redis(folder: Path) -> Iterator[str]:
-    """The address of a Redis without persistence."""
-    program = shutil.which("redis-server")
-    if program is None:
-        raise SystemExit("redis-server is not installed: apt install redis-server, or measure with --monitor shared")
-    port = free_port()
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@contextmanager
-def update_source(environment: dict[str, str]) -> Iterator[Callable[[], None]]:
-    """Run `bench.console_updates` as a separate process. Yields the function that starts its live updates."""
-    command = [sys.executable, "-m", "bench.console_updates"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None and process.stdout is not None
-    source = process.stdin
-
-    def start() -> None:
-        source.write("start\n")
-        source.flush()
-
-    try:
-        if process.stdout.readline() != "ready\n":
-            raise SystemExit("the source of the live updates did not start")
-        yield start
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def console(environment: dict[str, str]) -> Iterator[tuple[httpx.Client, int]]:
-    """A logged-in client of a separate web process, and the pid of that process."""
-    port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "uvicorn",
-        "bench.console_server:application",
-        "--port",
-        str(port),
-        "--log-level",
-        "warning",
-    ]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
-            for _ in range(300):
-                try:
-                    form = client.get("/login/").text
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.1)
-            else:
-                raise SystemExit("the console did not start")
-            found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
-            token = found.group(1) if found else ""
-            answer = client.post("/login/", data={"username": USER, "password": PASSWORD, "csrfmiddlewaretoken": token})
-            assert answer.status_code == 302, answer.status_code
-            yield client, process.pid
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def cpu_ms(pid: int) -> float:
-    """CPU time of present and ended threads, in steps of 10 ms."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) * 1000 / os.sysconf("SC_CLK_TCK")
-
-
-def memory_mb(pid: int) -> float:
-    """Resident memory."""
-    return round(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
-
-
 def percentile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
-def measure(client: httpx.Client, pid: int, page: str, times: int, seconds_max: float) -> Result:
+def measure(web: Web, page: str, times: int, seconds_max: float) -> Result:
     """At most `times` readings; fewer if they take longer than `seconds_max`."""
     took: list[float] = []
-    answer = client.get(page)  # the first request fills the caches of the database and the templates
-    before, until = cpu_ms(pid), time.monotonic() + seconds_max
+    answer = web.client.get(page)  # the first request fills the caches of the database and the templates
+    before, until = web.cpu_ms(), time.monotonic() + seconds_max
     while len(took) < times and (time.monotonic() < until or len(took) < 3):
-        answer = client.get(page)
+        answer = web.client.get(page)
         took.append(float(answer.headers.get(MS_HEADER, "nan")))
-    work = (cpu_ms(pid) - before) / len(took)
+    work = (web.cpu_ms() - before) / len(took)
     took.sort()
     return Result(
         page,
@@ -282,14 +171,12 @@ def measure(client: httpx.Client, pid: int, page: str, times: int, seconds_max: 
     )
 
 
-def measure_pages(
-    client: httpx.Client, pid: int, pages: tuple[str, ...], times: int, seconds_max: float
-) -> list[Result]:
+def measure_pages(web: Web, pages: tuple[str, ...], times: int, seconds_max: float) -> list[Result]:
     print(f"{'page':58}{'p50 ms':>9}{'p95 ms':>9}{'max ms':>9}{'CPU ms':>9}{'queries':>9}{'gzip kB':>9}")
     results = []
     until = time.monotonic() + seconds_max
     for n, page in enumerate(pages):
-        r = measure(client, pid, page, times, (until - time.monotonic()) / (len(pages) - n))
+        r = measure(web, page, times, (until - time.monotonic()) / (len(pages) - n))
         over = "  OVER" if r.over else ""
         print(
             f"{r.page:58}{r.ms_p50:9.1f}{r.ms_p95:9.1f}{r.ms_max:9.1f}{r.cpu_ms:9.1f}{r.queries:9}{r.kb_gzip:9.1f}{over}",
@@ -300,11 +187,20 @@ def measure_pages(
 
 
 @contextmanager
-def open_browsers(client: httpx.Client, count: int, found: dict[str, Any]) -> Iterator[None]:
+def open_browsers(web: Web, count: int, found: dict[str, Any]) -> Iterator[None]:
     """`found` gets the figures of the browsers when they have left."""
-    cookie = "; ".join(f"{k}={v}" for k, v in client.cookies.items())
-    url = str(client.base_url).rstrip("/")
-    command = [sys.executable, "-m", "bench.console_browsers", url, cookie, str(count), str(MOVES_OVER + 1)]
+    cookie = "; ".join(f"{k}={v}" for k, v in web.client.cookies.items())
+    url = str(web.client.base_url).rstrip("/")
+    command = [
+        sys.executable,
+        "-m",
+        "bench.console_browsers",
+        url,
+        web.socket_url,
+        cookie,
+        str(count),
+        str(MOVES_OVER + 1),
+    ]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -318,15 +214,14 @@ def open_browsers(client: httpx.Client, count: int, found: dict[str, Any]) -> It
         process.wait()
 
 
-def cpu_share(pid: int, seconds: float) -> float:
-    before, began = cpu_ms(pid), time.monotonic()
+def cpu_share(web: Web, seconds: float) -> float:
+    before, began = web.cpu_ms(), time.monotonic()
     time.sleep(seconds)
-    return round((cpu_ms(pid) - before) / 1000 / (time.monotonic() - began), 3)
+    return round((web.cpu_ms() - before) / 1000 / (time.monotonic() - began), 3)
 
 
 def beside_browsers(
-    client: httpx.Client,
-    pid: int,
+    web: Web,
     start: Callable[[], object],
     pages: tuple[str, ...],
     count: int,
@@ -335,17 +230,17 @@ def beside_browsers(
 ) -> tuple[list[Result], Browsers]:
     start()
     time.sleep(SETTLE_SECONDS)
-    cpu_idle = cpu_share(pid, CPU_SECONDS / 2)
-    before = memory_mb(pid)
+    cpu_idle = cpu_share(web, CPU_SECONDS / 2)
+    before = web.memory_mb()
     found: dict[str, Any] = {}
-    with open_browsers(client, count, found):
+    with open_browsers(web, count, found):
         time.sleep(SETTLE_SECONDS)
-        cpu = cpu_share(pid, CPU_SECONDS)
-        results = measure_pages(client, pid, pages, times, seconds_max)
-        with_pages = memory_mb(pid)
+        cpu = cpu_share(web, CPU_SECONDS)
+        results = measure_pages(web, pages, times, seconds_max)
+        with_pages = web.memory_mb()
     time.sleep(SETTLE_SECONDS)
-    after = memory_mb(pid)
-    with open_browsers(client, count, {}):
+    after = web.memory_mb()
+    with open_browsers(web, count, {}):
         time.sleep(SETTLE_SECONDS)
     time.sleep(SETTLE_SECONDS)
     sizes = sorted(int(size) for size, n in found["frame_bytes"].items() for _ in range(n))
@@ -364,7 +259,7 @@ def beside_browsers(
         mb_before=before,
         mb_with=with_pages,
         mb_after=after,
-        mb_after_2=memory_mb(pid),
+        mb_after_2=web.memory_mb(),
         cpu_idle=cpu_idle,
         cpu=cpu,
     )
@@ -390,6 +285,8 @@ def main() -> int:
     options.add_argument("--times", type=int, default=30, help="readings of each page")
     options.add_argument("--browsers", type=int, default=100, help="open pages; 0: none")
     options.add_argument("--monitor", choices=("own", "shared"), default="own", help="process of the live updates")
+    options.add_argument("--sockets", choices=("own", "shared"), default="own", help="process of the sockets")
+    options.add_argument("--workers", type=int, default=1, help="web processes for pages")
     options.add_argument("--active", type=float, default=0.1, help="share of topics and groups with records")
     options.add_argument("--pages", type=int, default=len(PAGES), help="only the first pages")
     options.add_argument("--minutes", type=float, default=8.0, help="time of the whole run, about")
@@ -397,6 +294,8 @@ def main() -> int:
     arguments = options.parse_args()
     if arguments.smoke:
         arguments.topics, arguments.groups, arguments.times, arguments.pages, arguments.minutes = 1_000, 500, 3, 10, 1.5
+    if arguments.monitor == "shared":
+        arguments.sockets = "shared"  # no other process gets the updates
     shown = PAGES[: arguments.pages]
     size = {k: getattr(arguments, k) for k in ("topics", "partitions", "groups", "active")}
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder, ExitStack() as stack:
@@ -415,13 +314,13 @@ def main() -> int:
         own = bool(arguments.browsers) and arguments.monitor == "own"
         redis_url = stack.enter_context(redis(Path(folder))) if own else ""
         environment = environment_of(Path(folder), size, redis_url)
-        client, pid = stack.enter_context(console(environment))
-        pages = measure_pages(client, pid, shown, arguments.times, readings_s / 3)
+        web = stack.enter_context(console(environment, arguments.sockets, arguments.workers))
+        pages = measure_pages(web, shown, arguments.times, readings_s / 3)
         if arguments.browsers:
             print(f"\nbeside {arguments.browsers} open pages, {arguments.active:.0%} of topics and groups active")
-            start = stack.enter_context(update_source(environment)) if own else partial(client.get, START)
+            start = stack.enter_context(update_source(environment)) if own else partial(web.client.get, START)
             beside, browsers = beside_browsers(
-                client, pid, start, shown, arguments.browsers, arguments.times, readings_s * 2 / 3
+                web, start, shown, arguments.browsers, arguments.times, readings_s * 2 / 3
             )
             show(browsers)
     faults = [f"{r.page} {'beside browsers' if r in beside else 'alone'}" for r in [*pages, *beside] if r.over]

@@ -1,4 +1,4 @@
-"""`python -m bench.console_browsers URL COOKIE COUNT MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
+"""`python -m bench.console_browsers URL SOCKET_URL COOKIE COUNT MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
 
 Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s and less often when the server is slow, those that
 follow progress at most every 5 s, or itself, at most every 3 s (static/weir/panels.js). Prints "open" when all pages are open, and their figures as JSON after the end of its input.
@@ -201,6 +201,7 @@ class Browser:
 async def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("url")
+    options.add_argument("socket_url", help="address of the WebSocket")
     options.add_argument("cookie", help="value of the header Cookie of a login")
     options.add_argument("count", type=int)
     options.add_argument("move", type=int, help="id of a running move")
@@ -215,8 +216,7 @@ async def main() -> None:
             Browser(client, path, "zh-hans" if n % 10 == 9 else "en", figures)
             for n, path in enumerate(paths(arguments.count, arguments.move))
         ]
-        url = arguments.url.replace("http", "ws", 1) + "/ws/live"
-        tasks = [asyncio.create_task(b.keep_connected(url, headers)) for b in browsers]
+        tasks = [asyncio.create_task(b.keep_connected(arguments.socket_url, headers)) for b in browsers]
         tasks += [asyncio.create_task(b.keep_current()) for b in browsers]
         for browser in browsers:
             await browser.opened.wait()

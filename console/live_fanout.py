@@ -9,12 +9,13 @@ Invariant: a registered socket has got each update up to `run`, `seq` that conce
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from channels.layers import get_channel_layer
+from channels.layers import InMemoryChannelLayer, get_channel_layer
 
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
@@ -25,6 +26,9 @@ log = logging.getLogger(__name__)
 JOIN_SECONDS = 30.0
 """Time between two registrations at the channel layer. A layer removes a receiver after a day. The in-memory layer also removes a receiver that did not
 receive a message for a minute."""
+
+RETRY_SECONDS = 1.0
+"""Time from a failure of the channel layer to the next attempt."""
 
 STATUSES = "statuses"
 """The panels that depend on the status of every group."""
@@ -94,14 +98,15 @@ class LiveFanout:
         self._task: asyncio.Task[None] | None = None
         self._joined: asyncio.Event | None = None
 
-    async def start(self) -> None:
-        """Returns when updates are received. The first socket of the process starts the receiver."""
+    async def start(self) -> bool:
+        """Returns when updates are received. The first socket of the process starts the receiver. False: the channel layer failed."""
         if self._task is None or self._task.done():
             self.run, self.seq = "", -1
             self._joined = asyncio.Event()
             self._task = asyncio.create_task(self._receive(self._joined))
         assert self._joined is not None
         await self._joined.wait()
+        return self._task is not None and not self._task.done()
 
     def subscribe(self, socket: LiveReceiver, subjects: Iterable[str]) -> None:
         """Replaces the earlier subjects of the socket."""
@@ -154,7 +159,8 @@ class LiveFanout:
         finally:
             joined.set()
             if channel:
-                await layer.group_discard(LIVE_GROUP, channel)
+                with contextlib.suppress(Exception):  # the layer may have failed
+                    await layer.group_discard(LIVE_GROUP, channel)
 
     def end_sockets(self) -> None:
         """Updates were lost and cannot be read again: the browsers must connect again."""
@@ -169,7 +175,7 @@ class LiveFanout:
                 continue
             lost = self.seq >= 0 and (run, seq) != (self.run, self.seq + 1)
             if not live_selectors.is_local(run):
-                live_selectors.received.append(update)
+                self._buffer(update)
             if lost:
                 # The position is still that before the gap: a socket catches up from there.
                 for socket in self._keys:
@@ -177,6 +183,13 @@ class LiveFanout:
             self.run, self.seq = run, seq
             for socket, part in self._list_deliveries(update):
                 socket.deliver(part)
+
+    def _buffer(self, update: LiveUpdate) -> None:
+        """For pages that connect again. Without a socket there is none, and the buffer of a large cluster has 100 MB."""
+        if self._by_key:
+            live_selectors.received.append(update)
+        else:
+            live_selectors.received.skip(update)
 
     def _list_deliveries(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
         """The sockets that an update concerns, each with its rows."""
@@ -217,6 +230,39 @@ _fanouts: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveFanout] = WeakKeyDict
 def fanout() -> LiveFanout:
     """The fanout of the running event loop."""
     return _fanouts.setdefault(asyncio.get_running_loop(), LiveFanout())
+
+
+class _PageReceiver:
+    """Keeps the fanout receiving. It has no subjects."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+
+    def deliver(self, update: LiveUpdate) -> None:
+        pass
+
+    def lose_position(self, run: str, seq: int) -> None:
+        pass
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+async def receive_for_pages() -> None:
+    """Receive updates of a monitor in another process, also while this process has no socket. A page contains the position of the newest update, and its
+    socket may be in another web process. Without a position that socket would reload the page again and again. Runs until it is cancelled."""
+    if isinstance(get_channel_layer(), InMemoryChannelLayer):
+        return
+    live, receiver = fanout(), _PageReceiver()
+    try:
+        while True:
+            if await live.start():
+                receiver.ended.clear()
+                live.subscribe(receiver, ())
+                await receiver.ended.wait()
+            await asyncio.sleep(RETRY_SECONDS)
+    finally:
+        live.unsubscribe(receiver)
 
 
 def deliver_locally(updates: list[LiveUpdate]) -> None:

@@ -157,7 +157,9 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         self.language = known_language(content.get("language"))
         self.requested = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
         live = fanout()
-        await live.start()
+        if not await live.start():
+            await self.close(SERVER_ERROR)
+            return
         await self._limit_subjects()
         run, seq = str(content.get("run", "")), content.get("seq")
         if not isinstance(seq, int):

@@ -22,7 +22,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.conf import settings  # noqa: E402
 
-from console.live_fanout import deliver_locally  # noqa: E402
+from console.live_fanout import deliver_locally, receive_for_pages  # noqa: E402
 from console.sockets import urlpatterns  # noqa: E402
 from weir.celery import app as celery_app  # noqa: E402
 from weir.health import HealthChecks  # noqa: E402
@@ -60,6 +60,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _lifespan(receive: Receive, send: Send) -> None:
     monitor: Any = None
+    receiver: asyncio.Task[None] | None = None
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
@@ -70,8 +71,13 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 hub.deliver_through(through_loop(asyncio.get_running_loop(), deliver_locally))
                 monitor = build(settings.WEIR.zookeeper, hub)
                 monitor.start()
+            else:
+                receiver = asyncio.create_task(receive_for_pages())
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
+            if receiver is not None:
+                receiver.cancel()
+                await asyncio.gather(receiver, return_exceptions=True)
             if monitor is not None:
                 await asyncio.to_thread(monitor.stop)
             await send({"type": "lifespan.shutdown.complete"})

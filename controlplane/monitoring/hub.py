@@ -44,6 +44,11 @@ class UpdateBuffer:
         self.run, self.seq, self._rows = "", 0, 0
         self._kept.clear()
 
+    def skip(self, update: LiveUpdate) -> None:
+        """Continue after an update without buffering it."""
+        self.clear()
+        self.run, self.seq = update["run"], update["seq"]
+
     def append(self, update: LiveUpdate) -> None:
         """An update of another run, or an update after a gap, replaces the buffered updates."""
         if (update["run"], update["seq"]) != (self.run, self.seq + 1):
@@ -55,10 +60,10 @@ class UpdateBuffer:
             self._rows -= row_count(self._kept.popleft())
 
     def since(self, run: str, seq: int) -> list[LiveUpdate] | None:
-        """Updates after `seq`; None if they are no longer buffered and the page must be reloaded."""
-        if run != self.run or seq > self.seq:
+        """Updates after `seq`; None if they are no longer buffered and the page must be reloaded. A page of another web process may be ahead of this one."""
+        if run != self.run:
             return None
-        if seq == self.seq:
+        if seq >= self.seq:
             return []
         if not self._kept or self._kept[0]["seq"] > seq + 1:
             return None

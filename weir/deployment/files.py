@@ -22,15 +22,15 @@ ZOOKEEPER_PORT, BROKER_PORT = 2181, 9092
 CONTROL_DIR = "/var/lib/weir/control"
 PLAIN, SECRET = 0o644, 0o640
 UNITS = {
-    MachineRole.ZOOKEEPER: "weir-zookeeper.service",
-    MachineRole.CONTROLLER: "weir-controller@.service",
-    MachineRole.BROKER: "weir-broker.service",
-    MachineRole.WORKER: "weir-worker.service",
-    MachineRole.SPARK_WORKER: "weir-spark-worker.service",
-    MachineRole.MONITOR: "weir-monitor.service",
-    MachineRole.WEB: "weir-web.service",
+    MachineRole.ZOOKEEPER: ("weir-zookeeper.service",),
+    MachineRole.CONTROLLER: ("weir-controller@.service",),
+    MachineRole.BROKER: ("weir-broker.service",),
+    MachineRole.WORKER: ("weir-worker.service",),
+    MachineRole.SPARK_WORKER: ("weir-spark-worker.service",),
+    MachineRole.MONITOR: ("weir-monitor.service",),
+    MachineRole.WEB: ("weir-web.service", "weir-live.service"),
 }
-"""The unit of each role. PostgreSQL, Redis and nginx have those of their Debian packages."""
+"""The units of each role. PostgreSQL, Redis and nginx have those of their Debian packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def files_of(inventory: Inventory, machine: Machine, template: Template) -> list
         MachineFile("etc/weir/units", "".join(f"{unit}\n" for unit in started_units(machine))),
     ]
     roles = [role for role in MachineRole if role in machine.roles]
-    found += [MachineFile(f"etc/systemd/system/{u}", template(f"systemd/{u}")) for r in roles if (u := UNITS.get(r))]
+    found += [MachineFile(f"etc/systemd/system/{u}", template(f"systemd/{u}")) for r in roles for u in UNITS.get(r, ())]
     if machine.roles & CONTROL_PLANE:
         found.append(MachineFile("etc/weir/weir.env", environment_file(environment(inventory)), SECRET))
         if inventory.security:
@@ -80,7 +80,8 @@ def files_of(inventory: Inventory, machine: Machine, template: Template) -> list
 
 def started_units(machine: Machine) -> list[str]:
     """The units that the machine runs, in the order of starting."""
-    return [UNITS[r].replace("@.", f"@{machine.id}.") for r in MachineRole if r in machine.roles and r in UNITS]
+    units = [u for r in MachineRole if r in machine.roles for u in UNITS.get(r, ())]
+    return [u.replace("@.", f"@{machine.id}.") for u in units]
 
 
 def zookeeper_connect(inventory: Inventory) -> str:

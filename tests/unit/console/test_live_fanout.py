@@ -8,16 +8,18 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import create_connection
 from typing import Any
 
 import pytest
+import redis.exceptions
 from channels.layers import get_channel_layer
 from channels_redis.core import RedisChannelLayer
 
 from console import live_fanout
-from console.live_fanout import LiveFanout, deliver_locally, fanout
+from console.live_fanout import LiveFanout, deliver_locally, fanout, receive_for_pages
 from controlplane.monitoring import live_events, live_selectors
 from controlplane.monitoring.hub import Hub, UpdateBuffer, through_loop
 from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
@@ -229,13 +231,12 @@ def test_an_error_of_one_delivery_ends_the_sockets_and_not_the_delivery() -> Non
     asyncio.run(main())
 
 
-@pytest.fixture
-def redis_url(tmp_path: Path) -> Iterator[str]:
+@contextmanager
+def redis_server(port: int, folder: Path) -> Iterator[None]:
     program = shutil.which("redis-server")
     assert program is not None, "apt install redis-server"
-    port = free_port()
     process = subprocess.Popen(
-        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)],
+        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
         stdout=subprocess.DEVNULL,
     )
     try:
@@ -245,10 +246,17 @@ def redis_url(tmp_path: Path) -> Iterator[str]:
                 break
             except ConnectionRefusedError:
                 time.sleep(0.1)
-        yield f"redis://127.0.0.1:{port}/0"
+        yield
     finally:
         process.terminate()
         process.wait()
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    port = free_port()
+    with redis_server(port, tmp_path):
+        yield f"redis://127.0.0.1:{port}/0"
 
 
 def test_updates_arrive_through_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,5 +284,44 @@ def test_updates_arrive_through_redis(redis_url: str, monkeypatch: pytest.Monkey
             if receiver is not None:
                 await asyncio.wait([receiver], timeout=30)
             await layer.close_pools()
+
+    asyncio.run(main())
+
+
+def test_a_process_without_sockets_knows_the_position_and_buffers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of a process without sockets had no position. Their sockets, in another process, reloaded them every three seconds."""
+    monkeypatch.setattr(live_fanout, "RETRY_SECONDS", 0.05)
+    port = free_port()
+    layer = RedisChannelLayer(hosts=[f"redis://127.0.0.1:{port}/0"])
+    monkeypatch.setattr(live_fanout, "get_channel_layer", lambda: layer)
+
+    async def receive(run: str, last: int) -> None:
+        """Send updates until this process knows the position of one."""
+        async with asyncio.timeout(60):
+            seq = last
+            while live_selectors.latest()[0] != run:
+                seq += 1
+                message = {"type": LIVE_TYPE, "updates": [pack(update(seq, live_events.CLUSTER, {}, run))]}
+                with suppress(redis.exceptions.ConnectionError):  # a connection from before the restart
+                    await layer.group_send(LIVE_GROUP, message)
+                await asyncio.sleep(0.05)
+        known = live_selectors.latest()[1]
+        assert live_selectors.since(run, known) == [] and live_selectors.since(run, known - 1) is None
+
+    async def main() -> None:
+        with redis_server(port, tmp_path):
+            receiving = asyncio.create_task(receive_for_pages())
+            await receive("first", 10)
+        with redis_server(port, tmp_path):
+            await receive("second", 20)
+            receiver = fanout()._task
+            assert receiver is not None
+            receiving.cancel()
+            await asyncio.wait([receiving, receiver], timeout=30)
+            assert not await layer.connection(0).zcard(layer._group_key(LIVE_GROUP))
+            await layer.close_pools()
+        assert live_selectors.latest()[1] == 0, "a page that connects later has missed something"
 
     asyncio.run(main())

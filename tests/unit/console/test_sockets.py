@@ -137,6 +137,21 @@ def test_a_page_catches_up_after_a_lost_update(monkeypatch: pytest.MonkeyPatch) 
     run(monkeypatch, scene)
 
 
+def test_a_browser_connects_again_if_the_channel_layer_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket stayed open without updates until another page connected."""
+
+    async def fail(*_: object) -> None:
+        raise ConnectionError("no Redis")
+
+    async def scene(page: Page, publish: Callable[[str], Any]) -> None:
+        monkeypatch.setattr(get_channel_layer(), "group_add", fail)
+        await page.send_subjects()
+        message = await page.socket.receive_output(30)
+        assert (message["type"], message["code"]) == ("websocket.close", sockets.SERVER_ERROR)
+
+    run(monkeypatch, scene)
+
+
 def test_a_heartbeat_has_the_number_of_the_last_sent_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """An update is buffered for a moment before it is sent. A heartbeat in that moment carried the number of the
     update. The page, which was reloading a panel, then confirmed that number, and the server dropped the update: the

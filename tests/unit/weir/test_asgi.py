@@ -25,6 +25,7 @@ def lifespan(asgi: ModuleType) -> list[str]:
     sent: list[str] = []
 
     async def receive() -> MutableMapping[str, Any]:
+        await asyncio.sleep(0)
         return messages.pop(0)
 
     async def send(message: MutableMapping[str, Any]) -> None:
@@ -35,15 +36,20 @@ def lifespan(asgi: ModuleType) -> list[str]:
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_the_monitor_runs_from_startup_to_shutdown_if_it_is_configured(
+def test_a_process_runs_the_monitor_or_receives_its_updates(
     on: bool, asgi: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
     fake = SimpleNamespace(start=lambda: calls.append("start"), stop=lambda: calls.append("stop"))
+
+    async def receive_for_pages() -> None:
+        calls.append("receive")
+
+    monkeypatch.setattr(asgi, "receive_for_pages", receive_for_pages)
     monkeypatch.setattr(asgi, "settings", SimpleNamespace(WEIR=SimpleNamespace(monitor=on, zookeeper="zk:1")))
     monkeypatch.setattr(monitors, "build", lambda address, hub: calls.append(address) or fake)
     assert lifespan(asgi) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert calls == (["zk:1", "start", "stop"] if on else [])
+    assert calls == (["zk:1", "start", "stop"] if on else ["receive"])
 
 
 def test_other_connections_are_routed_and_not_part_of_the_lifespan(
