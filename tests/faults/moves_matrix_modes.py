@@ -39,7 +39,7 @@ def _compares(part: dict[str, Any]) -> bool:
 class Copies:
     """Mode `copy`. `steps`: the most assignment generations per part, for a finished and for a rolled-back move."""
 
-    moments: Sequence[str] = ("ordering", "copying", "comparing", "ending", "pausing", "cancelling", "rolling_back")
+    moments: Sequence[str] = ("submitting", "copying", "comparing", "ending", "pausing", "cancelling", "rolling_back")
     topics: Sequence[str] = ("verified", "cargo")
     weighed = "cargo"
     """The topic that decides the direction of the move."""
@@ -65,7 +65,7 @@ class Copies:
 
     def reach(self, move_id: int, moment: str) -> None:
         """Waits until the move is at the moment and performs its operator's part of it."""
-        if moment == "ordering":
+        if moment == "submitting":
             return
         if moment == "comparing":
             self._wait(move_id, lambda: any(_compares(p) for p in self.seen.parts(move_id)), "a part to be compared")
@@ -111,7 +111,7 @@ class Copies:
 class TailMoves(Copies):
     """Mode `tail`: observers, deletion of old records by two people, the join of the ISR, the switch."""
 
-    moments = ("ordering", "following", "cutting", "joining", "ending", "pausing", "cancelling", "rolling_back")
+    moments = ("submitting", "catching_up", "truncating", "joining", "ending", "pausing", "cancelling", "rolling_back")
     topics = ("verified",)
     weighed = "verified"
     steps = (6, 8)
@@ -124,15 +124,15 @@ class TailMoves(Copies):
         devcluster.topic("verified", partitions=PARTITIONS, replication_factor=3, configs=CONFIGS, assignment=places)
 
     def reach(self, move_id: int, moment: str) -> None:
-        if moment == "ordering":
+        if moment == "submitting":
             return
-        if moment == "following":
+        if moment == "catching_up":
             self._wait(move_id, lambda: any(p["tail_start"] for p in self.seen.parts(move_id)), "a tail to start")
             return
         self._wait(move_id, lambda: set(self.seen.states(move_id)) == {"ready"}, "all parts to be ready")
-        if moment in ("cutting", "joining", "ending", "rolling_back"):
+        if moment in ("truncating", "joining", "ending", "rolling_back"):
             self._cut(move_id)
-            if moment != "cutting":
+            if moment != "truncating":
                 sought = {"verifying", "done"} if moment == "ending" else JOINED
                 self._wait(move_id, lambda: sought & set(self.seen.states(move_id)), f"a part to be one of {sought}")
         self._act(move_id, moment)
@@ -177,7 +177,7 @@ class TailMoves(Copies):
 class EarlyHandovers(TailMoves):
     """Mode `tail` with an early hand-over: the old records stay on the old replicas."""
 
-    moments = ("ordering", "following", "joining", "ending", "pausing", "cancelling", "rolling_back")
+    moments = ("submitting", "catching_up", "joining", "ending", "pausing", "cancelling", "rolling_back")
     steps = (5, 7)
     requested = {"mode": "tail", "handover": "early"}
 
@@ -186,10 +186,10 @@ class EarlyHandovers(TailMoves):
         self.home = {key: replicas for key, (replicas, _) in self.seen.placements().items()}
 
     def reach(self, move_id: int, moment: str) -> None:
-        if moment == "ordering":
+        if moment == "submitting":
             return
         sought = {
-            "following": None,
+            "catching_up": None,
             "pausing": None,
             "rolling_back": {"verifying", "done"},
             "ending": {"verifying", "done"},
