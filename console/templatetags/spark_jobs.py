@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import template
 from django.utils.translation import gettext as _
 
+from console import fragments
 from console.vocabulary import translated, word_text
 from weir_common.spark_jobs import KINDS
 
 register = template.Library()
+
+WIDE_CHARACTERS_MIN = 40
+"""A longer text has lines. A shorter one is cut where its column ends."""
+
+
+def _cell_class(value: Any) -> str:
+    """num, wide or empty."""
+    if isinstance(value, str):
+        return "wide" if len(value) >= WIDE_CHARACTERS_MIN else ""
+    return "num" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+@register.filter
+def report_cells(row: Sequence[Any]) -> list[tuple[Any, str]]:
+    """(text, class) of each value of a report's row."""
+    return [(fragments.number(v) if _cell_class(v) == "num" else "–" if v is None else v, _cell_class(v)) for v in row]
+
+
+@register.filter
+def report_heads(table: Any) -> list[tuple[str, str]]:
+    """(column, class) of a table of a report. The class is that of the first known value below."""
+    firsts = [next((row[n] for row in table.rows if row[n] is not None), None) for n in range(len(table.columns))]
+    return [(column, _cell_class(value)) for column, value in zip(table.columns, firsts, strict=True)]
 
 
 @register.filter

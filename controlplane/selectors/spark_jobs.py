@@ -55,6 +55,10 @@ class SparkRunRow:
     started_at: datetime | None
     finished_at: datetime | None
 
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE_STATES
+
 
 @dataclass(frozen=True, slots=True)
 class SparkJobRow:
@@ -77,6 +81,10 @@ class SparkJobRow:
     comment: str
     created_at: datetime
     can: list[str]
+
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE_STATES
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,3 +244,17 @@ def test_the_page_of_dead_letters_has_rows_to_look_at(session: BrowserSession) -
     """Answers for the records of another topic once replaced those for dead letters: the page and its screenshots were empty."""
     session.page.goto("/topics/invoices/dead-letters/")
     expect(session.page.locator("main tbody input[type=checkbox]").first).to_be_visible()
+
+
+def test_the_page_of_a_running_spark_job_stays_whole(session: BrowserSession) -> None:
+    """It polled with the inherited target of links: after five seconds the figures had replaced the whole page, with its button Stop."""
+    page, reloads = session.page, list[str]()
+    page.on("response", lambda r: reloads.append(r.request.headers.get("weir-panels", "")))
+    page.goto("/spark-jobs/1/")
+    deadline = time.monotonic() + 60
+    while sum("job-acts" in ids for ids in reloads) < 2:
+        assert time.monotonic() < deadline, f"waited 60 s for two reloads of the panels: {reloads}"
+        page.wait_for_timeout(200)
+    expect(page.locator("main h1")).to_have_text("orders to the lake")
+    expect(page.locator("main #last dl.figures")).to_have_count(1)
+    page.click("main #job-acts button:has-text('Stop')", trial=True, timeout=10_000)

@@ -74,7 +74,7 @@ def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) 
 def test_a_report_and_an_error_are_shown(seeded: dict[str, Any], operator: Client) -> None:
     running = SparkJob.objects.get(kind="archive")
     page = operator.get(f"/spark-jobs/{running.pk}/").content.decode()
-    assert "Archived offsets" in page and "4000" in page
+    assert "Archived offsets" in page and '<td class="num">4,000</td>' in page
     failed = SparkRun.objects.get(state="failed")
     assert "did not respond" in operator.get(f"/spark-runs/{failed.pk}/").content.decode()
 
@@ -83,3 +83,15 @@ def test_unknown_kinds_jobs_runs_and_operations(seeded: dict[str, Any], operator
     for address in ("/spark-jobs/new/x/", "/spark-jobs/99/", "/spark-runs/99/", "/spark-jobs/99/schedule/"):
         assert operator.get(address).status_code == 404
     assert operator.post("/spark-jobs/1/x/").status_code == 404
+
+
+def test_an_active_run_is_reloaded_until_it_ends(seeded: dict[str, Any], operator: Client) -> None:
+    """The state and the button of the last action stayed until a reload of the page, and the page of a run was never updated."""
+    run = SparkRun.objects.get(state="running")
+    for address, panels in ((f"/spark-jobs/{run.job_id}/", 4), (f"/spark-runs/{run.pk}/", 1), ("/spark-jobs/", 1)):
+        SparkRun.objects.filter(pk=run.pk).update(state="stopping")
+        active = operator.get(address).content.decode()
+        assert active.count("data-unsettled") == active.count('data-refresh="changes"') == panels, address
+        assert "hx-trigger" not in active.split("<main")[1].split("</main")[0]
+        SparkRun.objects.filter(pk=run.pk).update(state="stopped")
+        assert "data-unsettled" not in operator.get(address).content.decode()
