@@ -1,26 +1,36 @@
-"""Addresses of the next steps of alerts: a page with a form, or an operation that a button posts."""
+"""Addresses of the next steps of alerts: a page with a form, or an operation that a button posts.
+
+Invariant: a user who sees only some resources has no button that they cannot use. Other users have it, with the role that they lack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import get_language
 
+from console.address_access import User, may_be_shown, missing_role
 from console.record_links import record_url
 from console.texts import gettext_lazy
 from controlplane.selectors.next_steps import NextStep, StepKind
+from controlplane.selectors.visibility import current
+from controlplane.services.records import read_denial
 
 
 @dataclass(frozen=True, slots=True)
 class StepButton:
-    """`posts`: the button posts to the address; otherwise it opens it."""
+    """`posts`: the button posts to the address; otherwise it opens it. `denied`: why the user cannot use it; empty = they can."""
 
     label: str
     url: str
     posts: bool
+    denied: str = ""
+
+    @property
+    def usable(self) -> bool:
+        return not self.denied
 
 
 def _page(name: str, args: Sequence[str], /, **query: str) -> str:
@@ -63,6 +73,10 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.OPEN_CONNECTOR: lambda t: _page("connector", [], cluster=t[0], name=t[1]),
     StepKind.OPEN_CONNECT: lambda t: _page("connect", [], cluster=t[0]),
 }
+ALL_TOPICS = {StepKind.DRAIN_BROKER, StepKind.MOVE_OFF_BROKER}
+"""Steps that move replicas of every topic: their views refuse users who see only some."""
+READING = {StepKind.READ_RECORD, StepKind.READ_TOPIC}
+"""Steps that show records of a topic, the first of their target."""
 POSTED = {StepKind.START_PROCESS, StepKind.RESUME_ARCHIVE, StepKind.DEMOTE_BROKER, StepKind.RESTART_TASK}
 
 
@@ -108,5 +122,12 @@ def _label(step: NextStep) -> str:
     return LABELS[step.kind].format(*step.target)
 
 
-def buttons(steps: Sequence[NextStep]) -> list[StepButton]:
-    return [StepButton(_label(s), _PAGES[s.kind](s.target), s.kind in POSTED) for s in steps]
+def buttons(steps: Iterable[NextStep], user: User) -> Iterator[StepButton]:
+    for step in steps:
+        url, posts = _PAGES[step.kind](step.target), step.kind in POSTED
+        if not may_be_shown(url) or (step.kind in ALL_TOPICS and current().limited):
+            continue
+        reads = read_denial(user, step.target[0]) if step.kind in READING else ""
+        denied = reads or missing_role(user, url, posts=posts)
+        if not (denied and current().limited):
+            yield StepButton(_label(step), url, posts, denied)

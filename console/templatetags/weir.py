@@ -23,6 +23,7 @@ from console import (
     time_links,
     vocabulary,
 )
+from console.address_access import may_be_shown
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
@@ -347,17 +348,18 @@ def alert_title(alert: Any) -> str:
 
 @register.simple_tag
 def alert_link(alert: Any) -> SafeString:
-    """Link to the page about an alert; empty if there is none."""
+    """Link to the page about an alert; empty if there is none, or if the user may not open it."""
     if alert.kind not in ALERT_PAGES:
         return SafeString("")
     name, query, label = ALERT_PAGES[alert.kind]
-    if name == "group":
-        if not alert.subject:
-            return format_html('<a class="go" href="{}{}">{}</a>', reverse("groups"), query, _("groups"))
-        return format_html('<a class="go" href="{}">{}</a>', reverse("group", args=[alert.subject]), alert.subject)
     own = name in ("broker", "log-directories", "move", "job", "half-messages", "delayed-messages", "dead-letters")
-    address = reverse(name, args=[alert.subject] if own else []) + query
-    return format_html('<a class="go" href="{}">{}</a>', address, f"{label} {alert.subject}" if own else label)
+    address, text = reverse(name, args=[alert.subject]) + query if own else "", f"{label} {alert.subject}"
+    if name == "group":
+        address = reverse("group", args=[alert.subject]) if alert.subject else reverse("groups") + query
+        text = alert.subject or _("groups")
+    elif not own:
+        address, text = reverse(name) + query, str(label)
+    return format_html('<a class="go" href="{}">{}</a>', address, text) if may_be_shown(address) else SafeString("")
 
 
 @register.simple_tag

@@ -119,7 +119,7 @@ def _page(request: HttpRequest, alert_id: int, form: NoteForm, *, status: int = 
         "d": detail,
         "sent": lazy(notifications.deliveries_of_alert, alert_id),
         "sent_shown": bool(alert_id) and not current().limited,
-        "steps": lazy(lambda: buttons(detail().next_steps)),
+        "steps": lazy(lambda: list(buttons(detail().next_steps, request.user))),
         "form": form,
         "verbs": ["acknowledge", "withdraw", "notes"],
     }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from django.http import HttpRequest, HttpResponse
 
+from console.address_access import User
 from console.history_charts import page_charts
 from console.next_steps import StepButton, buttons
 from console.panels import lazy
@@ -37,9 +39,10 @@ class IncidentNote:
     steps: list[StepButton]
 
 
-def _incident_notes(found: list[incidents.IncidentRow]) -> list[IncidentNote]:
+def _incident_notes(found: list[incidents.IncidentRow], user: User) -> list[IncidentNote]:
     return [
-        IncidentNote(i.cause, i.severity, i.effects, buttons(next_steps(i.cause)[:1])) for i in found[:INCIDENTS_SHOWN]
+        IncidentNote(i.cause, i.severity, i.effects, list(islice(buttons(next_steps(i.cause), user), 1)))
+        for i in found[:INCIDENTS_SHOWN]
     ]
 
 
@@ -50,7 +53,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         request,
         "console/overview.html",
         {
-            "incidents": lazy(lambda: _incident_notes(found())),
+            "incidents": lazy(lambda: _incident_notes(found(), request.user)),
             "incidents_more": lazy(lambda: max(0, len(found()) - INCIDENTS_SHOWN)),
             "brokers": lazy(brokers.broker_list),
             "problems": lazy(partitions.in_trouble, SHOWN),

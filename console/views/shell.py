@@ -21,8 +21,9 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 
-from console import access_rules, cluster_cells
+from console import address_access, cluster_cells
 from console.access_rules import may_be_seen
+from console.address_access import DENIED
 from console.panels import RequestedPanels, lazy
 from console.texts import gettext_lazy
 from controlplane.domain.roles import Access, RoleResource
@@ -35,7 +36,6 @@ from controlplane.selectors.visibility import current
 from controlplane.services import Rejected, authorization
 from controlplane.services.common import READ_ONLY
 from controlplane.services.proposal_rows import open_count
-from controlplane.services.request_resources import Given
 
 THEMES = ("auto", "light", "dark", "contrast")
 THEME_COOKIE = "weir_theme"
@@ -99,8 +99,6 @@ NAV_SECTIONS = (
 """(title, entries) of each section of the main navigation. An entry is (URL name, label, key after g)."""
 NAV = tuple(entry for _, entries in NAV_SECTIONS for entry in entries)
 
-DENIED = gettext_lazy("Your account is a viewer. This operation needs the operator role (staff).")
-
 FEED_POSITION = "weir.feed_position"
 """Key in `request.META`: (run, seq) of the live feed when the request arrived."""
 
@@ -150,12 +148,7 @@ def operator_required(view: View[P]) -> View[P]:
 
 def hidden(request: HttpRequest) -> str:
     """Return the reason why the user may not see this page; empty if the user may."""
-    match = request.resolver_match
-    page = match.url_name or "" if match else ""
-    rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
-    return authorization.view_refusal(
-        current(), rule, lambda: Given(match.kwargs if match else {}, request.POST.dict(), request.GET.dict())
-    )
+    return address_access.hidden(request.resolver_match, request.POST.dict(), request.GET.dict())
 
 
 def refusal(request: HttpRequest) -> str:
@@ -164,15 +157,8 @@ def refusal(request: HttpRequest) -> str:
 
 
 def lacking_role(request: HttpRequest) -> str:
-    """The role that the user lacks for this page; empty if none. A form that names no resource yet needs any role for its type."""
-    if getattr(request.user, "is_staff", False):
-        return ""
-    match = request.resolver_match
-    rule = access_rules.RULES.get(match.url_name or "") if match else access_rules.CLUSTER
-    if rule is None or not authorization.has_role(request.user, rule.access, rule.resource):
-        return str(DENIED)
-    given = Given(match.kwargs if match else {}, request.POST.dict(), request.GET.dict())
-    return authorization.refusal(request.user, rule, lambda: given, empty_form=True)
+    """The role that the user lacks for this page; empty if none."""
+    return address_access.lacking_role(request.user, request.resolver_match, request.POST.dict(), request.GET.dict())
 
 
 def require_role(request: HttpRequest, resource: RoleResource, names: Collection[str]) -> None:

@@ -43,7 +43,8 @@ READ = """async (address) => {
   const page = type.startsWith('text/html') ? new DOMParser().parseFromString(text, 'text/html') : null
   const links = page ? [...page.querySelectorAll('a[href]')].map((a) => new URL(a.getAttribute('href'), answer.url)) : []
   const own = links.filter((link) => link.origin === location.origin).map((link) => link.pathname + link.search)
-  return { status: answer.status, text, links: [...new Set(own)] }
+  const unusable = page ? page.querySelectorAll('#incidents .off, #incidents [disabled], #incident .off, #incident [disabled]').length : 0
+  return { status: answer.status, text, unusable, links: [...new Set(own)] }
 }"""
 EXAMPLES = ("/moves/new/?kind=plan", "/api/v1/docs/", "/api/v1/schema")
 """Pages without data of the cluster whose texts have a topic of the demo as an example."""
@@ -151,6 +152,7 @@ def test_each_shown_link_leads_to_a_page_without_names_of_others(session: Browse
         elif found["status"] >= 400:
             dead.append((found["status"], address, f"link on {origin}"))
             continue
+        assert not found["unusable"], f"{address} has a next step that the user cannot take"
         if not address.startswith(EXAMPLES) and (names := hidden(found["text"], address)):
             leaks[address] = names
         for link in found["links"]:

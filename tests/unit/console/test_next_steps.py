@@ -6,12 +6,14 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import resolve
 from django.utils.translation import override
 
 from console.next_steps import POSTED, buttons
 from controlplane.selectors.next_steps import NextStep, StepKind
 
+ADMINISTRATOR = User(username="administrator", is_staff=True, is_superuser=True)
 TARGETS = {
     StepKind.START_PROCESS: ["broker-2"],
     StepKind.PROPOSE_ELECTION: ["orders", "0"],
@@ -32,18 +34,18 @@ TARGETS = {
 
 @pytest.mark.parametrize("kind", list(StepKind))
 def test_each_step_has_an_address(kind: StepKind) -> None:
-    (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))])
+    (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))], ADMINISTRATOR)
     assert resolve(urlsplit(button.url).path).func is not None
-    assert button.label == "label" and button.posts == (kind in POSTED)
+    assert button.label == "label" and button.posts == (kind in POSTED) and button.usable
 
 
 @pytest.mark.parametrize("kind", list(StepKind))
 def test_each_step_is_chinese_on_a_chinese_page(kind: StepKind) -> None:
     with override("zh-hans"):
-        (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))])
+        (button,) = buttons([NextStep(kind, "label", TARGETS.get(kind, ["2"]))], ADMINISTRATOR)
     assert re.search("[\u4e00-\u9fff]", button.label), button.label
 
 
 def test_the_record_at_the_committed_offset_is_read_directly() -> None:
-    (button,) = buttons([NextStep(StepKind.READ_RECORD, "x", ["orders", "0", "77"])])
+    (button,) = buttons([NextStep(StepKind.READ_RECORD, "x", ["orders", "0", "77"])], ADMINISTRATOR)
     assert button.url == "/messages/?topic=orders&partitions=0&start=offset&offset=77&limit=1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ from django.urls import resolve, reverse
 from django.utils import timezone
 
 from console import access_rules, urls
+from console.address_access import missing_role
 from console.cells import page_update
 from console.sockets import LiveSocket, _cluster_cells, _visible_moves
 from controlplane.api import access_rules as api_rules
@@ -376,6 +378,75 @@ def test_an_alert_about_a_disk_offers_no_hidden_move_and_no_channel(
     text = team.get(page).content.decode()
     assert "/moves/" not in text.split("<main", 1)[1].split("</main>")[0].replace("/moves/new/", "")
     assert 'id="sent"' not in text and 'id="sent"' in operator.get(page).content.decode()
+
+
+STEPS = {
+    "disk_low": ("1", "4"),
+    "disk_slow": ("1",),
+    "broker_down": ("1", "4"),
+    "partitions_under_replicated": ("",),
+    "partitions_offline": ("",),
+    "copies_damaged": ("",),
+    "group_retention": ("billing",),
+    "group_stalled": ("billing",),
+    "group_stopped": ("billing",),
+    "move_failed": ("1",),
+    "client_refused": ("User:x: unauthorized",),
+    "connect_silent": ("etl",),
+    "changes_unknown": ("",),
+    "document_drift": ("payments",),
+    "transaction_hanging": ("",),
+    "archive_failed": ("1",),
+}
+"""Subjects of alerts that have next steps."""
+
+
+def steps_of(page: str) -> str:
+    """The buttons of an alert's page."""
+    return page.split('<div class="acts">', 1)[1].split("</div>", 1)[0]
+
+
+@pytest.mark.parametrize("role", ["operator", "viewer"])
+def test_a_limited_user_has_only_the_steps_that_they_may_take(
+    team: Client, operator: Client, seeded: dict[str, Any], role: str
+) -> None:
+    """Buttons led to pages that answered 403, and buttons that only open a page were disabled for everyone without a role for the whole cluster."""
+    if role == "viewer":
+        RoleBinding.objects.update(role="viewer")
+    links, posted = set[str](), set[str]()
+    for kind, subjects in STEPS.items():
+        for subject in subjects:
+            now = timezone.now()
+            alert = Alert.objects.filter(kind=kind, subject=subject, ended_at__isnull=True).first()
+            alert = alert or Alert.objects.create(
+                kind=kind, subject=subject, severity="degraded", text="x", do="", since=now
+            )
+            page = team.get(f"/alerts/{alert.pk}/")
+            if page.status_code == 404:
+                continue
+            steps = steps_of(page.content.decode())
+            assert "disabled" not in steps, f"{kind} {subject}: a button that the user cannot use"
+            links |= set(re.findall(r'href="([^"]+)"', steps.replace("&amp;", "&")))
+            posted |= set(re.findall(r'action="([^"]+)"', steps))
+    user = get_user_model().objects.get(username="team")
+    assert not [address for address in posted if missing_role(user, address, posts=True)]
+    assert {link: team.get(link).status_code for link in links} == dict.fromkeys(links, 200)
+    assert ("/brokers/1/" in links) and ("/groups/billing/" in links)
+    assert not [link for link in links if link.startswith("/messages/")], "neither role permits to read records"
+    assert ("/brokers/1/demote/" in posted) == (role == "operator")
+    overview = team.get("/").content.decode().split('id="incidents"')[1].split('class="figures')[0]
+    assert "aria-disabled" not in overview and "disabled title" not in overview
+
+
+def test_a_viewer_of_the_whole_cluster_opens_pages_and_sees_which_role_is_missing(
+    viewer: Client, seeded: dict[str, Any]
+) -> None:
+    alert = Alert.objects.create(
+        kind="broker_down", subject="1", severity="degraded", text="x", do="", since=timezone.now()
+    )
+    steps = steps_of(viewer.get(f"/alerts/{alert.pk}/").content.decode())
+    assert 'href="/brokers/1/"' in steps, "to open a page needs no role"
+    assert "/brokers/1/drain/" not in steps and "Drain broker 1</span>" in steps and "operator role" in steps
 
 
 def test_live_updates_name_no_hidden_partition_and_count_what_is_visible(team: Client) -> None:
