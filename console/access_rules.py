@@ -134,6 +134,7 @@ RULES: dict[str, AccessRule | None] = {
     "route-new": AccessRule(RoleResource.ROUTE, field_name("name"), also=(SOURCE, TARGETS)),
     "route-edit": AccessRule(RoleResource.ROUTE, path_name("name"), also=(TARGETS,)),
     "route-delete": ROUTE,
+    "route-act": ROUTE,
     **dict.fromkeys(
         (
             "adopt",

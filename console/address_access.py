@@ -1,4 +1,4 @@
-"""What a user may do with an address of the console: whether its page may be opened, and the role that is missing to use it. Views ask for their own address, and
+"""Rights of a user for an address of the console: whether its page may be opened, and the role that is missing to use it. Views ask for their own address, and
 lists of buttons for the addresses that they lead to.
 
 Invariant: the same rules decide here and when the address is requested. Does not contain: the rules (`console.access_rules`), the decision
@@ -45,18 +45,18 @@ def lacking_role(user: User, match: ResolverMatch | None, fields: Mapping[str, A
 
 def may_be_shown(url: str) -> bool:
     """Return whether the user of this request may open the address."""
-    match, query = _resolved(url)
+    match, query = _resolve_address(url)
     return not hidden(match, {}, query)
 
 
 def missing_role(user: User, url: str, *, posts: bool) -> str:
     """The reason why the user cannot use the address; empty if the user can. `posts`: it is used by a POST."""
-    match, query = _resolved(url)
+    match, query = _resolve_address(url)
     if not getattr(match.func, "needs_operator", False):
         return ""
     return lacking_role(user, match, {}, query) or (READ_ONLY if posts and settings.WEIR.read_only else "")
 
 
-def _resolved(url: str) -> tuple[ResolverMatch, dict[str, str]]:
+def _resolve_address(url: str) -> tuple[ResolverMatch, dict[str, str]]:
     parts = urlsplit(url)
     return resolve(parts.path), dict(parse_qsl(parts.query))

@@ -210,6 +210,7 @@ urlpatterns = [
     path("routes/<str:name>/", routes.route, name="route"),
     path("routes/<str:name>/edit/", routes.edit, name="route-edit"),
     path("routes/<str:name>/delete/", routes.delete, name="route-delete"),
+    path("routes/<str:name>/<str:verb>/", routes.act, name="route-act"),
     path("spark-jobs/", spark_jobs.job_list, name="spark-jobs"),
     path("spark-jobs/new/<str:kind>/", spark_jobs.start, name="spark-job-new"),
     path("spark-jobs/<int:job_id>/", spark_jobs.job, name="spark-job"),

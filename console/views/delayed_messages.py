@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
@@ -18,7 +18,6 @@ from console.views.shell import (
     flash,
     not_found,
     operator_required,
-    redirect_to,
     rejected,
     render_page,
     viewer_required,
@@ -64,6 +63,8 @@ def delayed_messages(request: HttpRequest, name: str) -> HttpResponse:
 def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> HttpResponse:
     """The preview with the number of records, then the tombstone."""
     back = reverse("delayed-messages", args=[name])
+    if listed := request.GET.urlencode():
+        back = f"{back}?{listed}#pending"  # the look-up that led here
     form = WhyForm(request.POST or None)
     try:
         if request.method == "POST" and form.is_valid():
@@ -72,13 +73,13 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
                 return _no_topic(request, name)
             if result.state == CancelState.REFUSED:
                 raise Rejected(result.detail)
-            flash(
-                request,
-                _("Tombstone written for offset {offset} of partition {partition}. {detail}").format(
-                    offset=offset, partition=partition, detail=result.detail
-                ),
+            message = _("Tombstone written for offset {offset} of partition {partition}. {detail}").format(
+                offset=offset, partition=partition, detail=result.detail
             )
-            return redirect_to("delayed-messages", name)
+            if result.cancelled > COUNTED:
+                message += " " + _("It cancels {found} records with this key.").format(found=result.cancelled)
+            flash(request, message)
+            return HttpResponseRedirect(back)
         found = services.preview_cancel(request.user, name, partition, offset)
     except PermissionDenied as error:
         return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
@@ -88,6 +89,7 @@ def cancel(request: HttpRequest, name: str, partition: int, offset: int) -> Http
         return _no_topic(request, name)
     context = {
         "title": _("Cancel a delayed message of {name}").format(name=name),
+        "crumb": _("Delayed messages"),
         "form": form,
         "lines": [*_lines(found), *filter(None, [produce.produce_denial(request.user, name)])],
         "button": _("Cancel the delivery"),

@@ -7,11 +7,13 @@ import json
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
 
 from console.history_charts import page_charts
 from console.panels import lazy
 from console.route_bindings import rows_of
 from console.route_forms import RouteChangeForm, RouteForm, RouteTestForm
+from console.texts import gettext_lazy
 from console.views.actions import Deletion, confirm_deletion
 from console.views.shell import (
     actor,
@@ -20,6 +22,7 @@ from console.views.shell import (
     not_found,
     operator_required,
     redirect_to,
+    rejected,
     render_page,
     viewer_required,
 )
@@ -29,6 +32,11 @@ from controlplane.services import routes as services
 
 EDIT = "bindings-edit"
 """Name of the buttons that add and remove rows of bindings."""
+SWITCHES = {
+    "stop": (False, "start", gettext_lazy("Route {name} stopped. It keeps its position.")),
+    "start": (True, "stop", gettext_lazy("Route {name} started.")),
+}
+"""(enabled, the reverse operation, the message) by the operation."""
 BODY = {
     "name": "NAME",
     "source": "TOPIC",
@@ -123,6 +131,20 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     }
     status = 400 if form.is_bound and form.errors else 200
     return render_page(request, "console/route_edit.html", context, nav="topics", status=status)
+
+
+@require_POST
+@operator_required
+def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+    if routes.route_row(name) is None or verb not in SWITCHES:
+        return not_found(request, _("route {name}").format(name=name), "routes", nav="topics")
+    enabled, reverse_verb, message = SWITCHES[verb]
+    try:
+        services.change_route(name, {"enabled": enabled}, actor=actor(request))
+    except Rejected as error:
+        return rejected(request, error, reverse("route", args=[name]), nav="topics")
+    flash(request, message.format(name=name), reverse("route-act", args=[name, reverse_verb]))
+    return redirect_to("route", name)
 
 
 @operator_required

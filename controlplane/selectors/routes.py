@@ -116,6 +116,11 @@ def route_rows() -> QuerySet[AccessEntry]:
     return AccessEntry.objects.filter(kind=AccessRecordKind.ROUTE, value__isnull=False)
 
 
+def stopped_groups() -> list[str]:
+    """The consumer groups of routes that are disabled."""
+    return [route_group(name) for name in route_rows().filter(value__enabled=False).values_list("key", flat=True)]
+
+
 def route_list(
     *, query: str = "", source: str = "", sort: str = "name", page: PageStart = 1, per_page: int = 50
 ) -> Page[RouteRow]:

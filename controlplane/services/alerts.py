@@ -50,6 +50,7 @@ from controlplane.models.move import WORKING_STATES, MoveState, PartState
 from controlplane.selectors import alert_thresholds
 from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
 from controlplane.selectors.forecasts import DISK_FIGURE, forecasts
+from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
 
 FORECAST_AGE_MAX = timedelta(days=1)
@@ -362,6 +363,8 @@ def _groups(thresholds: AlertThresholds) -> tuple[tuple[types.GroupFacts, ...], 
     """(groups that are alerts, number of groups by status, number of groups that retention will soon overtake). The groups are limited to the number
     that have alerts of their own."""
     grave = ConsumerGroup.objects.filter(status__in=[s.value for s in types.GROUP_STATUSES])
+    # An operator has stopped these routes, so their lag is no surprise. Records that retention deletes are.
+    grave = grave.exclude(~Q(status=LagStatus.DATA_LOST), pk__in=stopped_groups())
     counts = {LagStatus(s): n for s, n in grave.order_by().values_list("status").annotate(n=Count("pk"))}
     ahead = _rows_beyond(thresholds, ThresholdName.RETENTION_AHEAD, "pk", "retention_in_s__lte", float)
     soon = ConsumerGroup.objects.filter(ahead)

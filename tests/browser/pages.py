@@ -215,6 +215,7 @@ NOT_PAGES = {
     "palette",
     "process-start",
     "restart-act",
+    "route-act",
     "saved-view-delete",
     "saved-view-save",
     "silence-end",

@@ -1,4 +1,4 @@
-"""What a user may do with an address is what the page itself answers."""
+"""Rights for an address are those that its page itself enforces."""
 
 from __future__ import annotations
 

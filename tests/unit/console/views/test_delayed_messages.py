@@ -66,6 +66,18 @@ def test_a_cancellation_shows_its_effect_first(producer: Client, answers: DelayA
     assert "2 pending records" in page and "delayed-messages/cancel" in page and not answers.written
     assert producer.post(f"{PAGE}0/3/cancel/", {"comment": ""}).status_code == 400, "a reason is required"
     answer = producer.post(f"{PAGE}0/3/cancel/", {"comment": "paid twice"}, follow=True)
-    assert "The record is not delivered." in answer.content.decode() and len(answers.written) == 1
+    assert "The record is not delivered. It cancels 2 records with this key." in answer.content.decode()
+    assert len(answers.written) == 1
     text(producer, f"{PAGE}0/3/cancel/", 409)
     text(producer, "/topics/plain/delayed-messages/0/3/cancel/", 404)
+
+
+def test_a_cancellation_leads_back_to_the_look_up(producer: Client, answers: DelayAnswers) -> None:
+    """The cancelled record had to be searched for in the list of all pending records."""
+    looked_up = "key=61&key_format=hex"
+    page = text(producer, f"{PAGE}?{looked_up}").replace("&amp;", "&")
+    cancel = f"{PAGE}0/4/cancel/?{looked_up}"
+    assert f'href="{cancel}"' in page
+    assert f'href="{PAGE}?{looked_up}#pending"' in text(producer, cancel).replace("&amp;", "&")
+    answer = producer.post(cancel, {"comment": "paid twice"})
+    assert answer.headers["Location"] == f"{PAGE}?{looked_up}#pending"

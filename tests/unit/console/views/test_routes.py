@@ -39,6 +39,27 @@ def test_a_route_is_created_shown_tested_edited_and_deleted(operator: Client) ->
     assert [c.verb for c in Change.objects.order_by("id")] == ["route.create", "route.change", "route.delete"]
 
 
+def test_a_route_is_stopped_and_started_by_a_button(operator: Client, viewer: Client) -> None:
+    """The page of a stopped route said "Healthy" and "running": a live update of its group replaced the word. To stop a route, its form had to be known."""
+    operator.post("/new/route/", FORM)
+    row = AccessEntry.objects.get(kind="route")
+    page = operator.get("/routes/r/").content.decode()
+    assert page.count("data-unsettled") == 1 and 'action="/routes/r/stop/"' in page, "until the change is applied"
+    assert 'data-f="status"' in page
+    assert viewer.post("/routes/r/stop/").status_code == 403 and operator.get("/routes/r/stop/").status_code == 405
+    stopped = operator.post("/routes/r/stop/", follow=True).content.decode()
+    row.refresh_from_db()
+    assert row.value is not None and row.value["enabled"] is False
+    assert "Route r stopped. It keeps its position." in stopped and 'action="/routes/r/start/"' in stopped
+    assert 'data-f="status"' not in stopped and "Nothing is routed." in stopped
+    assert "already" in operator.post("/routes/r/stop/").content.decode()
+    assert "stopped" in operator.get("/routes/").content.decode()
+    assert "Route r started." in operator.post("/routes/r/start/", follow=True).content.decode()
+    assert operator.post("/routes/r/pause/").status_code == operator.post("/routes/x/stop/").status_code == 404
+    AccessEntry.objects.update(waiting=False)
+    assert "data-unsettled" not in operator.get("/routes/r/").content.decode()
+
+
 def rows(**typed: str) -> dict[str, str]:
     """The fields of a new route with one row per binding."""
     fields = {name: value for name, value in FORM.items() if name != "bindings"}

@@ -21,11 +21,12 @@ from controlplane.models import (
     MovePartition,
     ObservedTopic,
     ReplicaDamageReport,
+    Topic,
 )
 from controlplane.monitoring.age import data_age
 from controlplane.selectors import alerts as selectors
 from controlplane.selectors.overview import overview
-from controlplane.services import alerts, moves
+from controlplane.services import alerts, moves, routes
 from controlplane.services.move_planning import parse_scope
 from tests.unit.controlplane.forecast_runs import DISK, finished_run
 from tests.unit.controlplane.world import World
@@ -91,6 +92,31 @@ def test_each_kind_of_problem_is_an_alert(world: World) -> None:
 
 
 @pytest.mark.django_db
+def test_the_lag_of_a_stopped_route_is_no_alert(world: World) -> None:
+    """An operator who stopped a route had an alert for it half a minute later. Records that retention deletes still are one."""
+    topic = Topic.objects.create(name="source", partitions=1, replication_factor=1)
+    bindings = [{"target": "paid", "match": {"kind": "all"}}]
+    routes.create_route("r", {"source": topic.name, "start": "latest", "bindings": bindings}, actor="a")
+    now = timezone.now()
+    group = ConsumerGroup.objects.create(group_id="weir.route.r", state="Empty", status="stopped", observed_at=now)
+
+    def open_alerts() -> list[str]:
+        alerts.evaluate()
+        return list(
+            Alert.objects.filter(kind__startswith="group", ended_at__isnull=True).values_list("kind", flat=True)
+        )
+
+    assert open_alerts() == ["group_stopped"], "it is enabled and does not run"
+    routes.change_route("r", {"enabled": False}, actor="a")
+    assert open_alerts() == []
+    for status, found in (("falling_behind", []), ("stalled", []), ("data_lost", ["group_data_lost"])):
+        ConsumerGroup.objects.filter(pk=group.pk).update(status=status)
+        assert open_alerts() == found
+    routes.change_route("r", {"enabled": True}, actor="a")
+    ConsumerGroup.objects.filter(pk=group.pk).update(status="stopped")
+    assert "group_stopped" in open_alerts()
+
+
 def test_partitions_below_min_insync_are_counted_and_named(world: World) -> None:
     """The message listed topics before `and 2 more`, which counted partitions."""
     world.topic("flights", (1, 2), (2, 3), (1, 3), (3, 1), configs={"min.insync.replicas": "2"})
