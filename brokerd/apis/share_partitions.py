@@ -63,6 +63,8 @@ class Shared:
     """Bytes of the log per offset, in the last read. 0: unknown."""
     full: bool = False
     """Since the last check of `key`, a member found no record because the limit of records in flight was reached."""
+    start_raised: bool = False
+    """Since the last tick, an acquisition has archived records below a new log start offset."""
     key: Hashable = field(default_factory=object)
     """The purgatory key: records have become available, the limit of records in flight permits another one, or the share partition was loaded."""
 
@@ -190,7 +192,8 @@ class SharePartitions:
         config = self._config_of(shared.place.group_id)
         core.lock_ms, core.deliveries_max, core.locks_max = config.lock_ms, config.deliveries_max, config.locks_max
         core.renew, core.dead_letters = config.renew, bool(config.dead_letter_topic)
-        core.raise_start(replica.start_offset)
+        if core.raise_start(replica.start_offset):
+            shared.start_raised = True  # other members may be waiting: the tick serves them, because this one may be in the middle of its evaluation
         try:
             with self._reading():
                 for n in range(READS_MAX):
@@ -302,7 +305,7 @@ class SharePartitions:
             self._records_ended(shared)
 
     def _records_ended(self, shared: Shared) -> None:
-        """Records were acknowledged, released or archived, or their locks ended: write it, and serve waiting members if they may acquire some record now."""
+        """Records were acknowledged, released, archived or deleted, or their locks ended: write it, and serve waiting members if they may acquire some record now."""
         core = shared.core
         self.flush(shared)
         if core is not None and (core.available or (shared.full and core.fetch_offset() is not None)):
@@ -349,13 +352,13 @@ class SharePartitions:
                 answer(error)
 
     def tick(self, now: Now) -> None:
-        """End locks, and forget share partitions that this broker does not lead any more or that nobody uses."""
+        """End locks and deleted records, and forget share partitions that this broker does not lead any more or that nobody uses."""
         for shared in self:
             core = shared.core
             if not self._is_current(shared):
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self._partitions.purgatory.check(shared.key)
-            elif core is not None and core.expire(now.mono_ms):
+            elif core is not None and self._end_records(shared, core, now):
                 self._records_ended(shared)
             elif core is not None and core.archiving:
                 self._advance_dead_letters(shared)
@@ -363,3 +366,10 @@ class SharePartitions:
                 core is None or (core.next_expiry_ms is None and core.pending_write is None)
             ):
                 self._drop(shared, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    @staticmethod
+    def _end_records(shared: Shared, core: SharePartition, now: Now) -> bool:
+        """End locks whose time has passed, and records that retention or DeleteRecords has deleted. Returns whether any ended since the last tick."""
+        late, deleted = core.expire(now.mono_ms), core.raise_start(shared.replica.start_offset) or shared.start_raised
+        shared.start_raised = False
+        return late or deleted

@@ -14,6 +14,7 @@ in progress; changes meanwhile go into the next one. Does not contain: reads of 
 | ACQUIRED     | release, end of the lock                     | AVAILABLE, or as after reject if no delivery is left      |
 | ACQUIRED     | end of the share session                     | AVAILABLE, the delivery count decreases                   |
 | ACQUIRED     | renew                                        | ACQUIRED with a new end of the lock                       |
+| ACQUIRED     | the log start offset has passed the record   | ARCHIVED, as in Kafka; a later acknowledgement is ignored |
 | ARCHIVING    | the dead letter is written                   | ARCHIVED                                                  |
 """
 
@@ -66,6 +67,8 @@ class SharePartition:
     """Number of offsets in state ARCHIVING."""
     next_expiry_ms: int | None = None
     """No lock ends before this time (mono ms)."""
+    log_start: int = 0
+    """Records below this offset are deleted. None of them is AVAILABLE or ACQUIRED."""
     writes_begun: int = 0
     writes_done: int = 0
     _dirty: bool = False
@@ -203,9 +206,9 @@ class SharePartition:
     def acknowledge(
         self, member: str, acknowledgements: Sequence[Acknowledgement], now_ms: int, *, renew: bool = False
     ) -> ErrorCode:
-        """Apply all acknowledgements of a member, or none of them. `renew`: the request may renew locks."""
+        """Apply all acknowledgements of a member, or none of them. Those of deleted records have no effect. `renew`: the request may renew locks."""
         steps: list[tuple[int, int, AcknowledgeType]] = []
-        after = -1
+        after, floor = -1, max(self.start, self.log_start)
         for a in acknowledgements:
             if a.first > a.last or a.first <= after or len(a.types) not in (1, a.last - a.first + 1):
                 return ErrorCode.INVALID_REQUEST
@@ -218,8 +221,8 @@ class SharePartition:
                 kind = AcknowledgeType(number)
                 if kind is AcknowledgeType.RENEW and not (renew and self.renew):
                     return ErrorCode.INVALID_REQUEST
-                if last >= self.start:
-                    steps.append((max(first, self.start), last, kind))
+                if last >= floor:
+                    steps.append((max(first, floor), last, kind))
         for first, last, _ in steps:
             for run in self._runs_between(first, last):
                 if run.state is not RecordState.ACQUIRED or run.member != member:
@@ -254,15 +257,25 @@ class SharePartition:
         self._advance_start()
         return bool(late)
 
-    def raise_start(self, log_start: int) -> None:
-        """Records below the log start offset are deleted: archive the available ones. Those that a member holds end with their locks."""
-        if log_start > self.start and log_start > self.end:
+    def raise_start(self, log_start: int) -> bool:
+        """Records below the log start offset are deleted: archive them, also those that a member holds. Dead letters that are due are still written.
+        Returns whether records were archived."""
+        if log_start <= self.log_start:
+            return False
+        self.log_start = log_start
+        if log_start <= self.start:
+            return False
+        if log_start > self.end:
             self._append(OffsetRun(self.end, log_start - 1, RecordState.AVAILABLE))
-        if log_start > self.start and self.available:
-            for run in list(self._split_at(self.start, min(log_start, self.end) - 1)):
-                if run.state is RecordState.AVAILABLE:
-                    self._change(run, RecordState.ARCHIVED)
-            self._advance_start()
+        ended = [
+            r
+            for r in self._split_at(self.start, log_start - 1)
+            if r.state in (RecordState.AVAILABLE, RecordState.ACQUIRED)
+        ]
+        for run in ended:
+            self._change(run, RecordState.ARCHIVED)
+        self._advance_start()
+        return bool(ended)
 
     def _end_lock(self, run: OffsetRun, state: RecordState, *, rejected: bool = False) -> None:
         used_up = state is RecordState.AVAILABLE and run.count >= self.deliveries_max

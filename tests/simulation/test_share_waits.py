@@ -1,6 +1,6 @@
 """Members that wait because the limit of records in flight is reached: complete brokers serve them as soon as records end, long before their wait ends.
 
-Also: the scene fails when one of the wake-ups is removed. Does not check waits under faults.
+Records end by acceptance, as dead letters, and by deletion. Also: the scene fails when one of the rules is removed. Does not check waits under faults.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 from brokerd.apis.share_partitions import Shared, SharePartitions
 from brokerd.cluster.model import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from brokerd.sharing.delivery import AcknowledgeType
+from brokerd.sharing.share_partition import SharePartition
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
@@ -20,7 +21,7 @@ from tests.simulation.checkers import History, Violation
 from tests.simulation.clients import Client, Producer
 from tests.simulation.cluster import Cluster
 from tests.simulation.run import led
-from tests.simulation.shares import DEAD_TOPIC, GROUP, SETTINGS, TOPIC, WITH_LETTERS, configure, dead_letters
+from tests.simulation.shares import DEAD_TOPIC, GROUP, SETTINGS, TOPIC, WITH_LETTERS, configure, dead_letters, records
 from tests.simulation.world import MS, S, World
 
 LOCKS_MAX = 100
@@ -112,6 +113,12 @@ class Member(Client):
         self.errors += [p.error_code for t in answer.responses for p in t.partitions]
 
 
+def delete_below(cluster: Cluster, offset: int) -> None:
+    """Delete records of partition 0 as retention does."""
+    replica = led(cluster, TOPIC, 0)
+    cluster.brokers[replica.core.leader].enter(lambda: replica.log.raise_start(offset))
+
+
 def filled_cluster() -> tuple[Cluster, UUID]:
     """A cluster whose topic has more than two times the limit of records, and a share group with dead letters."""
     world, history = World(1), History()
@@ -133,7 +140,7 @@ def serve_members_that_wait() -> None:
     """Raises Violation if a waiting member is not served."""
     cluster, topic_id = filled_cluster()
     world = cluster.world
-    first, second, third = (Member(cluster, name, topic_id) for name in ("first", "second", "third"))
+    first, second, third, fourth = (Member(cluster, name, topic_id) for name in ("first", "second", "third", "fourth"))
 
     def fetched(member: Member) -> None:
         member.fetch()
@@ -163,7 +170,14 @@ def serve_members_that_wait() -> None:
     assert third.held == [*range(LOCKS_MAX + 30, LOCKS_MAX + 50)]
     world.run(world.now_us + S)
     assert sum(dead_letters(cluster).values()) == 20
-    assert set(first.errors + second.errors + third.errors) == {ErrorCode.NONE}
+    waiting(fourth)
+    delete_below(cluster, LOCKS_MAX - 20)
+    cluster.until(lambda: bool(fourth.held), LATE_S, "a member that waits for deleted records")
+    assert fourth.held == [*range(LOCKS_MAX + 50, LOCKS_MAX + 80)]
+    first.acknowledge(50, AcknowledgeType.REJECT)  # 30 of them are deleted, and have no dead letter
+    world.run(world.now_us + 2 * S)
+    assert len(records(cluster, DEAD_TOPIC, 0)) == 20 + 20
+    assert set(first.errors + second.errors + third.errors + fourth.errors) == {ErrorCode.NONE}
 
 
 def test_members_that_wait_for_the_limit_are_served_when_records_end() -> None:
@@ -187,15 +201,25 @@ def no_wake_up_after_a_dead_letter(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartitions, "_advance_dead_letters", only_flush)
 
 
+def held_records_stay_in_flight_after_a_deletion(patch: pytest.MonkeyPatch) -> None:
+    raise_start = SharePartition.raise_start
+
+    def only_available(self: SharePartition, log_start: int) -> bool:
+        return bool(self.available) and raise_start(self, log_start)
+
+    patch.setattr(SharePartition, "raise_start", only_available)
+
+
 @pytest.mark.parametrize(
     ("mutation", "member"),
     [
         (no_wake_up_after_the_end_of_records, "waits for accepted records"),
         (no_wake_up_after_a_dead_letter, "waits for dead letters"),
+        (held_records_stay_in_flight_after_a_deletion, "waits for deleted records"),
     ],
     ids=lambda m: m.__name__ if callable(m) else "",
 )
-def test_a_removed_wake_up_is_detected(mutation: Any, member: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_rule_is_detected(mutation: Any, member: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
     with pytest.raises(Violation, match=member):
         serve_members_that_wait()

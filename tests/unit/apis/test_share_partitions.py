@@ -304,6 +304,33 @@ def test_members_that_wait_for_the_limit_are_served_when_a_dead_letter_is_writte
     assert scene.acquire("b") == [Acquired(10, 19, 1)]
 
 
+def test_members_that_wait_for_the_limit_are_served_when_records_are_deleted() -> None:
+    scene = Scene(config=ShareGroupConfig(locks_max=10))
+    scene.log.write(10)
+    scene.log.write(10)
+    assert scene.acquire() == [Acquired(0, 9, 1)]
+    assert scene.acquire("b") == []
+    scene.checked.clear()
+    scene.pass_ms(1)
+    assert not scene.checked
+    scene.replica.start_offset = 4
+    scene.pass_ms(1)
+    assert scene.checked == [scene.find().key]
+    assert scene.writes[-1][0].start == 4
+    assert scene.acquire("b") == [Acquired(10, 13, 1)]
+    assert scene.acquire("c") == []
+    scene.checked.clear()
+    scene.replica.start_offset = 6
+    assert scene.acquire("b") == [Acquired(14, 15, 1)], "a fetch finds the new start before the tick"
+    core = scene.find().core
+    assert core is not None
+    core.locks_max = 12  # there is room for another member
+    scene.pass_ms(1)
+    assert scene.checked == [scene.find().key]
+    scene.pass_ms(1)
+    assert len(scene.checked) == 1
+
+
 def test_a_failed_load_is_repeated_after_a_pause() -> None:
     scene = Scene()
     scene.read_error = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -218,15 +218,48 @@ def test_many_aborted_records_do_not_exceed_the_limit_of_records_in_flight() -> 
     assert take(s, "a", (5_001, 5_001)) == [Acquired(5_001, 5_001, 1)]
 
 
-def test_deleted_records_are_archived_but_acquired_ones_stay_with_their_member() -> None:
+def test_deleted_records_end_also_those_that_a_member_holds() -> None:
     s = made()
     take(s, "a", (0, 4), n=5)
     take(s, "b", (5, 9))
     ack(s, "b", 5, 9, RELEASE)
-    s.raise_start(20)
-    assert (s.start, s.end) == (0, 20)
-    assert ack(s, "a", 0, 4, ACCEPT) == ErrorCode.NONE
-    assert (s.start, s.end, s.available) == (20, 20, 0)
+    take(s, "c", (5, 6), n=2)
+    assert s.raise_start(3)
+    assert states(s) == [
+        (3, 4, RecordState.ACQUIRED, 1),
+        (5, 6, RecordState.ACQUIRED, 2),
+        (7, 9, RecordState.AVAILABLE, 1),
+    ]
+    assert s.raise_start(20)
+    assert (s.start, s.end, s.runs, s.available) == (20, 20, [], 0)
+    assert not s.raise_start(20) and not s.raise_start(7)
+    update = s.begin_write()
+    assert update is not None and update.start == 20
+
+
+def test_a_deleted_record_makes_room_in_flight() -> None:
+    s = made(locks_max=10)
+    take(s, "a", (0, 9))
+    assert s.fetch_offset() is None
+    assert s.raise_start(4)
+    assert take(s, "b", (10, 19)) == [Acquired(10, 13, 1)]
+
+
+def test_an_acknowledgement_of_deleted_records_has_no_effect() -> None:
+    s = made()
+    s.dead_letters = True
+    take(s, "a", (0, 9))
+    ack(s, "a", 0, 1, REJECT)
+    s.raise_start(6)
+    assert states(s) == [
+        (0, 1, RecordState.ARCHIVING, 1),
+        (2, 5, RecordState.ARCHIVED, 1),
+        (6, 9, RecordState.ACQUIRED, 1),
+    ]
+    assert ack(s, "a", 2, 9, REJECT) == ErrorCode.NONE
+    assert (s.archiving, s.start) == (6, 0), "the dead letters of 0 and 1 are due, those of the deleted records are not"
+    s.archive(0, 1)
+    assert (s.start, s.archiving) == (6, 4)
 
 
 def test_a_loaded_share_partition_continues_with_the_stored_states() -> None:
