@@ -208,7 +208,7 @@ async def main() -> None:
     arguments = options.parse_args()
     headers = {"Cookie": arguments.cookie, "Origin": arguments.url}
     figures = Figures()
-    limits = httpx.Limits(max_connections=arguments.count)
+    limits = httpx.Limits(max_connections=arguments.count, keepalive_expiry=2.0)  # uvicorn closes after 5 s
     async with httpx.AsyncClient(
         base_url=arguments.url, headers=headers, limits=limits, timeout=60, trust_env=False
     ) as client:

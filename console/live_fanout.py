@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from channels.layers import InMemoryChannelLayer, get_channel_layer
 
 from controlplane.monitoring import live_events, live_selectors
+from controlplane.monitoring.hub import KEPT_ROWS
 from controlplane.monitoring.live_events import LIVE_GROUP, LiveUpdate
 from controlplane.monitoring.live_packing import object_name, unpack
 
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 JOIN_SECONDS = 30.0
 """Time between two registrations at the channel layer. A layer removes a receiver after a day. The in-memory layer also removes a receiver that did not
 receive a message for a minute."""
+
+IDLE_ROWS = KEPT_ROWS // 3
+"""Rows of buffered updates in a process without sockets."""
 
 RETRY_SECONDS = 1.0
 """Time from a failure of the channel layer to the next attempt."""
@@ -185,11 +189,8 @@ class LiveFanout:
                 socket.deliver(part)
 
     def _buffer(self, update: LiveUpdate) -> None:
-        """For pages that connect again. Without a socket there is none, and the buffer of a large cluster has 100 MB."""
-        if self._by_key:
-            live_selectors.received.append(update)
-        else:
-            live_selectors.received.skip(update)
+        """For pages that connect, or connect again. Without a socket only a page that was just loaded can connect."""
+        live_selectors.received.append(update, KEPT_ROWS if self._by_key else IDLE_ROWS)
 
     def _list_deliveries(self, update: LiveUpdate) -> Iterator[tuple[LiveReceiver, LiveUpdate]]:
         """The sockets that an update concerns, each with its rows."""

@@ -44,19 +44,14 @@ class UpdateBuffer:
         self.run, self.seq, self._rows = "", 0, 0
         self._kept.clear()
 
-    def skip(self, update: LiveUpdate) -> None:
-        """Continue after an update without buffering it."""
-        self.clear()
-        self.run, self.seq = update["run"], update["seq"]
-
-    def append(self, update: LiveUpdate) -> None:
+    def append(self, update: LiveUpdate, rows_max: int = KEPT_ROWS) -> None:
         """An update of another run, or an update after a gap, replaces the buffered updates."""
         if (update["run"], update["seq"]) != (self.run, self.seq + 1):
             self.clear()
         self.run, self.seq = update["run"], update["seq"]
         self._kept.append(update)
         self._rows += row_count(update)
-        while self._rows > KEPT_ROWS and len(self._kept) > 1:
+        while self._rows > rows_max and len(self._kept) > 1:
             self._rows -= row_count(self._kept.popleft())
 
     def since(self, run: str, seq: int) -> list[LiveUpdate] | None:
