@@ -27,6 +27,8 @@ from bench.console_rows import group_name, topic_name
 PAGE_SECONDS_MIN, PANEL_SECONDS_MIN = 3.0, 1.5
 PANEL_SECONDS_MAX, PANEL_SHARE, PANEL_SPREAD_S = 10.0, 10, 0.6
 RETRY_SECONDS = 1.0
+OPENING_MAX = 10
+"""Pages that are opened at the same time."""
 SLOW_S = 5.0
 PANEL = re.compile(r'<[^>]*\bdata-refresh="([^"]*)"[^>]*>')
 SLOWLY = re.compile(r'\bdata-refresh-slowly="([^"]*)"')
@@ -179,8 +181,9 @@ class Browser:
         self.due.add(panel)
         self.wake.set()
 
-    async def keep_connected(self, url: str, headers: dict[str, str]) -> None:
-        await self.load()
+    async def keep_connected(self, url: str, headers: dict[str, str], opening: asyncio.Semaphore) -> None:
+        async with opening:
+            await self.load()
         while True:
             try:
                 async with connect(url, additional_headers=headers, proxy=None, max_size=None) as self.socket:
@@ -216,7 +219,8 @@ async def main() -> None:
             Browser(client, path, "zh-hans" if n % 10 == 9 else "en", figures)
             for n, path in enumerate(paths(arguments.count, arguments.move))
         ]
-        tasks = [asyncio.create_task(b.keep_connected(arguments.socket_url, headers)) for b in browsers]
+        opening = asyncio.Semaphore(OPENING_MAX)
+        tasks = [asyncio.create_task(b.keep_connected(arguments.socket_url, headers, opening)) for b in browsers]
         tasks += [asyncio.create_task(b.keep_current()) for b in browsers]
         for browser in browsers:
             await browser.opened.wait()
