@@ -114,12 +114,33 @@ DOCUMENT_PHRASES = {
     r"\ba moment (?:ago|before)\b": 0,
     r"\bas often as (?:it|they) likes?\b": 0,
     r"\bthe present (?:page|one|time|rates|config|leaders|use)\b": 0,
+    r"\bmeanwhile\b": 2,
+    r"\bat once\b": 0,
+    r"\btwo times\b": 4,
+    r"\b(?:by turns|in turn)\b": 0,
+    r"\ball the time\b": 0,
+    r"\bin a row\b": 2,
+    r"\bbeside\b": 11,
+    r"\bso that nothing\b": 0,
+    r"\b(?:stands?|stood) still\b": 1,
+    r"\bthe way back\b": 0,
+    r"\b(?:is|are) back\b": 2,
+    r"\bwhatever\b": 0,
+    r"\bbut for\b": 0,
+    r"\band the like\b": 0,
+    r"\bat that moment\b": 0,
+    r"\bby hand\b": 0,
+    r"\bput back\b": 0,
+    r"\bbegins? again\b": 0,
+    r"\bturns? of the (?:event )?loop\b": 0,
 }
 """Phrases that the documents (`*.md`) do not use. Better: for ever -> forever; on their way -> in flight; one time -> once; again and again -> repeatedly;
 beside other work -> while other processes used the machine; goes on with -> continues; comes back -> returns; counts for nothing -> does not count; taken for -> treated as; as good as -> equivalent to;
 left out -> omitted; row by row -> for each row; sign of life -> response, heartbeat; present state -> current state; a thread of its own -> its own thread, a separate thread;
 under way -> in progress; from then on -> after X; at present, the present -> current; for good -> permanently; some 500 -> about 500; nobody, anybody, somebody -> the noun (no controller,
-every client, an operator); by itself -> automatically; quiet machine -> idle machine; does no harm -> has no effect; a moment ago -> shortly before."""
+every client, an operator); by itself, by hand -> automatically, manually; meanwhile -> during this time; at once -> immediately, at the same time; by turns, in turn -> alternating, one after the other;
+all the time -> continuously; two in a row -> two consecutive; beside -> compared with, in addition to, next to; stands still -> is frozen, is suspended; the way back -> downgrade,
+rollback; is back -> is available again; put back -> restored; begins again -> starts again; turn of the loop -> iteration of the event loop; quiet machine -> idle machine; does no harm -> has no effect; a moment ago -> shortly before."""
 
 LISTS_OLD_WORDS = {"tests/project/test_words.py", "docs/decisions/050-redesign-row-by-row.md"}
 """Files that name the old words to say what replaces them."""
