@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
 from console.texts import gettext_lazy
+from console.vocabulary import wait_text
 from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text
 
 UNKNOWN_REASON = gettext_lazy("Unknown: no broker has reported this value yet.")
@@ -297,8 +298,12 @@ def ends(
 ) -> SafeString:
     """ETA of a move, or the reason for having none. `in_words`: show the wait reason instead of a dash."""
     if waits_for and in_words:
-        return format_html('<span class="sub">{}</span>', _("waits for {waits_for}").format(waits_for=waits_for))
-    cause = _("The move waits for {waits_for}.").format(waits_for=waits_for) if waits_for else NO_END.get(word)
+        return format_html(
+            '<span class="sub">{}</span>', _("waits for {waits_for}").format(waits_for=wait_text(waits_for))
+        )
+    cause = (
+        _("The move waits for {waits_for}.").format(waits_for=wait_text(waits_for)) if waits_for else NO_END.get(word)
+    )
     return unknown(cause) if cause is not None else eta(bounds, needs_bytes_per_s)
 
 
@@ -361,7 +366,7 @@ def move_status(word: str, waits_for: str) -> SafeString:
     """State of a move, and the wait reason if none of its partitions makes progress."""
     if not waits_for:
         return state(word)
-    waits = _("waits for {waits_for}").format(waits_for=waits_for)
+    waits = _("waits for {waits_for}").format(waits_for=wait_text(waits_for))
     return format_html('{} <span class="sub">{}</span>', state(word), waits)
 
 

@@ -27,6 +27,7 @@ from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.window import DAYS
 from controlplane.selectors import top
 from controlplane.selectors.brokers import REFUSAL_REASONS
+from controlplane.selectors.moves import WAIT_REASONS, WAIT_SEPARATOR
 from controlplane.selectors.topics import CONFIG_DOCS
 from weir_common import spark_jobs
 
@@ -170,7 +171,8 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((sentence, "") for sentence in external_login.REFUSALS.values())
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
-    yield from ((word_text(kind), "") for kind in WORDS)
+    yield from ((word_text(kind), "") for kind in (*WORDS, *OBJECTS))
+    yield from ((reason, "") for reason in WAIT_REASONS)
     yield from ((doc, "") for doc in CONFIG_DOCS)
     yield from ((label, "") for label, _ in delayed_messages.SPANS)
     yield from ((label, "") for label in (delayed_messages.OVERDUE, delayed_messages.LATER, "Stop", "Resume"))
@@ -184,6 +186,9 @@ def texts() -> Iterator[tuple[str, str]]:
 
 WORDS = (*AlertKind, *health.CheckState, *healing.HealingMode, *REFUSAL_REASONS, *alert_thresholds.ThresholdScope)
 """Kinds and states that are shown as words."""
+
+OBJECTS = ("document", "masking", "notification", "scram")
+"""Kinds of objects of changes that are not texts of pages besides."""
 
 OUTCOME_WORDS = ("failed", "pending", "unknown")
 
@@ -205,6 +210,12 @@ def translated(text: object) -> str:
 def listed(what: str, count: int) -> str:
     """Return the translated noun `what`, one of LISTED, in the form for `count` objects."""
     return ngettext(singular(what), what, count)
+
+
+def wait_text(waits_for: str) -> str:
+    """Return the reasons why a move waits in the language of the request. `waits_for`: as stored, each reason with its number of partitions."""
+    parts = (part.partition(" (") for part in waits_for.split(WAIT_SEPARATOR))
+    return WAIT_SEPARATOR.join(f"{translated(reason)}{bracket}{count}" for reason, bracket, count in parts)
 
 
 def alert_text(kind: str, subject: str, text: str) -> str:

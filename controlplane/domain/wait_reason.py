@@ -31,6 +31,9 @@ CAUSES: Mapping[str, str] = {
 }
 """The causes of `progress.StallCause` that stop a copy. `WILL_NOT_FINISH` is not one of them: such a copy continues."""
 
+REASONS = (*CAUSES.values(), RETENTION, ITS_TURN, IN_SYNC, THROTTLE_GONE)
+SEPARATOR = ", "
+
 
 def waits_for(parts: Iterable[PartView], rest: Mapping[PartState, int]) -> str:
     """`retention (12), a target that is down (3)`: the most frequent reason first, queued parts last; "" if a part makes progress or all have
@@ -46,7 +49,7 @@ def waits_for(parts: Iterable[PartView], rest: Mapping[PartState, int]) -> str:
     if waiting := rest.get(PartState.WAITING, 0):
         counts[ITS_TURN] += waiting
     ordered = sorted(counts.items(), key=lambda c: (c[0] == ITS_TURN, -c[1], c[0]))
-    return ", ".join(f"{what} ({n:,})" for what, n in ordered)
+    return SEPARATOR.join(f"{what} ({n:,})" for what, n in ordered)
 
 
 def _part(part: PartView) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 
-from controlplane.domain import move_types
+from controlplane.domain import move_types, wait_reason
 from controlplane.domain import window as windows
 from controlplane.domain.compare import StoredComparison
 from controlplane.domain.move_types import MoveMode, PlacementBefore
@@ -160,6 +160,8 @@ NOT_IN_A_ROW = ("samples", "throttles_before")
 """Columns that no row of the list shows and that may be long: hundreds of samples, the throttles of thousands of topics."""
 UNDER_WAY = move_types.UNDER_WAY
 ENDED = move_types.ENDED
+WAIT_REASONS, WAIT_SEPARATOR = wait_reason.REASONS, wait_reason.SEPARATOR
+"""Reasons in `waits_for` of a move, and what is between them."""
 
 
 UNFINISHED, FINISHED = "unfinished", "finished"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -197,3 +198,28 @@ def test_only_tables_are_exempt_from_the_formatter() -> None:
         if "# fmt: " + "skip" in p.read_text() or "# fmt: " + "off" in p.read_text()
     }
     assert skips <= UNFORMATTED_TABLES, sorted(skips - UNFORMATTED_TABLES)
+
+
+def test_no_file_has_a_conflict_marker() -> None:
+    """The page of a group showed the markers of a merge to everybody: a template with them renders, and no test reads such a line."""
+    tops = (*PRODUCT, "templates", "static", "locale", "docs", "deploy", "tests", "bench", "examples")
+    suffixes = {
+        ".py",
+        ".html",
+        ".txt",
+        ".css",
+        ".js",
+        ".md",
+        ".po",
+        ".toml",
+        ".yaml",
+        ".json",
+        ".properties",
+        ".service",
+    }
+    files = [p for top in tops for p in (ROOT / top).rglob("*") if p.suffix in suffixes and p.is_file()]
+    marker = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+    found = [
+        str(p.relative_to(ROOT)) for p in [*files, *ROOT.glob("*.md")] if marker.search(p.read_text(errors="replace"))
+    ]
+    assert len(files) > 1000 and found == []

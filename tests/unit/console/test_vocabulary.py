@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils import translation
 
 from console import vocabulary
+from controlplane.domain import wait_reason
 
 
 def test_an_alert_is_translated_by_its_kind() -> None:
@@ -21,3 +22,15 @@ def test_an_alert_is_translated_by_its_kind() -> None:
         assert vocabulary.alert_do("partitions_under_min_isr", do).startswith("启动缺失副本的 Broker。")
         raised = "Raise retention.ms of the topic, or make the group faster. If the group is no longer used, delete it."
         assert vocabulary.alert_do("group_retention", raised) == raised, "the config is a part of the sentence"
+
+
+def test_each_reason_of_a_waiting_move_is_translated_with_its_count() -> None:
+    reasons = "retention (1,200), a target that is down (3)"
+    assert (
+        vocabulary.wait_text(reasons) == reasons
+        and vocabulary.wait_text("") == ""
+        and vocabulary.wait_text(wait_reason.THROTTLE_GONE) == wait_reason.THROTTLE_GONE
+    )
+    with translation.override("zh-hans"):
+        assert vocabulary.wait_text(reasons) == "保留期 (1,200), 宕机的目标 Broker (3)"
+        assert vocabulary.wait_text(wait_reason.THROTTLE_GONE) == "限速的移除"
