@@ -6,20 +6,13 @@ records (`fetch_reader`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import partial
+from collections.abc import Hashable, Iterable, Mapping
 
 from brokerd.apis.delayed_messages import DelayedMessagesServer
 from brokerd.apis.fetch_conditions import find_divergence
 from brokerd.apis.fetch_lookup import FIRST_BY_ID, Topics, follower_of, look_up, looked_up
 from brokerd.apis.fetch_reader import FetchReader
-from brokerd.apis.fetch_response import (
-    FetchRead,
-    record_responses,
-    response,
-    unauthorized_partition,
-    unauthorized_topics,
-)
+from brokerd.apis.fetch_response import FetchRead, response, unauthorized_partition, unauthorized_topics
 from brokerd.apis.fetch_sessions import (
     FULL_EPOCH,
     LAST_EPOCH,
@@ -32,6 +25,7 @@ from brokerd.apis.fetch_sessions import (
 from brokerd.apis.half_messages import HalfMessagesServer
 from brokerd.apis.history_reads import HistoryReader, HistoryReadServer
 from brokerd.apis.key_lookups import KeyLookupServer
+from brokerd.apis.pending_fetch import FullFetch, PendingFetch, SessionFetch
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.model import ReplicaIncarnation
@@ -44,7 +38,6 @@ from brokerd.replication import partition_events as core
 from brokerd.replication.history_reads import HistoryReads
 from brokerd.replication.partition_events import SessionLiveness
 from brokerd.replication.purgatory import DelayedOperation, WaitingFetches
-from brokerd.replication.replica import Replica
 from brokerd.replication.replica_manager import ReplicaManager
 from brokerd.replication.throttles import Throttles
 from brokerd.server.background_work import BackgroundWork
@@ -146,59 +139,24 @@ class FetchApi:
         if follower is not None:
             self._record_follower_fetch(follower, partition_requests.values(), session_liveness)
 
-        def send(read: list[FetchRead]) -> None:
-            session = None
-            if body.session_epoch == FULL_EPOCH:
-                session = self.sessions.begin(
-                    partition_requests, follower, version >= FIRST_BY_ID, self._loop.now.mono_ms, session_liveness
-                )
-            if session is not None:
-                record_responses(session, read)
-            session_id = session.session_id if session is not None else NO_SESSION
-            self._reply(request, read, follower, session_id, unauthorized)
-
-        def respond(final: bool, lookups: int = 0) -> bool:
-            return self._attempt(request, partition_requests, follower, respond, send, final, lookups)
-
-        key = Replica.end_key if follower is not None else Replica.hw_key
-
-        def keys() -> tuple[Hashable, ...]:
-            return tuple(key(a.replica) for a in partition_requests.values() if a.replica is not None)
-
-        if unauthorized:
-            respond(True)
-        else:
-            self._wait(body, request, keys, lambda: partition_requests, follower, respond, by_log=True)
-
-    def _attempt(
-        self,
-        request: Request,
-        partition_requests: Mapping[Key, PartitionRequest],
-        follower: ReplicaIncarnation | None,
-        respond: Callable[[bool, int], object],
-        send: Callable[[list[FetchRead]], None],
-        final: bool,
-        lookups: int,
-    ) -> bool:
-        """Read, and `send` if the result is sufficient or `final`. Returns whether the fetch needs no wait. A read that must first load an index or batch
-        headers calls `respond(True, n)` later; `n` is the number of look-ups."""
-        if request.abandoned:
-            return True
-        body: FetchRequest = request.body
-        read = self._reader.read(
-            body,
-            partition_requests,
+        fetch = FullFetch(
+            request,
             follower,
-            request.header.api_version,
-            lambda n: request.attempt(partial(respond, True, n)),
-            lookups,
+            unauthorized,
+            self._reader,
+            self._reply,
+            partition_requests,
+            self.sessions,
+            session_liveness,
+            self._now_ms,
         )
-        if read is None:
-            return True
-        if not final and not self._reader.suffices(body, read):
-            return False
-        send(read)
-        return True
+        if unauthorized:
+            fetch.respond(True)
+        else:
+            self._wait(fetch, by_log=True)
+
+    def _now_ms(self) -> int:
+        return self._loop.now.mono_ms
 
     def _answer_question(
         self, request: Request, partition_requests: Iterable[PartitionRequest], unauthorized: Topics
@@ -236,16 +194,10 @@ class FetchApi:
 
         return self._auth.partition_by_authorized(request, Operation.READ, Resource.TOPIC, body.topics, name_of)
 
-    def _reply(
-        self,
-        request: Request,
-        read: list[FetchRead],
-        follower: ReplicaIncarnation | None,
-        session_id: int,
-        unauthorized: Topics,
-    ) -> None:
+    def _reply(self, fetch: PendingFetch, read: list[FetchRead], session_id: int) -> None:
         """Send the response. A consumer is authorized again, so that a removed ACL also applies to a delayed fetch. Followers are not authorized
         again."""
+        request, follower = fetch.request, fetch.follower
         if self._auth.enabled and follower is None:
             for r in read:
                 name = r.partition_request.topic_name  # empty: no topic has the id
@@ -253,8 +205,8 @@ class FetchApi:
                     r.data, r.served = unauthorized_partition(r.partition_request.requested.partition), 0
         self._reader.count_sent(read, follower)
         answer = response(read, session_id)
-        if unauthorized:
-            answer.responses.extend(unauthorized_topics(unauthorized))
+        if fetch.unauthorized:
+            answer.responses.extend(unauthorized_topics(fetch.unauthorized))
         request.reply(answer)
 
     def _incremental(self, request: Request, session: FetchSession, topics: Topics, unauthorized: Topics) -> None:
@@ -300,54 +252,31 @@ class FetchApi:
             session.session_liveness.ms = self._loop.now.mono_ms
         if follower is not None:
             self._record_follower_fetch(follower, named.values(), session.session_liveness)
+        fetch = SessionFetch(request, unauthorized, self._reader, self._reply, session, epoch)
         if not session.partition_requests:
             self.sessions.end(session.session_id)
-            self._reply(request, [], follower, NO_SESSION, unauthorized)
-            return
-
-        def send(read: list[FetchRead]) -> None:
-            self._reply(request, record_responses(session, read), follower, session.session_id, unauthorized)
-
-        def respond(final: bool, lookups: int = 0) -> bool:
-            if session.epoch != epoch:
-                if not request.abandoned:
-                    request.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
-                return True
-            return self._attempt(request, dirty_partitions(), follower, respond, send, final, lookups)
-
-        def dirty_partitions() -> dict[Key, PartitionRequest]:
-            return {key: session.partition_requests[key] for key in session.dirty_partitions}
-
-        if unauthorized:
-            respond(True)
+            self._reply(fetch, [], NO_SESSION)
+        elif unauthorized:
+            fetch.respond(True)
         else:
-            self._wait(body, request, lambda: (session,), dirty_partitions, follower, respond, by_log=False)
+            self._wait(fetch, by_log=False)
 
-    def _wait(
-        self,
-        body: FetchRequest,
-        request: Request,
-        purgatory_keys: Callable[[], tuple[Hashable, ...]],
-        partition_requests: Callable[[], Mapping[Key, PartitionRequest]],
-        follower: ReplicaIncarnation | None,
-        respond: Callable[[bool], bool],
-        *,
-        by_log: bool,
-    ) -> None:
+    def _wait(self, fetch: PendingFetch, *, by_log: bool) -> None:
         """Delay the fetch until enough data is available or its deadline has passed. If `by_log` is True, the purgatory keys are those of partition logs;
-        otherwise it is the key of a fetch session, which watches its partitions. `respond(final)` reads, and sends the response if there is enough data or if
-        `final` is True. It returns True if the fetch was answered."""
+        otherwise it is the key of a fetch session, which watches its partitions."""
+        body, request = fetch.body, fetch.request
         if body.max_wait_ms <= 0 or body.min_bytes <= 0:
-            respond(True)
+            fetch.respond(True)
             return
-        if respond(
+        if fetch.respond(
             False
         ):  # most fetches of a consumer with lag end here: they are classified once and never count as waiting
             return
-        keys = purgatory_keys()
+        keys = fetch.purgatory_keys()
         if not keys:
-            respond(True)
+            fetch.respond(True)
             return
+        follower = fetch.follower
         purgatory, client = self._partitions.purgatory, follower is None
         needs: Mapping[Hashable, int] | None = None
 
@@ -355,16 +284,16 @@ class FetchApi:
             nonlocal needs
             try:
                 with self._reader.reading(0):
-                    if self._reader.enough(body, partition_requests().values(), follower):
+                    if self._reader.enough(body, fetch.partition_requests().values(), follower):
                         return True
-                    needs = self._reader.needs(body, partition_requests().values()) if client and by_log else None
+                    needs = self._reader.needs(body, fetch.partition_requests().values()) if client and by_log else None
             except NotInPageCache:
                 return True  # data is available, and the fetch has already waited
             return False
 
         # If min_bytes is 1, a response with too little data shows that no data is available.
         if body.min_bytes > 1 and request.attempt(enough):
-            request.attempt(lambda: respond(True))
+            request.attempt(lambda: fetch.respond(True))
             return
         counted = client and self._waiting.acquire(request.principal, request.client_host)
 
@@ -376,7 +305,7 @@ class FetchApi:
         def on_completed(expired: bool) -> None:
             if counted:
                 self._waiting.release(request.principal, request.client_host)
-            request.attempt(lambda: respond(True))
+            request.attempt(lambda: fetch.respond(True))
 
         # The limit of waiting fetches is reached: this fetch is answered at its deadline, and appends do not evaluate it. An immediate answer would make the
         # client fetch in a busy loop.

@@ -246,4 +246,15 @@ class Purgatory:
     @staticmethod
     def _finish(waiter: DelayedOperation, expired: bool) -> None:
         waiter.done = True
-        waiter.complete(expired)
+        complete = waiter.complete
+        # Most callbacks refer to their operation. Without this, only the garbage collector would free the operation and its request.
+        waiter.try_complete, waiter.complete = _is_complete, _ignore
+        complete(expired)
+
+
+def _is_complete() -> bool:
+    return True
+
+
+def _ignore(expired: bool) -> None:
+    """The operation is completed already."""

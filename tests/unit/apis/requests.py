@@ -25,9 +25,14 @@ class FakeRequest:
         owner: str = "10.0.0.1",
         client_host: str = "10.0.0.1",
     ) -> None:
-        self.body, self.reply, self.owner, self.client_host = body, reply, owner, client_host
+        self.body, self._reply, self.owner, self.client_host = body, reply, owner, client_host
         self.header = SimpleNamespace(api_version=version)
         self.blocked = self.closed = self.broker = False
+        self.gone: Callable[[], None] | None = None
+
+    def reply(self, body: Any) -> None:
+        self.gone = None
+        self._reply(body)
 
     def block(self, *, needs_client: bool, gone: Callable[[], None] | None = None) -> None:
         self.blocked, self.gone = True, gone
