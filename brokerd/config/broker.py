@@ -91,7 +91,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("default.replication.factor", int, 1, "Replication factor of an automatically created topic.", 1, live=True),
     Setting("auto.create.topics.enable", parse_bool, True, "Create a topic automatically when a client requests metadata of an unknown topic.", live=True),
     Setting("socket.request.max.bytes", int, 100 * MIB, "Maximum size of a request. A larger request closes the connection.", 1024),
-    Setting("socket.send.buffer.bytes", int, -1, "SO_SNDBUF of accepted connections. -1: the kernel adapts the buffer to the connection, except for consumers that read at the same time: they have 102400, the default of Kafka.", -1),
+    Setting("socket.send.buffer.bytes", int, -1, "SO_SNDBUF of accepted connections. -1: the kernel adapts the buffer to the connection, except for consumers that read at the same time: they have 240000.", -1),
     Setting("socket.receive.buffer.bytes", int, -1, "SO_RCVBUF of accepted connections. -1: the kernel adapts the buffer to the connection.", -1),
     Setting("max.connections", int, 10_000, "Maximum number of connections. Limits file descriptors and buffer memory.", 1, live=True),
     Setting("max.connections.per.ip", int, 2**31 - 1, "Maximum number of connections per client IP address.", 0, live=True),
