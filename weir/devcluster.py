@@ -9,9 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from controlplane.devcluster.layout import BROKERS_DEFAULT, PORT_BASE_DEFAULT
+from controlplane.devcluster.layout import BROKERS_DEFAULT, PORT_BASE_DEFAULT, ClusterFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ def read_local_cluster(data_dir: Path) -> LocalCluster:
 
     Raises ValueError if local-cluster.json is not readable: defaults could address another cluster.
     """
-    facts: dict[str, Any] = {}
+    facts: ClusterFacts = {}
     path = data_dir / "local-cluster.json"
     if path.exists():
         try:

@@ -14,9 +14,8 @@ import logging
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -104,7 +103,7 @@ NUMBERS = frozenset(
 
 def as_json(row: dict[str, str]) -> bytes:
     """Numbers as numbers, missing values as null."""
-    out: dict[str, Any] = {}
+    out: dict[str, int | str | None] = {}
     for name, text in row.items():
         if not name:
             continue
@@ -135,7 +134,7 @@ class FlightsReplay:
     """`folder` contains the sorted records and the position: a restart continues there and repeats at most POSITION_SECONDS."""
 
     def __init__(
-        self, client: dict[str, Any], records_per_second: int, folder: Path, *, brokers: int, loop: bool
+        self, client: Mapping[str, object], records_per_second: int, folder: Path, *, brokers: int, loop: bool
     ) -> None:
         self._client, self._rate, self._folder, self._loop = client, records_per_second, folder, loop
         self._brokers = brokers

@@ -13,7 +13,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypedDict
 
 from weir_common.java import JavaMissing, find_java
 
@@ -83,9 +83,30 @@ class Layout:
         return self.folder / "restart" / name
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
+class ClusterFacts(TypedDict, total=False):
+    """The content of local-cluster.json. Empty before the first start. The keys from `secure` on: secured clusters only."""
+
+    port_base: int
+    console_port: int
+    zookeeper: str
+    bootstrap: str
+    brokers: int
+    controllers: int
+    cluster_name: str
+    secret_key: str
+    user: str
+    password: str
+    secure: bool
+    kafka_config: str
+    kafka_password: str
+    broker_password: str
+    zookeeper_config: str
+    zookeeper_password: str
+
+
+def read_facts(folder: Path) -> ClusterFacts:
     try:
-        facts: dict[str, Any] = json.loads((folder / "local-cluster.json").read_text())
+        facts: ClusterFacts = json.loads((folder / "local-cluster.json").read_text())
         return facts
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import Any
 
 from brokerd.cluster.metadata import BROKER
 from controlplane.devcluster import security
-from controlplane.devcluster.layout import SESSION_MS, Layout, min_insync, read_facts
+from controlplane.devcluster.layout import SESSION_MS, ClusterFacts, Layout, min_insync, read_facts
 from weir_common.files import write_private
 
 
@@ -23,12 +22,12 @@ def ensure_topic_defaults(layout: Layout) -> None:
         put(BROKER, ALL_BROKERS, {"min.insync.replicas": str(least)}, actor="up")
 
 
-def write_configuration(layout: Layout) -> dict[str, Any]:
+def write_configuration(layout: Layout) -> ClusterFacts:
     """Write local-cluster.json (secrets of an earlier start are kept) and every process's settings."""
     old = read_facts(layout.folder)
     for name in ("logs", "stopped", "restart", "celery", "lake", "zookeeper"):
         (layout.folder / name).mkdir(exist_ok=True)
-    facts = {
+    facts: ClusterFacts = {
         **old,
         "port_base": layout.port_base,
         "console_port": layout.console_port,
@@ -40,8 +39,9 @@ def write_configuration(layout: Layout) -> dict[str, Any]:
         "secret_key": old.get("secret_key") or secrets.token_urlsafe(48),
         "user": "weir",
         "password": old.get("password") or secrets.token_urlsafe(15),
-        **(security.facts(layout, old) if layout.secure else {}),
     }
+    if layout.secure:
+        facts.update(security.facts(layout, old))
     write_private(layout.facts, json.dumps(facts, indent=2))
     secured = security.write_credentials(layout, facts) if layout.secure else {}
     replicas = min(3, layout.brokers)

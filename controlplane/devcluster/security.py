@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Any
 
-from controlplane.devcluster.layout import Layout
+from controlplane.devcluster.layout import ClusterFacts, Layout
 from controlplane.devcluster.pki import Authority
 from controlplane.devcluster.zookeeper import ZooKeeperSecurity
 from weir_common.files import write_private
@@ -20,7 +19,7 @@ BROKER, OPERATOR = "weir-broker", "weir"
 _JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
 
 
-def facts(layout: Layout, old: dict[str, Any]) -> dict[str, Any]:
+def facts(layout: Layout, old: ClusterFacts) -> ClusterFacts:
     """The security entries of local-cluster.json. Passwords of an earlier start are kept."""
     return {
         "secure": True,
@@ -32,7 +31,7 @@ def facts(layout: Layout, old: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def zookeeper_security(folder: Path, known: dict[str, Any]) -> ZooKeeperSecurity | None:
+def zookeeper_security(folder: Path, known: ClusterFacts) -> ZooKeeperSecurity | None:
     """TLS and SASL settings of the local ZooKeeper; None for an unsecured cluster."""
     if not known.get("secure"):
         return None
@@ -40,7 +39,7 @@ def zookeeper_security(folder: Path, known: dict[str, Any]) -> ZooKeeperSecurity
     return ZooKeeperSecurity(pki / "zookeeper.pem", pki / "ca.pem", OPERATOR, known["zookeeper_password"])
 
 
-def write_credentials(layout: Layout, known: dict[str, Any]) -> dict[int, dict[str, object]]:
+def write_credentials(layout: Layout, known: ClusterFacts) -> dict[int, dict[str, object]]:
     """Write the certificates and the client files. Returns each broker's settings."""
     authority = Authority(layout.folder / "pki")
     client = {
@@ -57,8 +56,8 @@ def write_credentials(layout: Layout, known: dict[str, Any]) -> dict[int, dict[s
         "zookeeper.sasl.jaas.config": _JAAS.format(OPERATOR, known["zookeeper_password"]),
         "zookeeper.set.acl": "true",
     }
-    for name, lines in (("kafka_config", client), ("zookeeper_config", zookeeper)):
-        write_private(Path(known[name]), "".join(f"{k}={v}\n" for k, v in lines.items()))
+    for path, lines in ((known["kafka_config"], client), (known["zookeeper_config"], zookeeper)):
+        write_private(Path(path), "".join(f"{k}={v}\n" for k, v in lines.items()))
     return {
         n: {
             "listeners": f"SASL_SSL://127.0.0.1:{layout.broker_port(n)}",
@@ -75,7 +74,7 @@ def write_credentials(layout: Layout, known: dict[str, Any]) -> dict[int, dict[s
     }
 
 
-def ensure_users(known: dict[str, Any]) -> None:
+def ensure_users(known: ClusterFacts) -> None:
     """Write the credentials of both users as rows. Brokers read them from the metadata log, so no Kafka connection is needed."""
     from controlplane.models import AccessEntry
     from controlplane.services.access import password_fits, set_password

@@ -110,7 +110,7 @@ def newest_migrations() -> dict[str, str]:
     return out
 
 
-def _figures(path: Path) -> dict[str, Any]:
+def _figures(path: Path) -> dict[str, object]:
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as file:
         while data := file.read(READ_BYTES):

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypedDict
 
 from django.conf import settings
 from django.core.management.base import CommandParser
@@ -27,6 +28,16 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 READY_SECONDS = 60.0
 SESSIONS_SECONDS = 70.0
 """The longest session of the local cluster's ZooKeeper lasts 60 s (devcluster/zookeeper.py). ZooKeeper counts it from its own start."""
+
+
+class NewLogOptions(TypedDict):
+    """The options of `add_arguments`."""
+
+    data_dir: Path
+    zookeeper: str | None
+    inspection: list[Path]
+    without: list[int]
+    older: list[int]
 
 
 def add_arguments(parser: CommandParser) -> None:

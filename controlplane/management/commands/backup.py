@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -25,20 +24,20 @@ class Command(BaseCommand):
             help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, to: Path, data_dir: Path, zookeeper: str | None, **_options: object) -> None:
         try:
-            with backups.new_backup_folder(options["to"].resolve()) as folder:
-                with reach.zookeeper_connection(options["data_dir"].resolve(), options["zookeeper"]) as zk:
+            with backups.new_backup_folder(to.resolve()) as folder:
+                with reach.zookeeper_connection(data_dir.resolve(), zookeeper) as zk:
                     image = metalog.read_log(zk).image
                 if not image.seq:
                     raise backups.BadBackup("ZooKeeper contains no metadata log; there is no cluster to back up")
                 backups.write_metadata(folder, image)
                 backups.write_database(folder)
                 manifest = backups.write_manifest(folder, image)
-            backups.read_backup(options["to"].resolve())
+            backups.read_backup(to.resolve())
         except (backups.BadBackup, MetadataError, Unreachable, JavaMissing, OSError) as e:
             raise CommandError(str(e)) from e
         size = sum(f["bytes"] for f in manifest.files.values())
         self.stdout.write(
-            f"Cluster {manifest.cluster_id} at entry {image.seq}: {len(image.topics)} topics, {size} bytes in {options['to']}, read back and verified."
+            f"Cluster {manifest.cluster_id} at entry {image.seq}: {len(image.topics)} topics, {size} bytes in {to}, read back and verified."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from typing import Any
+from typing import TypedDict, Unpack
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
@@ -12,6 +12,14 @@ from django.core.management.base import BaseCommand, CommandParser
 from brokerd.cluster.zookeeper import end_session
 from controlplane.clients.settings import zookeeper_protection, zookeeper_store
 from controlplane.devcluster.layout import SESSION_MS
+
+
+class ControllerOptions(TypedDict):
+    id: int
+    session_timeout_ms: int
+    offsets_partitions: int
+    transactions_partitions: int
+    share_state_partitions: int
 
 
 class Command(BaseCommand):
@@ -29,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("--transactions-partitions", type=int, default=50, help="partitions of __transaction_state")
         parser.add_argument("--share-state-partitions", type=int, default=50, help="partitions of __share_group_state")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, **options: Unpack[ControllerOptions]) -> None:
         from controlplane.controller.database import DatabaseThread
         from controlplane.controller.former_session import SessionFile, end_former
         from controlplane.controller.watchdog import WatchedController

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
@@ -21,13 +20,11 @@ class Command(BaseCommand):
         parser.add_argument("--speed", type=int, default=2000, help="records per second")
         parser.add_argument("--once", action="store_true", help="stop after the last row instead of starting again")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, speed: int, once: bool, **_options: object) -> None:
         folder = settings.WEIR.data_dir / "demo"
         folder.mkdir(parents=True, exist_ok=True)
         brokers = int(read_facts(settings.WEIR.data_dir).get("brokers", BROKERS_DEFAULT))
-        replay = FlightsReplay(
-            librdkafka(), max(1, options["speed"]), folder, brokers=brokers, loop=not options["once"]
-        )
+        replay = FlightsReplay(librdkafka(), max(1, speed), folder, brokers=brokers, loop=not once)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: replay.stopping.set())
         replay.run()

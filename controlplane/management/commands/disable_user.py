@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -19,8 +17,8 @@ class Command(BaseCommand):
         parser.add_argument("username")
         parser.add_argument("--enable", action="store_true", help="permit them again")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        user = get_user_model().objects.filter(username=options["username"]).first()
+    def handle(self, *_args: str, username: str, enable: bool, **_options: object) -> None:
+        user = get_user_model().objects.filter(username=username).first()
         if user is None:
-            raise CommandError(f"There is no user {options['username']!r} of the console.")
-        console_users.set_active(user, is_active=options["enable"])
+            raise CommandError(f"There is no user {username!r} of the console.")
+        console_users.set_active(user, is_active=enable)

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -24,8 +23,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--data-dir", type=Path, default=Path("data"))
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        folder: Path = options["data_dir"].resolve()
+    def handle(self, *_args: str, data_dir: Path, **_options: object) -> None:
+        folder: Path = data_dir.resolve()
         supervisor = supervisor_client.read_state(folder)["supervisor"]
         if supervisor is None:
             raise CommandError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -23,11 +22,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--token-out", help="file (mode 600) to write the token to; otherwise it is printed")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        password = options["password"] or os.environ.get("WEIR_PASSWORD")
+    def handle(
+        self, *_args: str, username: str, password: str | None, token_out: str | None, **_options: object
+    ) -> None:
+        password = password or os.environ.get("WEIR_PASSWORD")
         if not password:
             raise CommandError("No password: give --password or WEIR_PASSWORD.")
-        user, _ = get_user_model().objects.get_or_create(username=options["username"])
+        user, _ = get_user_model().objects.get_or_create(username=username)
         if external_logins.is_external(user):
             raise CommandError(
                 f"{user.get_username()} logs in through the directory. Choose another name for an account with a password."
@@ -38,8 +39,8 @@ class Command(BaseCommand):
         user.is_active = user.is_staff = user.is_superuser = True
         user.save()
         token, _ = Token.objects.get_or_create(user=user)
-        if options["token_out"]:
-            path = Path(options["token_out"])
+        if token_out:
+            path = Path(token_out)
             path.touch(mode=0o600)
             path.write_text(token.key)
         else:

@@ -7,7 +7,6 @@ Only adds rows. The cluster keeps running and is not changed. docs/how-to/disast
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -30,9 +29,9 @@ class Command(BaseCommand):
             help="host:port[,host:port..]; default: WEIR_ZOOKEEPER, or the local cluster's, started if it does not run",
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, data_dir: Path, zookeeper: str | None, **_options: object) -> None:
         try:
-            with reach.zookeeper_connection(options["data_dir"].resolve(), options["zookeeper"]) as zk:
+            with reach.zookeeper_connection(data_dir.resolve(), zookeeper) as zk:
                 image = metalog.read_log(zk).image
         except (MetadataError, Unreachable, JavaMissing) as e:
             raise CommandError(str(e)) from e

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
@@ -16,10 +14,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        user = get_user_model().objects.filter(username=options["username"]).first()
+    def handle(self, *_args: str, username: str, **_options: object) -> None:
+        user = get_user_model().objects.filter(username=username).first()
         if user is None:
-            raise CommandError(f"There is no user {options['username']!r}; create one with ensure_operator.")
+            raise CommandError(f"There is no user {username!r}; create one with ensure_operator.")
         with transaction.atomic():
             Token.objects.filter(user=user).delete()
             token = Token.objects.create(user=user)

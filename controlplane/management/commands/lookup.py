@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict, Unpack
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -16,6 +16,20 @@ from controlplane.services.records import look_up_records_as
 
 INCOMPLETE_CODE = 3
 """Exit code when more records may match."""
+
+
+class LookupOptions(TypedDict):
+    topic: str
+    key: str
+    hex: bool
+    header: str
+    partition: int | None
+    from_time: str | None
+    to_time: str | None
+    limit: int
+    bytes_max: int
+    token: str
+    json: bool
 
 
 class Command(BaseCommand):
@@ -37,7 +51,7 @@ class Command(BaseCommand):
         parser.add_argument("--token", default="", help="continue: the token of the previous answer")
         parser.add_argument("--json", action="store_true")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, **options: Unpack[LookupOptions]) -> None:
         try:
             key = bytes.fromhex(options["key"]) if options["hex"] else options["key"].encode()
         except ValueError:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import signal
 import threading
-from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -28,7 +27,7 @@ LOCK_SECONDS = 1.0
 class Command(BaseCommand):
     help = "Monitor the cluster: write observed rows and publish live updates, until SIGTERM."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, **_options: object) -> None:
         from controlplane.monitoring.hub import hub, through_loop
         from controlplane.monitoring.monitor import build
 

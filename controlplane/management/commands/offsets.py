@@ -10,7 +10,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -28,6 +28,28 @@ FAILED_CODE = 2
 """Exit code of a reset that was applied in part. 1: rejected, nothing was written."""
 
 COLUMNS = ("PARTITION", "CURRENT", "NEW", "REPLAYED", "SKIPPED", "TIME", "NOTE")
+
+
+class OffsetsOptions(TypedDict):
+    act: str
+    group: str
+    topic: list[str]
+    to_earliest: bool
+    to_latest: bool
+    to_datetime: str | None
+    by_duration: str | None
+    to_offset: int | None
+    shift_by: int | None
+    from_group: str | None
+    from_file: str | None
+    delete: bool
+    id: int
+    execute: bool
+    wait: int
+    comment: str
+    json: bool
+    csv: bool
+    member: str
 
 
 class Command(BaseCommand):
@@ -77,7 +99,7 @@ class Command(BaseCommand):
         for act in (reset, undo, cancel, listed, remove):
             act.add_argument("--data-dir", type=Path, help="of the local cluster")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, **options: Unpack[OffsetsOptions]) -> None:
         actor = f"{getpass.getuser()} (weir offsets)"
         try:
             match options["act"]:
@@ -100,7 +122,7 @@ class Command(BaseCommand):
         except Rejected as e:
             raise CommandError(e.reason) from e
 
-    def _apply_and_print(self, row: OffsetReset, actor: str, options: dict[str, Any]) -> None:
+    def _apply_and_print(self, row: OffsetReset, actor: str, options: OffsetsOptions) -> None:
         """Apply the preview if --execute is given, and print it."""
         if options["execute"]:
             row = services.apply(row.pk, actor=actor, comment=options["comment"], wait_minutes=options["wait"])
@@ -152,7 +174,7 @@ class Command(BaseCommand):
             self.stdout.write("no offset resets")
 
 
-def _spec(o: dict[str, Any]) -> ResetSpec:
+def _spec(o: OffsetsOptions) -> ResetSpec:
     """Raises Rejected."""
     topics, partitions = scope_of_text(" ".join(o["topic"]))
     at: int | None = None

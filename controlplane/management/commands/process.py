@@ -9,7 +9,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -31,9 +30,8 @@ class Command(BaseCommand):
         parser.add_argument("name", help="as `manage.py status` shows it")
         parser.add_argument("--data-dir", type=Path, default=Path("data"))
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        folder: Path = options["data_dir"].resolve()
-        name, verb = options["name"], options["verb"]
+    def handle(self, *_args: str, verb: str, name: str, data_dir: Path, **_options: object) -> None:
+        folder: Path = data_dir.resolve()
         row = self._row(folder, name)
         stopped = folder / "stopped" / name
         if verb == "start":

@@ -5,7 +5,7 @@ Invariant: nothing is written before all input is read and consistent. docs/how-
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 from uuid import uuid4
 
 from django.core.management import call_command
@@ -17,6 +17,11 @@ from brokerd.cluster.metadata import MetadataError
 from controlplane.disaster import metalog, reach, rows
 from controlplane.disaster.rebuilt import CannotRebuild, cluster_of, rebuild
 from weir_common.java import JavaMissing
+
+
+class RebuildOptions(reach.NewLogOptions):
+    level: int
+    force: bool
 
 
 class Command(BaseCommand):
@@ -34,13 +39,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--force", action="store_true", help="delete an existing metadata log first")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, **options: Unpack[RebuildOptions]) -> None:
         try:
             self._rebuild(options)
         except (CannotRebuild, MetadataError, Unreachable, JavaMissing) as e:
             raise CommandError(str(e)) from e
 
-    def _rebuild(self, options: dict[str, Any]) -> None:
+    def _rebuild(self, options: RebuildOptions) -> None:
         folder = options["data_dir"].resolve()
         with reach.cluster_lock(folder), reach.zookeeper_connection(folder, options["zookeeper"]) as zk:
             reach.require_stopped(zk)

@@ -7,7 +7,7 @@ docs/how-to/back-up-and-restore.md.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 from uuid import uuid4
 
 from django.core.management import call_command
@@ -18,8 +18,16 @@ from brokerd.cluster.blocking import BlockingStore, Unreachable
 from brokerd.cluster.image import Image
 from brokerd.cluster.metadata import MetadataError
 from controlplane.disaster import backups, metalog, reach, rows
-from controlplane.disaster.rebuilt import CannotRebuild, LogDirsInspection, cluster_of, rebuild
+from controlplane.disaster.rebuilt import CannotRebuild, LogDirsInspection, Rebuilt, cluster_of, rebuild
 from weir_common.java import JavaMissing
+
+
+class RestoreOptions(reach.NewLogOptions):
+    source: Path
+    force: bool
+    verify: bool
+    database_only: bool
+    metadata_only: bool
 
 
 class Command(BaseCommand):
@@ -35,7 +43,7 @@ class Command(BaseCommand):
         only.add_argument("--database-only", action="store_true", help="leave ZooKeeper as it is")
         only.add_argument("--metadata-only", action="store_true", help="leave the database as it is")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, **options: Unpack[RestoreOptions]) -> None:
         source = options["source"].resolve()
         try:
             manifest, image = backups.read_backup(source)
@@ -47,7 +55,7 @@ class Command(BaseCommand):
         except (backups.BadBackup, CannotRebuild, MetadataError, Unreachable, JavaMissing, OSError) as e:
             raise CommandError(str(e)) from e
 
-    def _restore(self, source: Path, manifest: backups.Manifest, image: Image, options: dict[str, Any]) -> None:
+    def _restore(self, source: Path, manifest: backups.Manifest, image: Image, options: RestoreOptions) -> None:
         folder = options["data_dir"].resolve()
         with reach.cluster_lock(folder):
             if options["database_only"]:
@@ -57,7 +65,7 @@ class Command(BaseCommand):
                 self._restore_all(zk, source, manifest, image, options)
 
     def _restore_all(
-        self, zk: BlockingStore, source: Path, manifest: backups.Manifest, image: Image, options: dict[str, Any]
+        self, zk: BlockingStore, source: Path, manifest: backups.Manifest, image: Image, options: RestoreOptions
     ) -> None:
         reach.require_stopped(zk)
         there = metalog.read_log(zk).image
@@ -85,7 +93,7 @@ class Command(BaseCommand):
         )
 
     @staticmethod
-    def _build(image: Image, found: list[LogDirsInspection], there: Image, options: dict[str, Any]) -> Any:
+    def _build(image: Image, found: list[LogDirsInspection], there: Image, options: RestoreOptions) -> Rebuilt:
         return rebuild(
             image,
             found,
@@ -96,7 +104,7 @@ class Command(BaseCommand):
             seq_seen=there.seq,
         )
 
-    def _database(self, source: Path, manifest: backups.Manifest, options: dict[str, Any]) -> None:
+    def _database(self, source: Path, manifest: backups.Manifest, options: RestoreOptions) -> None:
         try:
             used = rows.holds_topics()
         except DatabaseError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
@@ -20,12 +19,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, user: str, **_options: object) -> None:
         password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
         try:
             with transaction.atomic():
                 for mechanism in ALGORITHMS:
-                    set_password(options["user"], password, mechanism=mechanism, actor="set_password")
+                    set_password(user, password, mechanism=mechanism, actor="set_password")
         except Rejected as e:
             raise CommandError(e.reason) from e
-        self.stdout.write(f"{options['user']} can authenticate with the new password within a second.")
+        self.stdout.write(f"{user} can authenticate with the new password within a second.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
@@ -17,14 +16,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--data-dir", type=Path, default=Path("data"))
-        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--json", dest="as_json", action="store_true")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        rows = supervisor_client.read_state(options["data_dir"].resolve())["processes"]
+    def handle(self, *_args: str, data_dir: Path, as_json: bool, **_options: object) -> None:
+        rows = supervisor_client.read_state(data_dir.resolve())["processes"]
         shown = [
             {"name": r["name"], "pid": r["pid"], "state": r["state"], "exit_code": r.get("exit_code")} for r in rows
         ]
-        if options["json"]:
+        if as_json:
             self.stdout.write(json.dumps({"processes": shown}))
             return
         if not shown:

@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -31,6 +31,20 @@ READY_SECONDS_MAX = 120
 DEMO_SECONDS_MAX = 20.0
 """Maximum number of seconds that `up` waits for the first record of the demo, after everything else is ready. A demo that fails does not make the cluster
 fail."""
+
+
+class UpOptions(TypedDict):
+    brokers: int | None
+    controllers: int | None
+    data_dir: Path
+    port_base: int | None
+    no_demo: bool
+    demo_speed: int
+    demo_once: bool
+    secure: bool
+    detach: bool
+    json: bool
+    no_restart: bool
 
 
 class Command(BaseCommand):
@@ -66,7 +80,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of sentences")
         parser.add_argument("--no-restart", action="store_true", help="do not restart processes that died")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, **options: Unpack[UpOptions]) -> None:
         os.umask(0o077)  # the data directory contains passwords, tokens and records
         folder: Path = options["data_dir"].resolve()
         layout = layouts.planned_layout(
@@ -100,7 +114,7 @@ class Command(BaseCommand):
 
     # -- in the foreground -------------------------------------------------------------------------------------------------
     def _run_in_foreground(
-        self, layout: layouts.Layout, facts: dict[str, Any], demo: list[str] | None, options: dict[str, Any]
+        self, layout: layouts.Layout, facts: layouts.ClusterFacts, demo: list[str] | None, options: UpOptions
     ) -> None:
         plan = processes.plan(layout, demo=demo, zookeeper_security=security.zookeeper_security(layout.folder, facts))
         supervisor = processes.Supervisor(layout, plan, restart=not options["no_restart"])
@@ -149,7 +163,7 @@ class Command(BaseCommand):
         supervisor.stop()
 
     @staticmethod
-    def _missing(layout: layouts.Layout, facts: dict[str, Any]) -> str:
+    def _missing(layout: layouts.Layout, facts: layouts.ClusterFacts) -> str:
         """The component that is not ready yet, or ''."""
         if not zookeeper.ready(layout.zookeeper_port, security.zookeeper_security(layout.folder, facts)):
             return "ZooKeeper"
@@ -168,7 +182,7 @@ class Command(BaseCommand):
     def _say(self, text: str) -> None:
         self.stderr.write(f"weir: {text}")
 
-    def _print(self, layout: layouts.Layout, facts: dict[str, Any], options: dict[str, Any]) -> None:
+    def _print(self, layout: layouts.Layout, facts: layouts.ClusterFacts, options: UpOptions) -> None:
         answer = {
             "bootstrap": layout.bootstrap,
             "console": layout.console,
@@ -190,7 +204,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     # -- detached ----------------------------------------------------------------------------------------------------------
-    def _run_detached(self, layout: layouts.Layout, options: dict[str, Any]) -> None:
+    def _run_detached(self, layout: layouts.Layout, options: UpOptions) -> None:
         ready = layout.folder / "ready.json"
         ready.unlink(missing_ok=True)
         layout.log("supervisor").parent.mkdir(exist_ok=True)
@@ -240,7 +254,7 @@ class Command(BaseCommand):
         self._print(layout, layouts.read_facts(layout.folder), options)
 
 
-def _admin(layout: layouts.Layout, facts: dict[str, Any]) -> AdminClient:
+def _admin(layout: layouts.Layout, facts: layouts.ClusterFacts) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
     # Not from django.conf.settings, which were read before local-cluster.json was written.
@@ -248,7 +262,7 @@ def _admin(layout: layouts.Layout, facts: dict[str, Any]) -> AdminClient:
     return AdminClient({"bootstrap.servers": layout.bootstrap, "log_level": 0, "socket.timeout.ms": 2000, **client})
 
 
-def has_records(layout: layouts.Layout, facts: dict[str, Any]) -> bool:
+def has_records(layout: layouts.Layout, facts: layouts.ClusterFacts) -> bool:
     """Return whether the topic of the demo has a record, so that the first command of a user shows data."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
@@ -264,7 +278,7 @@ def has_records(layout: layouts.Layout, facts: dict[str, Any]) -> bool:
         return False
 
 
-def _brokers_missing(layout: layouts.Layout, facts: dict[str, Any]) -> str:
+def _brokers_missing(layout: layouts.Layout, facts: layouts.ClusterFacts) -> str:
     from confluent_kafka import KafkaException
 
     admin = _admin(layout, facts)

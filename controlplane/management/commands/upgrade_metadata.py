@@ -6,7 +6,6 @@ The acting controller decides. A rejection names the brokers to upgrade first. O
 from __future__ import annotations
 
 import time
-from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
@@ -38,13 +37,13 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="data directory of the local cluster (default: data)")
         parser.add_argument("--zookeeper", default=settings.WEIR.zookeeper, help="host:port[,host:port..]")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, zookeeper: str, show: bool, level: int | None, **_options: object) -> None:
         try:
-            with connected(zookeeper_store(options["zookeeper"], 6000)) as zk:
-                if options["show"]:
+            with connected(zookeeper_store(zookeeper, 6000)) as zk:
+                if show:
                     self._show(zk)
                 else:
-                    self._raise(zk, options["level"])
+                    self._raise(zk, level)
         except (Unreachable, MetadataError) as e:
             raise CommandError(str(e)) from e
 

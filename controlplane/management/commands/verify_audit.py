@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -15,18 +14,18 @@ class Command(BaseCommand):
         parser.add_argument(
             "--head", metavar="NUMBER:DIGEST", help="an earlier head, which must be a link of the chain"
         )
-        parser.add_argument("--json", action="store_true", help="one line of JSON")
+        parser.add_argument("--json", dest="as_json", action="store_true", help="one line of JSON")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, head: str | None, as_json: bool, **_options: object) -> None:
         from controlplane.services.audit import verify_chain
 
-        verdict = verify_chain(_parse_seal(options["head"]))
-        head = f"{verdict.head[0]}:{verdict.head[1]}"
-        if options["json"]:
-            facts = {"changes": verdict.changes, "links": verdict.links, "head": head, "problems": verdict.problems}
+        verdict = verify_chain(_parse_seal(head))
+        last = f"{verdict.head[0]}:{verdict.head[1]}"
+        if as_json:
+            facts = {"changes": verdict.changes, "links": verdict.links, "head": last, "problems": verdict.problems}
             self.stdout.write(json.dumps(facts))
         else:
-            self.stdout.write(f"{verdict.changes} changes, {verdict.links} links, head {head}")
+            self.stdout.write(f"{verdict.changes} changes, {verdict.links} links, head {last}")
         if verdict.problems:
             raise CommandError("\n".join(verdict.problems))
 

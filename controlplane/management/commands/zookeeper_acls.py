@@ -5,8 +5,6 @@ Changes only ACLs, and prints the number of changed nodes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -31,15 +29,15 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="data directory of the local cluster (default: data)")
         parser.add_argument("--zookeeper", default=settings.WEIR.zookeeper, help="host:port[,host:port..]")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: str, whose: str, zookeeper: str, **_options: object) -> None:
         protection = zookeeper_protection()
         if protection.user is None:
             raise CommandError(
                 "WEIR_ZOOKEEPER_CONFIG contains no user (zookeeper.sasl.jaas.config), so the nodes would have no owner."
             )
         try:
-            count = hand_over(options["zookeeper"], protection, ROOTS, owned=options["whose"] == "own")
+            count = hand_over(zookeeper, protection, ROOTS, owned=whose == "own")
         except PermissionError as e:
             raise CommandError(str(e)) from e
-        access = f"restricted to {protection.user}" if options["whose"] == "own" else "open to all clients"
+        access = f"restricted to {protection.user}" if whose == "own" else "open to all clients"
         self.stdout.write(f"{count} nodes are {access}.")

@@ -1,11 +1,10 @@
 """`manage.py zookeeper_server --config zoo.cfg`: a server of a ZooKeeper ensemble, from the jars of the pyspark package. The process becomes the JVM, so signals and
-the exit code are ZooKeeper's own. `log4j2.properties` beside the settings configures its logging, and `jaas.conf` there, if it exists, has its users."""
+the exit code are ZooKeeper's own. `log4j2.properties` beside the config configures its logging, and `jaas.conf` there, if it exists, has its users."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -17,7 +16,7 @@ OPTIONS = ("-XX:+ExitOnOutOfMemoryError",)
 
 
 class Command(BaseCommand):
-    help = "Run a ZooKeeper server with these settings, in the foreground."
+    help = "Run a ZooKeeper server with these config, in the foreground."
     # ZooKeeper starts before the database.
     requires_migrations_checks = False
     requires_system_checks: list[str] = []
@@ -31,17 +30,16 @@ class Command(BaseCommand):
             help="file with the users that may connect (java.security.auth.login.config); default: jaas.conf beside zoo.cfg, if it exists",
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        settings: Path = options["config"]
-        if not settings.is_file():
-            raise CommandError(f"There is no file {settings}; --config must name zoo.cfg.")
-        users: Path | None = options["jaas"] or settings.resolve().with_name("jaas.conf")
-        if options["jaas"] is None and users is not None and not users.is_file():
+    def handle(self, *_args: str, config: Path, heap: str, jaas: Path | None, **_options: object) -> None:
+        if not config.is_file():
+            raise CommandError(f"There is no file {config}; --config must name zoo.cfg.")
+        users: Path | None = jaas or config.resolve().with_name("jaas.conf")
+        if jaas is None and users is not None and not users.is_file():
             users = None
         # In FIPS mode, the default, ZooKeeper has no DIGEST-MD5.
-        jaas = (f"-Djava.security.auth.login.config={users}", "-Dzookeeper.fips-mode=false") if users else ()
+        java_options = (f"-Djava.security.auth.login.config={users}", "-Dzookeeper.fips-mode=false") if users else ()
         try:
-            command = server_command(settings.resolve(), *OPTIONS, *jaas, heap=f"-Xmx{options['heap']}")
+            command = server_command(config.resolve(), *OPTIONS, *java_options, heap=f"-Xmx{heap}")
         except JavaMissing as e:
             raise CommandError(str(e)) from e
         os.execv(command[0], command)
