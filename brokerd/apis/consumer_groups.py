@@ -7,7 +7,6 @@ effects are replicated. Does not contain: membership.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
@@ -51,8 +50,7 @@ class ConsumerGroupsApi:
         body: m.ConsumerGroupHeartbeatRequest = request.body
         r = m.ConsumerGroupHeartbeatResponse
 
-        def reply(answer: Any) -> None:
-            assert isinstance(answer, ConsumerHeartbeatReply)
+        def reply(answer: ConsumerHeartbeatReply) -> None:
             if answer.error:
                 request.reply(r(error_code=answer.error, error_message=answer.message))
                 return

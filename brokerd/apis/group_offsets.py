@@ -7,7 +7,6 @@ Invariant: a request that names a member is answered as that member's epoch allo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from brokerd.apis.offset_commits import all_failed, build_topic_responses, no_partition_exists, offsets_of
 from brokerd.authz.acls import Operation, Resource
@@ -61,7 +60,7 @@ class GroupOffsetsApi:
             return
         offsets, refused = offsets_of(authorized, self._groups, self._clock().wall_ms)
 
-        def reply(answer: Any) -> None:
+        def reply(answer: events.Answered) -> None:
             request.reply(r(topics=build_topic_responses(authorized, answer, refused, *shapes) + denied))
 
         if no_partition_exists(offsets, refused):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AUTHORIZATION_FAILED, AuthHelper
@@ -172,8 +171,7 @@ class GroupsApi:
             return
         version = request.header.api_version
 
-        def reply(answer: Any) -> None:
-            assert isinstance(answer, events.Joined)
+        def reply(answer: events.Joined) -> None:
             protocol = answer.protocol
             request.reply(
                 m.JoinGroupResponse(
@@ -224,7 +222,7 @@ class GroupsApi:
             request.reply(m.SyncGroupResponse(error_code=DENIED))
             return
 
-        def reply(answer: Any) -> None:
+        def reply(answer: events.Synced) -> None:
             request.reply(
                 m.SyncGroupResponse(
                     error_code=answer.error,
@@ -258,7 +256,7 @@ class GroupsApi:
             request.reply(m.HeartbeatResponse(error_code=DENIED))
             return
 
-        def reply(answer: Any) -> None:
+        def reply(answer: events.Answered) -> None:
             request.reply(m.HeartbeatResponse(error_code=answer.error))
 
         event = events.Heartbeat(reply, body.member_id, body.group_instance_id, body.generation_id)
@@ -275,7 +273,7 @@ class GroupsApi:
         many = request.header.api_version >= 3
         members = tuple((x.member_id, x.group_instance_id) for x in body.members) if many else ((body.member_id, None),)
 
-        def reply(answer: Any) -> None:
+        def reply(answer: events.Left | events.Answered) -> None:
             errors = answer.errors if isinstance(answer, events.Left) else (answer.error,) * len(members)
             if many:
                 top = answer.error if isinstance(answer, events.Answered) else 0

@@ -7,7 +7,6 @@ effects are replicated. Does not contain: membership, offsets of share groups (`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
@@ -36,8 +35,7 @@ class ShareGroupsApi:
         body: m.ShareGroupHeartbeatRequest = request.body
         r = m.ShareGroupHeartbeatResponse
 
-        def reply(answer: Any) -> None:
-            assert isinstance(answer, ShareHeartbeatReply)
+        def reply(answer: ShareHeartbeatReply) -> None:
             if answer.error:
                 request.reply(r(error_code=answer.error, error_message=answer.message))
                 return

@@ -18,6 +18,7 @@ from brokerd.net.request import Handler, Request
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.schema import Struct
 
 Start = Callable[[SharePartitionKey, Any, Callable[[Any], None]], None]
 """Start the work of one partition: (share partition, partition of the request, callback that gets the partition of the response)."""
@@ -39,7 +40,11 @@ class ShareStateApi:
     def initialize(self, request: Request) -> None:
         r = m.InitializeShareGroupStateResponse
 
-        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+        def start(
+            place: SharePartitionKey,
+            p: m.InitializeShareGroupStateRequest.PartitionData,
+            reply: Callable[[Struct], None],
+        ) -> None:
             def done(error: int) -> None:
                 reply(r.PartitionResult(partition=p.partition, error_code=error))
 
@@ -50,7 +55,9 @@ class ShareStateApi:
     def read(self, request: Request) -> None:
         r = m.ReadShareGroupStateResponse
 
-        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+        def start(
+            place: SharePartitionKey, p: m.ReadShareGroupStateRequest.PartitionData, reply: Callable[[Struct], None]
+        ) -> None:
             def done(error: int, state: ShareState | None) -> None:
                 result = r.PartitionResult(partition=p.partition, error_code=error)
                 if state is not None:
@@ -73,7 +80,9 @@ class ShareStateApi:
     def write(self, request: Request) -> None:
         r = m.WriteShareGroupStateResponse
 
-        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+        def start(
+            place: SharePartitionKey, p: m.WriteShareGroupStateRequest.PartitionData, reply: Callable[[Struct], None]
+        ) -> None:
             def done(error: int) -> None:
                 reply(r.PartitionResult(partition=p.partition, error_code=error))
 
@@ -88,7 +97,9 @@ class ShareStateApi:
     def delete(self, request: Request) -> None:
         r = m.DeleteShareGroupStateResponse
 
-        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+        def start(
+            place: SharePartitionKey, p: m.DeleteShareGroupStateRequest.PartitionData, reply: Callable[[Struct], None]
+        ) -> None:
             def done(error: int) -> None:
                 reply(r.PartitionResult(partition=p.partition, error_code=error))
 
@@ -99,7 +110,11 @@ class ShareStateApi:
     def summary(self, request: Request) -> None:
         r = m.ReadShareGroupStateSummaryResponse
 
-        def start(place: SharePartitionKey, p: Any, reply: Callable[[Any], None]) -> None:
+        def start(
+            place: SharePartitionKey,
+            p: m.ReadShareGroupStateSummaryRequest.PartitionData,
+            reply: Callable[[Struct], None],
+        ) -> None:
             state, error = self._coordinator.summary(place)
             result = r.PartitionResult(partition=p.partition, error_code=error)
             if state is not None:
@@ -109,14 +124,21 @@ class ShareStateApi:
 
         self._run_for_each(request, r, r.ReadStateSummaryResult, r.PartitionResult, start)
 
-    def _run_for_each(self, request: Request, response: Any, topic_result: Any, part_result: Any, start: Start) -> None:
+    def _run_for_each(
+        self,
+        request: Request,
+        response: Callable[..., Struct],
+        topic_result: Callable[..., Any],
+        part_result: Callable[..., Struct],
+        start: Start,
+    ) -> None:
         """Start the work for each partition, and answer when all are done."""
         body = request.body
         topics = [topic_result(topic_id=t.topic_id, partitions=[]) for t in body.topics]
         authorized = self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER)
         left = sum(len(t.partitions) for t in body.topics)
 
-        def reply(into: Any, result: Any) -> None:
+        def reply(into: Any, result: Struct) -> None:
             nonlocal left
             into.partitions.append(result)
             left -= 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 from brokerd.authz.quotas import BUCKETS_MAX, SAMPLE_MS, SAMPLES, Quotas, hold_back
 from brokerd.cluster.quota_entities import MUTATIONS
@@ -64,7 +63,7 @@ class Mutations:
         wait = bucket.wait_ms(rate)
         if wait:
 
-            def amend(answer: Any) -> None:
+            def amend(answer: object) -> None:
                 hold_back(request, answer, wait)
 
             # Each of the amendments may set a throttle time. `hold_back` keeps the longest one, so their order has no effect.

@@ -152,7 +152,7 @@ class Quotas:
         are not counted yet."""
         key, body = request.header.api_key, request.body
         user, client = request.principal.partition(":")[2], request.client_id
-        kind = {ApiKey.PRODUCE: PRODUCE, ApiKey.FETCH: FETCH}.get(key)
+        kind = PRODUCE if key == ApiKey.PRODUCE else FETCH if key == ApiKey.FETCH else None
         if kind == FETCH and _follower(body):
             return  # client quotas do not apply to replication
         found = self.limit(kind, user, client) if kind is not None else None

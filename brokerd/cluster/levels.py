@@ -71,7 +71,7 @@ def level_of(record: Levelled) -> int:
     return max([record.LEVEL, *(int(f.metadata.get("level", LEVEL_MIN)) for f in _non_default_fields(record))])
 
 
-def _non_default_fields(record: Levelled) -> Iterator[Field[Any]]:
+def _non_default_fields(record: Levelled) -> Iterator[Field[object]]:
     """The fields, including those of a nested state, whose value is not the default."""
     for f in fields(record):
         value = getattr(record, f.name)

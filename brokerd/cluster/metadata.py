@@ -298,7 +298,7 @@ class Entry:
             raise MetadataError(f"cannot read metadata log entry: {e}") from e
 
 
-def stored_name(f: Field[Any]) -> str:
+def stored_name(f: Field[object]) -> str:
     """The name under which a field is stored in the metadata log. The stored name stays the same when the Python name changes."""
     return str(f.metadata.get("stored", f.name))
 
@@ -312,9 +312,9 @@ def entry_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def record_to_json(record: MetadataRecord) -> dict[str, Any]:
+def record_to_json(record: MetadataRecord) -> dict[str, object]:
     version = version_of(record)
-    out: dict[str, Any] = {"type": type(record).__name__, "version": version}
+    out: dict[str, object] = {"type": type(record).__name__, "version": version}
     for f in fields(record):
         if f.metadata.get("version", 1) <= version:
             out[stored_name(f)] = _to_json(getattr(record, f.name), version)
@@ -354,7 +354,7 @@ def record_from_json(data: Mapping[str, Any]) -> MetadataRecord:
         raise MetadataError(f"cannot read record {data['type']}: {e}") from e
 
 
-def _to_json(value: Any, version: int) -> Any:
+def _to_json(value: object, version: int) -> object:
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, PartitionState):
@@ -364,7 +364,7 @@ def _to_json(value: Any, version: int) -> Any:
     return value
 
 
-def partition_state_to_json(state: PartitionState, version: int = PartitionChanged.VERSION) -> dict[str, Any]:
+def partition_state_to_json(state: PartitionState, version: int = PartitionChanged.VERSION) -> dict[str, object]:
     """`version` is the version of the record that contains the state. Some fields are stored under an older name (metadata key `stored`)."""
     out = {stored_name(f): getattr(state, f.name) for f in fields(state) if f.metadata.get("version", 1) <= version}
     out["isr"] = [list(isr_member) for isr_member in state.isr]
@@ -383,7 +383,7 @@ def partition_state_from_json(data: Mapping[str, Any]) -> PartitionState:
 def pack_chunks(records: Iterable[MetadataRecord], bytes_max: int = ENTRY_BYTES_MAX) -> list[bytes]:
     """Records as compressed chunks of at most `bytes_max` bytes each, for snapshots."""
     chunks: list[bytes] = []
-    batch: list[dict[str, Any]] = []
+    batch: list[dict[str, object]] = []
     size = 0
     for record in records:
         data = record_to_json(record)

@@ -164,12 +164,12 @@ class LevelResult:
     level: int
 
 
-def results_to_json(results: Sequence[ItemResult]) -> dict[str, Any]:
+def results_to_json(results: Sequence[ItemResult]) -> dict[str, object]:
     """The value of `RequestAnswered.result` for a request with items."""
     return {"results": [typed_json.encode(r) for r in results]}
 
 
-def results_from_json(result: Mapping[str, Any], kind: type[ItemResult] = ItemResult) -> tuple[ItemResult, ...]:
+def results_from_json(result: Mapping[str, object], kind: type[ItemResult] = ItemResult) -> tuple[ItemResult, ...]:
     """The results of the items. Raises Malformed."""
     out: tuple[ItemResult, ...] = typed_json.decode(tuple[kind, ...], result.get("results", []), "results")  # type: ignore[valid-type]
     return out
@@ -357,7 +357,7 @@ class _Envelope:
     payload: Mapping[str, Any]
 
 
-def _payload(kind: str, data: Mapping[str, Any]) -> AnyPayload | Unreadable:
+def _payload(kind: str, data: Mapping[str, object]) -> AnyPayload | Unreadable:
     if kind not in set(RequestKind):
         return Unreadable(kind, f"unknown request {kind[:50]!r}")
     payload: AnyPayload = typed_json.decode(PAYLOADS[RequestKind(kind)], data)

@@ -160,7 +160,7 @@ def route_of(name: str, generation: int, value: Mapping[str, Any]) -> Route:
     return route
 
 
-def _binding(value: Any, field: str) -> Binding:
+def _binding(value: object, field: str) -> Binding:
     if not isinstance(value, dict):
         raise InvalidRoute(field, "a binding is an object")
     if unknown := value.keys() - BINDING_FIELDS:
@@ -191,7 +191,7 @@ BINDING_FIELDS = frozenset(
 )
 
 
-def _match(value: Any, field: str) -> Match:
+def _match(value: object, field: str) -> Match:
     if not isinstance(value, dict):
         raise InvalidRoute(field, f"an object with a kind: {', '.join(MatchKind)}")
     if unknown := value.keys() - {"kind", "value", "headers"}:
@@ -210,7 +210,7 @@ def _match(value: Any, field: str) -> Match:
     return Match(kind, "", tuple(_rule(r, f"{field}.headers.{i}") for i, r in enumerate(rules)))
 
 
-def _rule(value: Any, field: str) -> HeaderRule:
+def _rule(value: object, field: str) -> HeaderRule:
     if not isinstance(value, dict):
         raise InvalidRoute(field, "an object with a name and a value")
     text = value.get("value")
@@ -218,7 +218,7 @@ def _rule(value: Any, field: str) -> HeaderRule:
     return HeaderRule(_text(value.get("name"), f"{field}.name"), content)
 
 
-def _transformation(value: Mapping[str, Any], field: str) -> Transformation:
+def _transformation(value: Mapping[str, object], field: str) -> Transformation:
     put = [_rule(r, f"{field}.set_headers.{i}") for i, r in enumerate(_list(value.get("set_headers"), field))]
     removed = _list(value.get("remove_headers"), f"{field}.remove_headers")
     key, drop = value.get("key_from_header") or "", value.get("drop_key", False) is True
@@ -232,7 +232,7 @@ def _transformation(value: Mapping[str, Any], field: str) -> Transformation:
     )
 
 
-def _list(value: Any, field: str) -> Sequence[Any]:
+def _list(value: object, field: str) -> Sequence[object]:
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > HEADER_RULES_MAX:
@@ -240,7 +240,7 @@ def _list(value: Any, field: str) -> Sequence[Any]:
     return value
 
 
-def _text(value: Any, field: str, *, empty: bool = False) -> str:
+def _text(value: object, field: str, *, empty: bool = False) -> str:
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX or not (value or empty):
         raise InvalidRoute(field, f"a text of {0 if empty else 1} to {TEXT_LENGTH_MAX} characters")
     if _UNSTORABLE.search(value):

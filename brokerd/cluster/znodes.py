@@ -184,7 +184,7 @@ class Proposals:
 def encode_proposals(broker_epoch: int, desired: Proposals) -> bytes:
     """Older controllers ignore `seeds`, `starts` and `resets`. The first two exist only at metadata levels that such a controller cannot read;
     without `resets` a replica stays out of sync."""
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "incarnation": broker_epoch,
         "proposals": [
             [str(p.topic_id), p.partition, p.leader_epoch, p.partition_epoch, [list(s) for s in p.isr]]

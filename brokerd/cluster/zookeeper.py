@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo import exceptions as ke
 from kazoo.client import KazooClient
@@ -30,6 +30,10 @@ from brokerd.cluster.zookeeper_connection import (
     retry_authentication,
     try_silent_servers_last,
 )
+
+if TYPE_CHECKING:
+    from kazoo.interfaces import IAsyncResult
+    from kazoo.protocol.states import WatchedEvent, ZnodeStat
 
 _CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (ke.NoNodeError, Code.NO_NODE),
@@ -84,7 +88,7 @@ def _code(error: BaseException) -> Code:
     return Code.OTHER
 
 
-def _stat(stat: Any) -> Stat:
+def _stat(stat: ZnodeStat) -> Stat:
     return Stat(stat.version, stat.czxid, stat.ephemeralOwner or 0, stat.ctime or 0)
 
 
@@ -105,7 +109,7 @@ class _Watch:
     def __hash__(self) -> int:
         return hash((self._number, self._path))
 
-    def __call__(self, event: Any) -> None:
+    def __call__(self, event: WatchedEvent) -> None:
         if event.type is not EventType.NONE:
             self._post(self._number, lambda: self._call(event.path))
 
@@ -173,7 +177,7 @@ class ZooKeeperStore:
         """Paths are relative to the chroot from its creation on. After a lost connection the next one tries again."""
         chroot = self._chroot_to_create
 
-        def on_created(promise: Any) -> None:
+        def on_created(promise: IAsyncResult) -> None:
             error = promise.exception
             if isinstance(error, (ke.ConnectionLoss, ke.ConnectionClosedError, ke.SessionExpiredError)):
                 return
@@ -184,7 +188,7 @@ class ZooKeeperStore:
 
         self._client.ensure_path_async(chroot).rawlink(on_created)
 
-    def _submit(self, call: Callable[[], Any], done: Done, shape: Callable[[Any], Result]) -> None:
+    def _submit(self, call: Callable[[], IAsyncResult], done: Done, shape: Callable[[Any], Result]) -> None:
         number = self._number
         lost = Result(Code.CONNECTION_LOSS)
         try:
@@ -194,7 +198,7 @@ class ZooKeeperStore:
             self._post(number, lambda: done(Result(code)), lambda: done(lost))
             return
 
-        def on_completed(promise: Any) -> None:
+        def on_completed(promise: IAsyncResult) -> None:
             error = promise.exception
             result = shape(promise.value) if error is None else Result(_code(error))
             self._post(number, lambda: done(result), lambda: done(lost))
@@ -250,7 +254,7 @@ class ZooKeeperStore:
     def multi(self, operations: Sequence[Operation], done: Done) -> None:
         self._owns_znodes |= any(isinstance(op, Create) and op.ephemeral for op in operations)
 
-        def call() -> Any:
+        def call() -> IAsyncResult:
             transaction = self._client.transaction()
             for op in operations:
                 match op:
@@ -264,7 +268,7 @@ class ZooKeeperStore:
                         transaction.check(op.path, op.version)
             return transaction.commit_async()
 
-        def shape(values: Sequence[Any]) -> Result:
+        def shape(values: Sequence[object]) -> Result:
             codes = tuple(_code(v) if isinstance(v, BaseException) else Code.OK for v in values)
             bad: list[Code] = [c for c in codes if c not in (Code.OK, Code.ROLLED_BACK)]
             if not bad and Code.ROLLED_BACK in codes:
@@ -309,7 +313,7 @@ class ZooKeeperStore:
         os.close(self._eventfd)
 
 
-def _client_of(servers: str, session_timeout_ms: int, protection: Protection, **more: Any) -> KazooClient:
+def _client_of(servers: str, session_timeout_ms: int, protection: Protection, **more: object) -> KazooClient:
     client = KazooClient(
         servers,
         timeout=session_timeout_ms / 1000,
@@ -323,7 +327,7 @@ def _client_of(servers: str, session_timeout_ms: int, protection: Protection, **
     return client
 
 
-def _end(client: Any, deadline: float) -> bool:
+def _end(client: KazooClient, deadline: float) -> bool:
     """Send the end of the session until a server answers. Blocks until `deadline`, of time.monotonic()."""
     while (left := deadline - time.monotonic()) > 0:
         if not client._live.wait(left):

@@ -12,8 +12,8 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from kazoo import exceptions as ke
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -22,12 +22,27 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from brokerd.cluster.protection import Protection
 
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+    from kazoo.protocol.states import Callback
+
 SILENT_SHARE = 0.8
 """The part of `connect_seconds` after which a failed connection counts as unanswered."""
 ANSWER_SECONDS_MIN = 3.0
 """The shortest time that a server has for an answer, whatever the session time-out. A machine with many processes pauses that long."""
 
 log = logging.getLogger(__name__)
+
+
+class Pollable(Protocol):
+    """A socket or an object of kazoo with a file descriptor."""
+
+    def fileno(self) -> int: ...
+
+
+Sockets = Sequence[Pollable]
+Selected = tuple[Sequence[Pollable], Sequence[Pollable], Sequence[Pollable]]
+"""As `select.select` returns it: readable, writable, with errors."""
 
 
 def answer_seconds(session_timeout_ms: int) -> float:
@@ -61,18 +76,18 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.stopped_to_answer = False
         """True if the last connection ended because its server did not answer."""
 
-    def dispatch_callback(self, callback: Any) -> None:
+    def dispatch_callback(self, callback: Callback) -> None:
         self.completion_queue.put(lambda: callback.func(*callback.args))
 
     def create_connection(
-        self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
-    ) -> Any:
+        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: object
+    ) -> socket.socket:
         sock = socket.create_connection(address, self._connect_s)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return sock
 
-    def select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
+    def select(self, read: Sockets, write: Sockets, error: Sockets, timeout: float) -> Selected:
         """Like select.select. With two sockets to read from, kazoo waits for an answer or for a request to send. With one socket, kazoo waits for the answer
         to a request that it has just sent."""
         if len(read) != 2:
@@ -92,7 +107,7 @@ class OrderedHandler(SequentialThreadingHandler):  # type: ignore[misc]
             if found[0] or time.monotonic() >= end:
                 return found
 
-    def _select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
+    def _select(self, read: Sockets, write: Sockets, error: Sockets, timeout: float) -> Selected:
         """Like `select.select`, for any file descriptor. kazoo's own creates and closes an epoll for each call, several times per second. Its thread
         terminates for any exception that is not about the connection, for example of a socket that another thread has just closed."""
         poll, by_fd = select.poll(), {}
@@ -118,8 +133,8 @@ class TlsHandler(OrderedHandler):
         self._context = context
 
     def create_connection(
-        self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
-    ) -> Any:
+        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: object
+    ) -> socket.socket:
         plain = super().create_connection(address)
         try:
             return self._context().wrap_socket(plain, server_hostname=hostname)
@@ -130,7 +145,7 @@ class TlsHandler(OrderedHandler):
             plain.close()
             raise OSError(str(e)) from e
 
-    def select(self, read: Any, write: Any, error: Any, timeout: float) -> Any:
+    def select(self, read: Sockets, write: Sockets, error: Sockets, timeout: float) -> Selected:
         """Data that OpenSSL has already decrypted does not make the socket readable. kazoo would read it only with the next ping."""
         ready = [s for s in read if isinstance(s, ssl.SSLSocket) and s.pending()]
         return (ready, [], []) if ready else super().select(read, write, error, timeout)
@@ -147,10 +162,10 @@ class SessionEnd(Close):  # type: ignore[misc]
         return True
 
 
-def connection_options(protection: Protection, session_timeout_ms: int) -> dict[str, Any]:
+def connection_options(protection: Protection, session_timeout_ms: int) -> dict[str, object]:
     """Arguments of KazooClient for a protection. SASL requires the optional package pure-sasl."""
     context = protection.context
-    out: dict[str, Any] = {
+    out: dict[str, object] = {
         "default_acl": CREATOR_ALL_ACL if protection.owned else None,
         "handler": TlsHandler(session_timeout_ms, context) if context else OrderedHandler(session_timeout_ms),
     }
@@ -167,7 +182,7 @@ def connection_options(protection: Protection, session_timeout_ms: int) -> dict[
     return out
 
 
-def retry_authentication(client: Any, user: str | None) -> None:
+def retry_authentication(client: KazooClient, user: str | None) -> None:
     """Treat a failed SASL authentication as a lost connection. It is retried with backoff in the same session. kazoo alone terminates its thread,
     both for a wrong password and for a server that stops during the authentication."""
     connection = client._connection
@@ -183,7 +198,7 @@ def retry_authentication(client: Any, user: str | None) -> None:
     connection._authenticate_with_sasl = authenticate_or_reconnect
 
 
-def try_silent_servers_last(client: Any, session_timeout_ms: int) -> None:
+def try_silent_servers_last(client: KazooClient, session_timeout_ms: int) -> None:
     """Connect to servers that did not answer only after all others. kazoo tries all servers in a random order, and then all of them in another one: it waited
     two times in a row for a server that was frozen, while the others elected a leader and refused connections at once."""
     connection, handler, silent = client._connection, client.handler, set[tuple[str, int]]()
@@ -194,7 +209,7 @@ def try_silent_servers_last(client: Any, session_timeout_ms: int) -> None:
         # kazoo has shuffled the servers: the order of the other servers stays random
         return sorted(expand(), key=lambda found: found[1:] in silent)
 
-    def connect_and_note(host: str, address: str, port: int) -> Any:
+    def connect_and_note(host: str, address: str, port: int) -> object:
         nonlocal used
         if handler.stopped_to_answer and used is not None:
             silent.add(used)

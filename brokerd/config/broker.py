@@ -197,9 +197,9 @@ class BrokerConfig:
         known_topic_default: Callable[[str], bool] = lambda name: False,
         where: str = "settings",
     ) -> BrokerConfig:
-        values: dict[str, Any] = {s.name: s.default for s in SETTINGS}
+        values: dict[str, object] = {s.name: s.default for s in SETTINGS}
         topic_defaults: dict[str, str] = {}
-        per_listener: dict[tuple[str, str], Any] = {}
+        per_listener: dict[tuple[str, str], object] = {}
         for name, text in given.items():
             setting = BY_NAME.get(name)
             if setting is None and (own := _own(name)) is not None:
@@ -248,7 +248,7 @@ def _own(name: str) -> tuple[str, Setting] | None:
     return None
 
 
-def _parse(setting: Setting, name: str, text: str, where: str) -> Any:
+def _parse(setting: Setting, name: str, text: str, where: str) -> object:
     shown = "(hidden)" if setting.secret else repr(text)
     try:
         return setting.read(text)

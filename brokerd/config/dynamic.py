@@ -123,7 +123,7 @@ class Live:
         self, settings: Mapping[str, Setting], cluster: Mapping[str, str], own: Mapping[str, str], broker_id: int
     ) -> set[str]:
         """Apply the settings of the metadata log. Returns the names of the settings whose value changed."""
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         defaults: dict[str, str] = {}
         for given, scope in ((cluster, CLUSTER_WIDE), (own, broker_id)):
             for name, text in given.items():
@@ -140,5 +140,5 @@ class Live:
         return changed
 
 
-def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> set[str]:
+def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
     return {name for name in {*before, *after} if before.get(name) != after.get(name)}

@@ -29,7 +29,7 @@ class Setting:
             raise ValueError(f"below the minimum {self.low}")
         return value
 
-    def show(self, value: Any) -> str | None:
+    def show(self, value: object) -> str | None:
         """A value as text that `read` accepts. None if the value is secret or not set."""
         if value is None or self.secret:
             return None
@@ -57,7 +57,7 @@ BOOLEAN, STRING, INT, LONG, LIST, PASSWORD = 1, 2, 3, 5, 7, 9
 INT_MAX = 2**31 - 1
 
 
-def _item(value: Any) -> str:
+def _item(value: object) -> str:
     return "{}://{}:{}".format(*value) if isinstance(value, tuple) and len(value) == 3 else str(value)
 
 

@@ -76,7 +76,7 @@ def protection(values: Mapping[str, Any]) -> Protection:
     )
 
 
-def _tls(values: Mapping[str, Any]) -> Callable[[str], Any]:
+def _tls(values: Mapping[str, object]) -> Callable[[str], object]:
     def get(name: str) -> Any:
         ours = PREFIX + ("ssl.keystore.password" if name == "ssl.key.password" else name)
         return values[ours] if ours in values else _DEFAULTS[name]
@@ -86,7 +86,7 @@ def _tls(values: Mapping[str, Any]) -> Callable[[str], Any]:
 
 def load(path: Path) -> Protection:
     """The protection from a file that contains only these settings. Raises ValueError, CertificateError."""
-    values: dict[str, Any] = {s.name: s.default for s in ZOOKEEPER_SETTINGS}
+    values: dict[str, object] = {s.name: s.default for s in ZOOKEEPER_SETTINGS}
     for name, text in properties(path).items():
         if name not in _NAMES:
             raise ValueError(f"{path}: unknown setting {name}; known are {', '.join(_NAMES)}")

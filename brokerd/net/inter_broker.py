@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
 from brokerd.wire import framing
+from brokerd.wire.schema import Struct
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,12 @@ class LoopbackRequest:
     from_privileged_listener = True
     client_host = owner = "localhost"
 
-    def __init__(self, header: framing.RequestHeader, body: Any, answered: Done) -> None:
+    def __init__(self, header: framing.RequestHeader, body: Struct, answered: Done) -> None:
         self.header, self.body, self._answered = header, body, answered
         self.client_id = header.client_id or ""
         self.principal = "User:ANONYMOUS"
 
-    def reply(self, body: Any) -> None:
+    def reply(self, body: Struct) -> None:
         self._answered(body)
 
     def close(self) -> None:
@@ -65,7 +66,7 @@ class InterBrokerClient:
         self._timeout_ms, self._frame_bytes_max = timeout_ms, frame_bytes_max
         self._peers: dict[int, tuple[tuple[str, int], Peer]] = {}
 
-    def send_request(self, broker_id: int, key: int, version: int, body: Any, done: Done) -> None:
+    def send_request(self, broker_id: int, key: int, version: int, body: Struct, done: Done) -> None:
         name = f"broker-{self._broker_id}"
         if broker_id == self._broker_id:
             request = LoopbackRequest(
@@ -98,7 +99,7 @@ class InterBrokerClient:
 
         known[1].send_request(framing.encode_request(key, version, 0, name, body), on_response)
 
-    def _complete_later(self, done: Done, answer: Any) -> None:
+    def _complete_later(self, done: Done, answer: Struct | None) -> None:
         self._loop.call_later(0, lambda now: done(answer))
 
     def close(self) -> None:

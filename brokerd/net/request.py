@@ -22,6 +22,7 @@ from brokerd.net.turns import BROKERS
 from brokerd.security.principals import ANONYMOUS
 from brokerd.wire import framing
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.schema import Struct
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Request:
         self,
         connection: Connection,
         slot: Slot,
-        header: Any,
+        header: framing.RequestHeader,
         body: Any,
         session: Session,
         metrics: ApiMetrics | None = None,
@@ -106,7 +107,7 @@ class Request:
         # `_unauthorized` is set only if the response has an authorization error, `denial` only if an operation is not authorized.
         self.authorization_pending = False
         """The handler must authorize the request before it replies. Otherwise the connection is closed instead."""
-        self.amends: list[Callable[[Any], None]] | None = None
+        self.amends: list[Callable[[Struct | None], None]] | None = None
         """Functions that change the response before it is encoded (quotas). With acks=0 they are called with None."""
 
     @property
@@ -140,7 +141,7 @@ class Request:
         """The client has disconnected, so a response would not be delivered."""
         return self._connection.closed
 
-    def reply(self, body: Any) -> None:
+    def reply(self, body: Struct | None) -> None:
         header = self.header
         if self.authorization_pending:
             log.error("request handler did not authorize the request: api_key=%d", header.api_key)

@@ -90,20 +90,27 @@ def _unpack(kind: str, text: str) -> array[int]:
     return column
 
 
-NO_PRODUCERS: list[Any] = [[], []]
+NO_PRODUCERS: list[object] = [[], []]
 
 
 def restore_producers(state: list[Any]) -> Producers:
     return Producers.from_json(*state)
 
 
-def state_of(producers: Producers) -> list[Any]:
+def state_of(producers: Producers) -> list[object]:
     """The state as JSON. All transactions with a marker are complete: only records below the last stable offset are copied."""
     return [producers.to_json(), []]
 
 
 def examine(
-    disk: Disk, path: Path, base_offset: int, end_offset: int, size: int, interval: int, before: list[Any], wall_ms: int
+    disk: Disk,
+    path: Path,
+    base_offset: int,
+    end_offset: int,
+    size: int,
+    interval: int,
+    before: list[object],
+    wall_ms: int,
 ) -> Auxiliary:
     """Verify every batch of a closed segment file and compute its auxiliary object. Raises DamagedSegment, DiskFailed."""
     file = disk.open(path)

@@ -34,7 +34,7 @@ class MalformedFrame(Exception):
     """The other process is not of this version."""
 
 
-def encode(message: list[Any]) -> bytes:
+def encode(message: list[object]) -> bytes:
     body = json.dumps(message, separators=(",", ":")).encode()
     return _LENGTH.pack(len(body)) + body
 

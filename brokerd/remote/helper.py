@@ -53,7 +53,7 @@ class LateStore:
                 self._store = store_at(self._url)
             return self._store
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.store, name)
 
 
@@ -116,7 +116,9 @@ class Helper:
         deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         pool.submit(self._run_request, request_id, operation, fields, deadline)
 
-    def _run_request(self, request_id: int, operation: str, fields: Mapping[str, Any], deadline: float | None) -> None:
+    def _run_request(
+        self, request_id: int, operation: str, fields: Mapping[str, object], deadline: float | None
+    ) -> None:
         if deadline is not None and time.monotonic() > deadline:
             self._answer(request_id, HelperError.NO_ANSWER, "time-out")
             return
@@ -136,7 +138,7 @@ class Helper:
             error, value = HelperError.INVALID, repr(e)
         self._answer(request_id, error, value)
 
-    def _answer(self, request_id: int, error: HelperError, value: Any) -> None:
+    def _answer(self, request_id: int, error: HelperError, value: object) -> None:
         try:
             with self._sending:
                 self._connection.sendall(encode([request_id, error, value]))

@@ -107,7 +107,7 @@ class Operations:
         self._remember(name, found)
         return [size, found.max_timestamp, found.epochs, len(found.aborted)]
 
-    def _snapshot(self, segments: Sequence[StoredSegment], offset: int) -> list[Any]:
+    def _snapshot(self, segments: Sequence[StoredSegment], offset: int) -> list[object]:
         """The producer state at `offset`, which is in one of the segments or at its end."""
         for s in segments:
             if s.start_offset <= offset <= s.end_offset:

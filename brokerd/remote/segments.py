@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.model import TopicPartition
@@ -105,7 +104,7 @@ def key_of(change: MetadataChange) -> bytes:
 
 def value_of(change: MetadataChange) -> bytes | None:
     """The value of the record; None for a tombstone."""
-    fields: dict[str, Any]
+    fields: dict[str, object]
     match change:
         case RemoteSegment() as s:
             fields = {

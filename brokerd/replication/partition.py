@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from brokerd.cluster.model import NO_LEADER, Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.replication.follower import UNKNOWN_OFFSET, Follower
@@ -426,7 +425,7 @@ class Partition:
                     f"proposal of another partition epoch: {self.tp}"
                 )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "role": self.role.value,
             "leader": self.leader,

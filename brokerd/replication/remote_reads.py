@@ -40,7 +40,7 @@ CACHED_MAX = 256
 FOLLOWING_MAX = 4
 """Maximum number of further segments in a read request: for read-ahead, and for gaps at the end of a segment."""
 EARLIEST, MAX_TIMESTAMP = -2, -3
-Request = Callable[[str, Mapping[str, Any], int, Callable[[HelperError, Any], None]], None]
+Request = Callable[[str, Mapping[str, object], int, Callable[[HelperError, object], None]], None]
 
 
 class ReadKey(NamedTuple):
@@ -83,7 +83,7 @@ class RemoteReads:
             segment.aborted_count,
         ]
 
-    def _read_names(self, segments: Sequence[RemoteSegment], upto: int) -> list[list[Any]]:
+    def _read_names(self, segments: Sequence[RemoteSegment], upto: int) -> list[list[object]]:
         """The next segments, and further ones that have aborted transactions."""
         near, far = segments[: 1 + FOLLOWING_MAX], segments[1 + FOLLOWING_MAX :]
         return [self.named(s) for s in (*near, *(s for s in far if s.aborted_count))]
@@ -107,7 +107,7 @@ class RemoteReads:
         if key not in self._in_flight and len(self._in_flight) < IN_FLIGHT_MAX:
             self._in_flight.add(key)
 
-            def on_helper_result(error: HelperError, value: Any) -> None:
+            def on_helper_result(error: HelperError, value: object) -> None:
                 self._in_flight.discard(key)
                 result = UNAVAILABLE if error else self._result(replica, offset, value)
                 self._cache_result(key, result)

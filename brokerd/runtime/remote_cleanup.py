@@ -82,7 +82,7 @@ class RemoteCleanup:
     def _delete(self, segment: RemoteSegment) -> None:
         self._deleting.add(segment.segment_id)
 
-        def on_result(error: HelperError, value: Any) -> None:
+        def on_result(error: HelperError, value: object) -> None:
             self._deleting.discard(segment.segment_id)
             if not error:
                 log.info("remote segment of a deleted topic deleted: name=%s", segment.name)

@@ -33,7 +33,7 @@ class WorkOwner(Protocol):
         """Run `work`. Returns None if it failed; the connection of the request is closed then."""
 
 
-Queued = tuple[WorkOwner, Steps[Any], Done]
+Queued = tuple[WorkOwner, Steps[object], Done]
 
 
 class BackgroundWork:
@@ -90,7 +90,7 @@ class _Line:
         self.resume(step, until)
         return False  # `resume` adds the line again if more steps are left
 
-    def resume(self, first: Callable[[Steps[Any]], Job | Ended | None], until: float) -> None:
+    def resume(self, first: Callable[[Steps[object]], Job | Ended | None], until: float) -> None:
         """Run the steps of the first task, starting with `first`, until time `until`. The task continues in the next turn or at the end of a job."""
         requester, steps, done = self.queue[0]
         clock, step = self._background_work.turns.clock, first
@@ -114,8 +114,8 @@ class _Line:
         else:
             self._submit(job, steps)
 
-    def _submit(self, job: Job, steps: Steps[Any]) -> None:
-        made: list[Any] = []
+    def _submit(self, job: Job, steps: Steps[object]) -> None:
+        made: list[object] = []
 
         def on_finished(error: BaseException | None) -> None:
             value = made[0] if made else None

@@ -124,7 +124,7 @@ def _decoder(header: RequestHeader) -> tuple[bool, Unpack]:
     return found
 
 
-def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
+def decode_request(frame: memoryview) -> tuple[RequestHeader, Struct]:
     """Header and body of a request frame (without its length). Raises WireError; UnsupportedVersion carries the header."""
     try:
         key, version, correlation_id, n = _HEADER.unpack_from(frame, 0)

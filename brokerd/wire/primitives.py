@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
 
 SCALARS = {
     "bool": ("?", 1),
@@ -31,6 +30,8 @@ class Malformed(ValueError):
     """Bytes that do not match the message definition of their version."""
 
 
+Buffer = bytes | bytearray | memoryview
+
 ElementBudget = list[int]
 """The number of array elements and tagged fields that a message may still have. A few bytes can become large objects and much work."""
 
@@ -48,7 +49,7 @@ def put_uvarint(out: bytearray, n: int) -> None:
     out.append(n)
 
 
-def get_uvarint(buf: Any, pos: int) -> tuple[int, int]:
+def get_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
     """An unsigned varint of at most 5 bytes and 32 bits."""
     n = shift = 0
     while True:
@@ -64,7 +65,7 @@ def get_uvarint(buf: Any, pos: int) -> tuple[int, int]:
             raise Malformed("a varint of more than 5 bytes")
 
 
-def get_tag_count(buf: Any, pos: int, end: int, budget: ElementBudget) -> tuple[int, int]:
+def get_tag_count(buf: Buffer, pos: int, end: int, budget: ElementBudget) -> tuple[int, int]:
     """The number of tagged fields that follow. Each takes at least two bytes."""
     count, pos = get_uvarint(buf, pos)
     if count * 2 > end - pos:
@@ -73,7 +74,7 @@ def get_tag_count(buf: Any, pos: int, end: int, budget: ElementBudget) -> tuple[
     return count, pos
 
 
-def get_tag(buf: Any, pos: int, end: int) -> tuple[int, int, int]:
+def get_tag(buf: Buffer, pos: int, end: int) -> tuple[int, int, int]:
     """(tag, start position of the value, end position of the value)."""
     tag, pos = get_uvarint(buf, pos)
     size, pos = get_uvarint(buf, pos)
@@ -82,7 +83,7 @@ def get_tag(buf: Any, pos: int, end: int) -> tuple[int, int, int]:
     return tag, pos, pos + size
 
 
-def skip_tags(buf: Any, pos: int, end: int, budget: ElementBudget) -> int:
+def skip_tags(buf: Buffer, pos: int, end: int, budget: ElementBudget) -> int:
     """Skip a section of tagged fields when none is known."""
     count, pos = get_tag_count(buf, pos, end, budget)
     for _ in range(count):
@@ -90,7 +91,7 @@ def skip_tags(buf: Any, pos: int, end: int, budget: ElementBudget) -> int:
     return pos
 
 
-def get_string(buf: Any, pos: int, n: int) -> str:
+def get_string(buf: Buffer, pos: int, n: int) -> str:
     if n > STRING_BYTES_MAX:
         raise Malformed(f"a string of {n} bytes exceeds the maximum of {STRING_BYTES_MAX}")
     return str(buf[pos : pos + n], "utf-8")
@@ -116,7 +117,7 @@ def small_arrays(code: str, flexible: bool) -> list[Callable[..., bytes]]:
     return [struct.Struct(f">{'B' if flexible else 'i'}{n}{code}").pack for n in range(SMALL)]
 
 
-def put_numbers(out: bytearray, values: list[Any], code: str, flexible: bool) -> None:
+def put_numbers(out: bytearray, values: list[int], code: str, flexible: bool) -> None:
     n = len(values)
     if flexible:
         put_uvarint(out, n + 1)
@@ -128,7 +129,7 @@ def put_numbers(out: bytearray, values: list[Any], code: str, flexible: bool) ->
 BYTES_LIKE = (bytes, bytearray, memoryview)
 
 
-def put_records(out: bytearray, regions: list[Any], value: Any, flexible: bool) -> None:
+def put_records(out: bytearray, regions: list[tuple[int, object]], value: object, flexible: bool) -> None:
     """Records: bytes-like, a file region, or a list of those. The bytes of a region are counted, not copied."""
     pieces = value if isinstance(value, list) else (value,)
     size = sum(map(len, pieces))

@@ -20,7 +20,7 @@ class ErrorSink(Protocol):
     def count_error(self, code: int) -> None: ...
 
 
-CountErrors = Callable[[Any, ErrorSink], None]
+CountErrors = Callable[[object, ErrorSink], None]
 """`count(response, sink)` tells `sink` each error code other than 0. A response without errors calls nothing."""
 
 

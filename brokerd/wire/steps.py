@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
-Job = Callable[[], Any]
+Job = Callable[[], object]
 Steps = Generator[Job | None, Any, T]
 RECORDS_PER_STEP = 256
 """Number of records that are inspected between two interruption points: about 0.1 ms."""
@@ -39,7 +39,7 @@ class Ended(NamedTuple):
     value: Any
 
 
-def next_step(steps: Steps[Any], value: Any = None, error: BaseException | None = None) -> Job | Ended | None:
+def next_step(steps: Steps[object], value: object = None, error: BaseException | None = None) -> Job | Ended | None:
     """Continue, and return the next callable to run, or None at an interruption point. `value` or `error` is the result of the previous callable."""
     try:
         return steps.send(value) if error is None else steps.throw(error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from brokerd.coordinator.reply_callback import ReplyCallback
 
@@ -183,7 +182,7 @@ class Reply:
     """`answer`: Joined, Synced, Left, Answered or HeartbeatResponse (`consumer.events`), as the event of `token` requires."""
 
     token: ReplyCallback
-    answer: Any
+    answer: object
 
 
 @dataclass(frozen=True, slots=True)

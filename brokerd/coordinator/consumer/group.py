@@ -76,7 +76,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
     """Time of the last target assignment by this coordinator (mono ms)."""
     _next_deadline_ms: int | None = None
     """Earliest time at which a timer can expire (mono ms); None: no timer runs."""
-    _pending_replies: dict[int, list[tuple[ReplyCallback, Any]]] = field(default_factory=dict)
+    _pending_replies: dict[int, list[tuple[ReplyCallback, object]]] = field(default_factory=dict)
     """{number of a write: (token, answer) pairs that wait for it}."""
 
     # -- handling ------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         return current
 
     # -- writes ------------------------------------------------------------------------------------------------------------
-    def _persist_and_reply(self, *answers: tuple[ReplyCallback, Any]) -> list[Effect]:
+    def _persist_and_reply(self, *answers: tuple[ReplyCallback, object]) -> list[Effect]:
         """Persist the changes. The answers wait for this write, or for the last pending one if nothing changed."""
         if self.changes:
             number = self.commits.next_number()

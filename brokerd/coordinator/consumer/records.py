@@ -100,7 +100,7 @@ class ConsumerGroupRegularExpressionValue(Struct):
     timestamp: int = f("int64")
 
 
-VALUES: dict[GroupRecordKey, type[Any]] = {
+VALUES: dict[GroupRecordKey, type[object]] = {
     GroupRecordKey.GROUP: ConsumerGroupMetadataValue,
     GroupRecordKey.MEMBER: ConsumerGroupMemberMetadataValue,
     GroupRecordKey.TARGET_EPOCH: ConsumerGroupTargetAssignmentMetadataValue,
@@ -225,7 +225,7 @@ def read_key(data: bytes) -> tuple[str, GroupRecordKey | None, str]:
     return texts[0], fact, texts[1] if fact in NAMED else ""
 
 
-def read_value(fact: GroupRecordKey, data: bytes) -> Any:
+def read_value(fact: GroupRecordKey, data: bytes) -> object:
     """`Change.value` of a record with this key type."""
     if data[:2] != b"\0\0":
         raise ValueError(f"{fact.name} version {int.from_bytes(data[:2], 'big')}")

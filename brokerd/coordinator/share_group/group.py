@@ -82,7 +82,7 @@ class ShareGroup(PersistedShareGroup):
     _last_assignment_ms: int | None = None
     _initializing: bool = False
     """The share coordinator is initializing partitions. A second request meanwhile could reset state that is already in use."""
-    _pending_replies: dict[int, list[tuple[ReplyCallback, Any]]] = field(default_factory=dict)
+    _pending_replies: dict[int, list[tuple[ReplyCallback, object]]] = field(default_factory=dict)
     """{number of a write: (token, answer) pairs that wait for it}."""
 
     # -- handling ------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class ShareGroup(PersistedShareGroup):
             self._raise_epoch(only_if_partitions_changed=True)
 
     # -- writes ------------------------------------------------------------------------------------------------------------
-    def _persist_and_reply(self, *answers: tuple[ReplyCallback, Any]) -> list[Effect]:
+    def _persist_and_reply(self, *answers: tuple[ReplyCallback, object]) -> list[Effect]:
         """Persist the changes. The answers wait for this write, or for the last pending one if nothing changed."""
         if self.changes:
             number = self.commits.next_number()

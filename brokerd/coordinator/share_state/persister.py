@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from brokerd.cluster.model import Now
 from brokerd.coordinator.share_state.coordinator import coordinator_key
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import ShareState, StateBatch, StateUpdate
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.schema import Struct
 
 RETRY_MS = 100
 RETRIES_MAX = 50
@@ -34,7 +36,7 @@ Done = Callable[[int], None]
 
 
 class SendRequest(Protocol):
-    def __call__(self, broker_id: int, key: int, version: int, body: Any, done: Callable[[Any], None]) -> None: ...
+    def __call__(self, broker_id: int, key: int, version: int, body: Struct, done: Callable[[Any], None]) -> None: ...
 
 
 class SharePersister:
@@ -44,7 +46,7 @@ class SharePersister:
         self,
         send: SendRequest,
         leader_of: Callable[[str], int],
-        call_later: Callable[[int, Callable[[Any], None]], Any],
+        call_later: Callable[[int, Callable[[Now], None]], object],
     ) -> None:
         self._send, self._leader_of, self._call_later = send, leader_of, call_later
 
@@ -53,7 +55,7 @@ class SharePersister:
         part = q.PartitionData(partition=place.partition, leader_epoch=leader_epoch)
         body = q(group_id=place.group_id, topics=[q.ReadStateData(topic_id=place.topic_id, partitions=[part])])
 
-        def on_response(error: int, result: Any) -> None:
+        def on_response(error: int, result: m.ReadShareGroupStateResponse.PartitionResult) -> None:
             if error:
                 done(error, None)
                 return
@@ -71,7 +73,7 @@ class SharePersister:
         part = q.PartitionData(partition=place.partition, leader_epoch=-1)
         body = q(group_id=place.group_id, topics=[q.ReadStateSummaryData(topic_id=place.topic_id, partitions=[part])])
 
-        def on_response(error: int, result: Any) -> None:
+        def on_response(error: int, result: m.ReadShareGroupStateSummaryResponse.PartitionResult) -> None:
             if error:
                 done(error, None)
                 return
@@ -127,13 +129,13 @@ class SharePersister:
         self,
         key: ApiKey,
         place: SharePartitionKey,
-        body: Any,
+        body: Struct,
         done: Callable[[int, Any], None],
         needed: Callable[[], bool] | None = None,
     ) -> None:
         attempts = 0
 
-        def attempt(now: Any = None) -> None:
+        def attempt(_now: Now | None = None) -> None:
             broker_id = self._leader_of(coordinator_key(place))
             if broker_id < 0:
                 finish(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
