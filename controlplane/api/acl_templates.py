@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
@@ -20,7 +18,7 @@ TEMPLATE = serializers.shape(TemplateInfo)
 TEMPLATE_ACL = serializers.shape(services.TemplateAcl)
 
 
-class AclTemplateApply(drf.Serializer[Any]):
+class AclTemplateApply(drf.Serializer[object]):
     """Values of a template, and for whom."""
 
     principal = drf.CharField(help_text="With the type: User:alice.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -25,7 +23,7 @@ DETAIL = serializers.shape(incidents.IncidentDetail)
 SILENCE = serializers.shape(alerts.SilenceRow)
 
 
-class NoteCreate(drf.Serializer[Any]):
+class NoteCreate(drf.Serializer[object]):
     text = drf.CharField(max_length=services.NOTE_CHARS_MAX)
 
 

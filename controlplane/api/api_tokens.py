@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
@@ -51,7 +52,7 @@ class ApiTokenViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     response_is_secret = True
     permission_classes = (MayManageOwnTokens,)
 
-    def get_queryset(self) -> Any:
+    def get_queryset(self) -> QuerySet[ApiToken]:
         return selectors.visible_tokens(self.request.user)
 
     def get_row(self, key: int) -> selectors.ApiTokenRow | None:

@@ -21,7 +21,7 @@ SCHEMES = {b"token", b"bearer"}
 
 
 class ApiTokenAuthentication(BaseAuthentication):
-    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
+    def authenticate(self, request: Request) -> tuple[object, ApiToken] | None:
         """None for other credentials, which the next authentication class reads."""
         parts = get_authorization_header(request).split()
         if len(parts) != 2 or parts[0].lower() not in SCHEMES or not parts[1].startswith(api_tokens.MARK.encode()):

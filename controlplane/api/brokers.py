@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
@@ -228,7 +227,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
         """Uncordon and restore leadership at once."""
         return self._act(services.restore)
 
-    def _act(self, service: Callable[..., Any]) -> Response:
+    def _act(self, service: Callable[..., object]) -> Response:
         row = self.get_object()
         service(row.broker_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self.row()

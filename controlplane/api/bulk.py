@@ -6,11 +6,11 @@ contain: the operations (`bulk_operations`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired, TypedDict, cast
 
 import django_filters
 from rest_framework import serializers as drf
@@ -79,9 +79,9 @@ REPORT = serializers.shape(BulkReport)
 
 
 @cache
-def filter_body(kind: BulkList) -> type[drf.Serializer[Any]]:
+def filter_body(kind: BulkList) -> type[drf.Serializer[object]]:
     """The filter of a list as an object of a body, with the names of its query parameters."""
-    filters, fields = LISTS[kind].filters, dict[str, Any]()
+    filters, fields = LISTS[kind].filters, dict[str, drf.Field[Any, Any, Any, Any]]()
     for name, one in filters.base_filters.items():
         options = {"required": False, "help_text": one.extra.get("help_text", "")}
         if isinstance(one, django_filters.ChoiceFilter):
@@ -95,7 +95,7 @@ def filter_body(kind: BulkList) -> type[drf.Serializer[Any]]:
     return type(f"Bulk{filters.__name__}", (drf.Serializer,), fields)
 
 
-class BulkBody(drf.Serializer[Any]):
+class BulkBody(drf.Serializer[object]):
     """Base of all bodies. `comment_required`: also the deletion or change of one object needs a reason."""
 
     comment_required: ClassVar[bool] = True
@@ -126,6 +126,19 @@ def body_of(name: str, kind: BulkList, **fields: Any) -> type[BulkBody]:
     return type(name, (BulkBody,), {"filter": chosen, **fields})
 
 
+class BulkValues(TypedDict):
+    """The checked values of a `BulkBody`. `names` or `filter` is None. The other keys belong to the bodies that have these fields."""
+
+    names: list[str] | None
+    filter: dict[str, object] | None
+    dry: bool
+    comment: str
+    if_generations: NotRequired[dict[str, int]]
+    configs: NotRequired[dict[str, str | None]]
+    limits: NotRequired[dict[str, float | None]]
+    throttle_bytes_per_s: NotRequired[int | None]
+
+
 class BulkView(InputMixin):
     """`most`: objects of one request. `resource`: what the roles are about; None: the whole cluster."""
 
@@ -135,8 +148,8 @@ class BulkView(InputMixin):
     reader: ClassVar[type[BulkBody]]
 
     def run(self) -> Response:
-        v = self.body(self.reader)
-        keys = v["names"] if v["names"] is not None else keys_of_filter(self.kind, v["filter"], self.most)
+        v = cast(BulkValues, self.body(self.reader))
+        keys = v["names"] if v["names"] is not None else keys_of_filter(self.kind, v["filter"] or {}, self.most)
         keys = list(dict.fromkeys(keys))
         if len(keys) > self.most:
             raise Rejected(f"{len(keys):,} names are more than {self.most:,}, the limit of this operation.", "names")
@@ -162,9 +175,9 @@ class BulkView(InputMixin):
         """The names that the role bindings are about: the keys, where they are names."""
         return list(keys)
 
-    def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
+    def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
         raise NotImplementedError
 
-    def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
+    def execute(self, items: Sequence[BulkItem], v: BulkValues) -> list[BulkItem]:
         """The change of the objects that the preview does not reject."""
         raise NotImplementedError

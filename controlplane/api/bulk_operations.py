@@ -4,7 +4,7 @@ acknowledgement of alerts, throttles of moves. Does not contain: the common part
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -12,7 +12,7 @@ from rest_framework import serializers as drf
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.bulk import REPORT, BulkItem, BulkItemChange, BulkItemOutcome, BulkView, body_of
+from controlplane.api.bulk import REPORT, BulkItem, BulkItemChange, BulkItemOutcome, BulkValues, BulkView, body_of
 from controlplane.api.quotas import limits_field
 from controlplane.domain.errors import Rejected
 from controlplane.domain.roles import RoleResource
@@ -30,7 +30,7 @@ class ConfigsField(drf.DictField):
     def __init__(self, **options: Any) -> None:
         super().__init__(child=drf.CharField(allow_blank=True, allow_null=True), allow_empty=False, **options)
 
-    def to_internal_value(self, data: Any) -> dict[str, str | None]:
+    def to_internal_value(self, data: dict[str, object]) -> dict[str, str | None]:
         configs: dict[str, str | None] = super().to_internal_value(data)
         if wrong := config_problems({k: v for k, v in configs.items() if v is not None}):
             raise drf.ValidationError({name: [text] for name, text in wrong.items()})
@@ -43,7 +43,7 @@ class LimitsField(drf.DictField):
     def __init__(self) -> None:
         super().__init__(child=drf.FloatField(allow_null=True), allow_empty=False, help_text=limits_field().help_text)
 
-    def to_internal_value(self, data: Any) -> dict[str, float | None]:
+    def to_internal_value(self, data: dict[str, object]) -> dict[str, float | None]:
         limits: dict[str, float | None] = super().to_internal_value(data)
         if wrong := bulk_limits.limit_problems(limits):
             raise drf.ValidationError({name: [text] for name, text in wrong.items()})
@@ -59,7 +59,7 @@ def if_generations() -> drf.DictField:
 
 
 class ThrottleField(drf.IntegerField):
-    def to_internal_value(self, data: Any) -> int:
+    def to_internal_value(self, data: float | str) -> int:
         rate = super().to_internal_value(data)
         try:
             throttles.check(rate)
@@ -93,10 +93,10 @@ MOVE_THROTTLE = body_of(
 class BulkTopics(BulkView):
     kind, resource, most = BulkList.TOPICS, RoleResource.TOPIC, bulk_topics.TOPICS_MAX
 
-    def change_of(self, v: Mapping[str, Any]) -> BulkChange:
+    def change_of(self, v: BulkValues) -> BulkChange:
         raise NotImplementedError
 
-    def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
+    def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
         change = self.change_of(v)
         changes_all = change.operation is BulkOperation.DELETE
         items = []
@@ -109,7 +109,7 @@ class BulkTopics(BulkView):
             items.append(BulkItem(row.name, row.name, outcome, problem, changes, row.generation))
         return items
 
-    def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
+    def execute(self, items: Sequence[BulkItem], v: BulkValues) -> list[BulkItem]:
         given = {i.name: i.generation or 0 for i in items}
         before = {i.key: i for i in items}
         results = bulk_topics.execute(given, self.change_of(v), actor=self.actor, comment=v["comment"])
@@ -124,7 +124,7 @@ class BulkTopicConfigsView(BulkTopics):
         """Set or remove config overrides of topics, at most 1,000."""
         return self.run()
 
-    def change_of(self, v: Mapping[str, Any]) -> BulkChange:
+    def change_of(self, v: BulkValues) -> BulkChange:
         configs = v["configs"].items()
         changed = {k: c for k, c in configs if c is not None}
         return BulkChange(BulkOperation.CONFIGS, changed, [k for k, c in configs if c is None])
@@ -138,7 +138,7 @@ class BulkTopicDeletionView(BulkTopics):
         """Delete topics with their records, at most 1,000."""
         return self.run()
 
-    def change_of(self, v: Mapping[str, Any]) -> BulkChange:
+    def change_of(self, v: BulkValues) -> BulkChange:
         return BulkChange(BulkOperation.DELETE)
 
 
@@ -151,7 +151,7 @@ class BulkGroupDeletionView(BulkView):
         """Delete empty groups with their offsets, at most 200. Groups with members are rejected."""
         return self.run()
 
-    def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
+    def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
         problems = {True: "The group has members. Stop its consumers first.", False: ""}
         return [
             BulkItem(r.group_id, r.group_id, _planned_outcome(problem), problem)
@@ -159,7 +159,7 @@ class BulkGroupDeletionView(BulkView):
             for problem in (problems[r.members > 0],)
         ]
 
-    def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
+    def execute(self, items: Sequence[BulkItem], v: BulkValues) -> list[BulkItem]:
         results = bulk_groups.delete_groups([i.key for i in items], actor=self.actor, comment=v["comment"])
         return [BulkItem(r.name, r.name, r.outcome, r.detail) for r in results]
 
@@ -168,10 +168,10 @@ class BulkAccessDeletion(BulkView):
     most = bulk_access.ROWS_MAX
     access_kind: BulkAccessKind
 
-    def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
+    def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
         return [BulkItem(r.key, r.name, _planned_outcome("")) for r in bulk_access.preview(self.access_kind, keys)]
 
-    def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
+    def execute(self, items: Sequence[BulkItem], v: BulkValues) -> list[BulkItem]:
         keys = [i.key for i in items]
         results = bulk_access.delete(self.access_kind, keys, actor=self.actor, comment=v["comment"])
         return [BulkItem(k, r.name, r.outcome, r.detail) for k, r in zip(keys, results, strict=True)]
@@ -212,10 +212,10 @@ class BulkQuotaLimitsView(BulkView):
     def names_of(self, items: Sequence[BulkItem], keys: Sequence[str]) -> Collection[str]:
         return [i.name for i in items]
 
-    def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
+    def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
         return [_limit_item(r) for r in bulk_limits.preview_quotas(keys, v["limits"])]
 
-    def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
+    def execute(self, items: Sequence[BulkItem], v: BulkValues) -> list[BulkItem]:
         keys = [i.key for i in items]
         return _with_changes(items, bulk_limits.set_quotas(keys, v["limits"], actor=self.actor, comment=v["comment"]))
 
@@ -232,10 +232,10 @@ class BulkMoveThrottleView(BulkView):
     def names_of(self, items: Sequence[BulkItem], keys: Sequence[str]) -> Collection[str]:
         return bulk_limits.topics_of_moves([i.key for i in items])
 
-    def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
+    def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
         return [_limit_item(r) for r in bulk_limits.preview_throttles(keys, v["throttle_bytes_per_s"])]
 
-    def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
+    def execute(self, items: Sequence[BulkItem], v: BulkValues) -> list[BulkItem]:
         keys, rate = [i.key for i in items], v["throttle_bytes_per_s"]
         return _with_changes(items, bulk_limits.throttle_moves(keys, rate, actor=self.actor, comment=v["comment"]))
 
@@ -249,10 +249,10 @@ class BulkAlertAcknowledgementView(BulkView):
         """Record that this user works on the alerts, at most 500. Ended and acknowledged ones are rejected."""
         return self.run()
 
-    def preview(self, keys: Sequence[str], v: Mapping[str, Any]) -> list[BulkItem]:
+    def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
         return [BulkItem(r.key, r.name, _planned_outcome(r.problem), r.problem) for r in bulk_alerts.preview(keys)]
 
-    def execute(self, items: Sequence[BulkItem], v: Mapping[str, Any]) -> list[BulkItem]:
+    def execute(self, items: Sequence[BulkItem], v: BulkValues) -> list[BulkItem]:
         results = bulk_alerts.acknowledge([i.key for i in items], actor=self.actor, comment=v["comment"])
         return [BulkItem(r.key, r.name, r.outcome, r.detail) for r in results]
 

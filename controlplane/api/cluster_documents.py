@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -39,7 +38,7 @@ CODES = {
 DIFFERENCE = serializers.shape(selectors.DocumentDifferenceRow)
 
 
-class DocumentCompare(drf.Serializer[Any]):
+class DocumentCompare(drf.Serializer[object]):
     document = drf.JSONField(
         help_text="version, owner, topics, acls, quotas, routes, users, broker_configs, role_bindings (docs/apply.md)."
     )
@@ -57,7 +56,7 @@ class DocumentPlanApply(serializers.RequiredComment):
     digest = drf.CharField(help_text="That of the plan that was read.")
 
 
-class ExportQuery(drf.Serializer[Any]):
+class ExportQuery(drf.Serializer[object]):
     prefix = drf.CharField(required=False, default="", help_text="Only topics and routes with this prefix.")
     owner = drf.CharField(required=False, default="", help_text="Only resources that this owner manages.")
 

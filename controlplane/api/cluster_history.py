@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.request import Request
@@ -26,7 +24,7 @@ BROKER_ID_MAX = 2**31 - 1
 """The broker ID of the protocol has 32 bits."""
 
 
-class MomentQuery(drf.Serializer[Any]):
+class MomentQuery(drf.Serializer[object]):
     at = drf.DateTimeField(help_text="ISO 8601.")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import extend_schema
@@ -38,12 +36,12 @@ class ConnectorQuery(PageQuery):
     )
 
 
-class ConnectorName(drf.Serializer[Any]):
+class ConnectorName(drf.Serializer[object]):
     cluster = drf.CharField(help_text=CLUSTER_HELP)
     name = drf.CharField(max_length=services.NAME_CHARS_MAX, help_text="The connector.")
 
 
-class PluginQuery(drf.Serializer[Any]):
+class PluginQuery(drf.Serializer[object]):
     cluster = drf.CharField(help_text=CLUSTER_HELP)
 
 

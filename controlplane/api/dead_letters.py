@@ -35,7 +35,7 @@ def _text(help_text: str) -> drf.CharField:
     return drf.CharField(default="", allow_blank=True, trim_whitespace=False, help_text=help_text)
 
 
-class DeadLetterParameters(drf.Serializer[Any]):
+class DeadLetterParameters(drf.Serializer[object]):
     group = _text("The consumer group or share group whose attempts failed.")
     error_contains = _text("Part of the error.")
     source_begins = _text(
@@ -54,7 +54,7 @@ class DeadLetterParameters(drf.Serializer[Any]):
     resume = _text("Continue: the token of the previous answer.")
 
 
-class DeadLetterPlace(drf.Serializer[Any]):
+class DeadLetterPlace(drf.Serializer[object]):
     partition = drf.IntegerField(min_value=0)
     offset = drf.IntegerField(min_value=0, help_text="In the dead letter topic.")
 
@@ -150,7 +150,7 @@ def query_of(topic: str, requested: dict[str, Any]) -> tuple[RecordQuery, str]:
     return query, requested["resume"]
 
 
-def _or_404(topic: str, found: Any) -> Any:
+def _or_404(topic: str, found: object) -> object:
     if found is None:
         raise Http404(
             f"Topic {topic!r} has no dead letters; weir.retry.enable=true creates their topic, and errors.deadletterqueue.group.enable=true is for those of share groups."

@@ -31,7 +31,7 @@ class PendingParameters(serializers.OneKey):
     token = drf.CharField(default="", allow_blank=True, help_text="Continue: the token of the previous answer.")
 
 
-class PendingPlace(drf.Serializer[Any]):
+class PendingPlace(drf.Serializer[object]):
     partition = drf.IntegerField(min_value=0)
     offset = drf.IntegerField(min_value=0, help_text="In the front topic.")
 
@@ -74,7 +74,7 @@ class DelayedMessageViews(RowViewSet):
         return Response(CANCELLED(_or_404(name, services.cancel(request.user, name, **v))).data)
 
 
-def _or_404(topic: str, found: Any) -> Any:
+def _or_404(topic: str, found: object) -> object:
     if found is None:
         raise Http404(f"Topic {topic!r} has no delayed messages; weir.delay.enable=true enables them.")
     return found

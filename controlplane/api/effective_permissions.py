@@ -21,7 +21,7 @@ CHECK = serializers.shape(permissions.PermissionCheck)
 PAGE = page_shape(Page, name="EffectivePermissionPage", row=permissions.EffectivePermissionRow)
 
 
-class PrincipalQuery(drf.Serializer[Any]):
+class PrincipalQuery(drf.Serializer[object]):
     principal = drf.CharField(help_text="With the type: User:alice.")
     host = drf.CharField(
         default="", allow_blank=True, help_text="Address of the client; empty: rules for all hosts only."

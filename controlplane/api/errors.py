@@ -96,7 +96,7 @@ def _detail(error: Exception) -> str:
     return str(getattr(error, "detail", error))
 
 
-def field_errors(detail: Any, path: str = "") -> Iterator[FieldError]:
+def field_errors(detail: object, path: str = "") -> Iterator[FieldError]:
     """Every fault in DRF's nested details, with its dotted path."""
     if isinstance(detail, dict):
         for name, inner in detail.items():

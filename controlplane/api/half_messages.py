@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import extend_schema
@@ -49,7 +47,7 @@ class HalfMessageViewSet(RowViewSet):
         return page_response(request, undecided_half_messages.undecided_page(**self.query(UndecidedQuery)))
 
 
-class HalfMessageParameters(drf.Serializer[Any]):
+class HalfMessageParameters(drf.Serializer[object]):
     partition = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Only this partition.")
     from_offset = drf.IntegerField(default=0, min_value=0, help_text="Offsets from this one on.")
     id_contains = drf.CharField(default="", allow_blank=True, trim_whitespace=False, help_text="Part of the half id.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
@@ -22,7 +20,7 @@ ACTION = serializers.shape(selectors.HealingActionRow)
 RUNS = page_shape(Page, name="HealingRunPage", row=selectors.HealingRunRow)
 
 
-class HealingChange(drf.Serializer[Any]):
+class HealingChange(drf.Serializer[object]):
     mode = drf.ChoiceField(choices=[(m.value, m.value) for m in HealingMode])
     cool_down_s = drf.IntegerField(
         default=None,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -18,7 +17,7 @@ from controlplane.selectors import history as selectors
 HISTORY = serializers.shape(selectors.FigureHistory)
 
 
-class HistoryQuery(drf.Serializer[Any]):
+class HistoryQuery(drf.Serializer[object]):
     subject = drf.CharField(
         help_text="cluster, topic:NAME, group:ID, share_group:ID, broker:ID or partition:TOPIC:INDEX."
     )
@@ -28,7 +27,7 @@ class HistoryQuery(drf.Serializer[Any]):
 
 
 class HistoryView(InputMixin):
-    def get_renderers(self) -> list[Any]:
+    def get_renderers(self) -> list[BaseRenderer]:
         return [*super().get_renderers(), CsvRenderer()]
 
     @extend_schema(parameters=[HistoryQuery], responses={200: HISTORY})

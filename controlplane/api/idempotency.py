@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,14 +28,14 @@ RUNNING = "A request with this Idempotency-Key runs, or ended without a response
 OTHER_REQUEST = "This Idempotency-Key belongs to another request: method, path or body differ. Use a new key."
 SECRET = "The request was carried out before. Its response contained a secret, which is not stored."
 
-Handler = Callable[..., Any]
+Handler = Callable[..., Response]
 
 
-def run_once(handler: Handler, on_error: Callable[[Exception], Any], *, secret: bool) -> Handler:
+def run_once(handler: Handler, on_error: Callable[[Exception], Response], *, secret: bool) -> Handler:
     """`handler` of a POST that runs once per key. `on_error` turns its exceptions into responses and raises defects again. `secret`: the
     body of its response is not stored."""
 
-    def run(request: Request, *args: Any, **kwargs: Any) -> Any:
+    def run(request: Request, *args: object, **kwargs: object) -> Response:
         key = request.headers[HEADER]
         if not KEY.fullmatch(key):
             text = f"{HEADER}: Give 1 to 255 visible ASCII characters, for example a UUID."

@@ -20,11 +20,11 @@ ELECTION = serializers.shape(services.PreferredElection)
 PREVIEW = serializers.shape(selectors.ElectionPreview)
 
 
-class ElectionScope(drf.Serializer[Any]):
+class ElectionScope(drf.Serializer[object]):
     topic = drf.CharField(default="", allow_blank=True, help_text="Only partitions of this topic; default: all topics.")
     partition = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Only this partition.")
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs["partition"] is not None and not attrs["topic"]:
             raise drf.ValidationError({"topic": ["Name the topic of the partition."]})
         return attrs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -95,13 +94,13 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         """Needs a reason. A drained broker stays cordoned and demoted, unless `uncordon` is true."""
         return self._end(services.roll_back_move)
 
-    def _act(self, service: Callable[..., Any]) -> Response:
+    def _act(self, service: Callable[..., object]) -> Response:
         """An operation that is easy to undo, or that has the reason of its plan."""
         row = self.get_object()
         service(row.id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self.row()
 
-    def _end(self, service: Callable[..., Any]) -> Response:
+    def _end(self, service: Callable[..., Move]) -> Response:
         row = self.get_object()
         brokers.end_drain(service, row.id, actor=self.actor, **self.body(serializers.MoveEnd))
         return self.row()

@@ -25,18 +25,18 @@ DETAIL = serializers.shape(selectors.OffsetResetDetail)
 TARGETS = [t.value for t in ResetTarget if t is not ResetTarget.UNDO]
 
 
-class ResetPartitionOffset(drf.Serializer[Any]):
+class ResetPartitionOffset(drf.Serializer[object]):
     topic = drf.CharField(max_length=249)
     partition = drf.IntegerField(min_value=0)
     offset = drf.IntegerField(min_value=0)
 
 
-class ResetTopicPartition(drf.Serializer[Any]):
+class ResetTopicPartition(drf.Serializer[object]):
     topic = drf.CharField(max_length=249)
     partition = drf.IntegerField(min_value=0)
 
 
-class OffsetResetCreate(drf.Serializer[Any]):
+class OffsetResetCreate(drf.Serializer[object]):
     group_id = drf.CharField(max_length=255, trim_whitespace=False)
     target = drf.ChoiceField(choices=TARGETS)
     topics = drf.ListField(

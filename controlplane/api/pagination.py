@@ -31,7 +31,7 @@ SORT_HELP = "A column, '-' in front for descending. With a cursor: that of the f
 NOT_A_CURSOR = "This is not a cursor of this list. Use `next_cursor` of its last page, or leave the cursor out."
 
 
-def cursor_of(path: str, page: Page[Any]) -> str | None:
+def cursor_of(path: str, page: Page[object]) -> str | None:
     """The cursor of the next page of the list at this path; None after the last one."""
     after = page.window.after
     if after is None:
@@ -50,7 +50,7 @@ def _signer(path: str) -> signing.Signer:
     return signing.Signer(salt=f"weir.cursor:{path}")
 
 
-class PageFields(serializers.Serializer[Any]):
+class PageFields(serializers.Serializer[object]):
     """Cursor and limit of a list with one order. The checked values are the arguments `page` and `per_page` of a selector."""
 
     cursor = serializers.CharField(default="", allow_blank=True, help_text=CURSOR_HELP)
@@ -90,10 +90,10 @@ class RowPagination(BasePagination):
         self.rows = view.page_of(queryset, **{"sort": view.ordering, **view.paging})
         return self.rows.rows
 
-    def get_paginated_response(self, data: Any) -> Response:
+    def get_paginated_response(self, data: object) -> Response:
         return page_response(self.request, self.rows, data)
 
-    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def get_paginated_response_schema(self, schema: dict[str, object]) -> dict[str, object]:
         number, text = {"type": "integer"}, {"type": "string"}
         properties = {
             "rows": schema,
@@ -105,9 +105,9 @@ class RowPagination(BasePagination):
         }
         return {"type": "object", "required": list(properties), "properties": properties}
 
-    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+    def get_schema_operation_parameters(self, view: object) -> list[dict[str, object]]:
         limit = {"type": "integer", "minimum": 1, "maximum": PER_PAGE_MAX, "default": LIMIT}
-        shapes: dict[str, tuple[dict[str, Any], str]] = {
+        shapes: dict[str, tuple[dict[str, object], str]] = {
             CURSOR: ({"type": "string"}, CURSOR_HELP),
             LIMIT_NAME: (limit, "Rows of the page at most."),
             SORT: ({"type": "string"}, SORT_HELP),
@@ -118,10 +118,10 @@ class RowPagination(BasePagination):
         ]
 
 
-def page_shape(kind: type, *, name: str = "", row: type | None = None) -> type[serializers.Serializer[Any]]:
+def page_shape(kind: type, *, name: str = "", row: type | None = None) -> type[serializers.Serializer[object]]:
     """The schema of a page. `kind`: Page, or its subclass with further fields. `row`: the type of a row of a plain Page."""
     hints = typing.get_type_hints(kind)
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for f in dataclasses.fields(kind):
         if f.name == "window":
             fields["limit"] = serializers.IntegerField()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from rest_framework.permissions import SAFE_METHODS, BasePermission
@@ -16,6 +16,9 @@ from controlplane.services import authorization
 from controlplane.services.common import READ_ONLY
 from controlplane.services.request_resources import Given
 
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
+
 
 class IsOperatorOrReadOnly(BasePermission):
     """Logged-in users may read. Operators (staff) may change everything, others the resources of their role bindings, and nobody may change anything
@@ -23,7 +26,7 @@ class IsOperatorOrReadOnly(BasePermission):
 
     message = authorization.NEEDS_OPERATOR
 
-    def has_permission(self, request: Request, view: Any) -> bool:
+    def has_permission(self, request: Request, view: APIView) -> bool:
         user = request.user
         if settings.WEIR.read_only and request.method not in SAFE_METHODS and user and user.is_authenticated:
             self.message = READ_ONLY
@@ -46,7 +49,7 @@ def _request_arguments(request: Request) -> Given:
 class MayRead(BasePermission):
     """Every logged-in user, also while WEIR_READ_ONLY is on: for a POST that only reads, and has a body because its input is long."""
 
-    def has_permission(self, request: Request, view: Any) -> bool:
+    def has_permission(self, request: Request, view: APIView) -> bool:
         return bool(request.user and request.user.is_authenticated)
 
 
@@ -56,7 +59,7 @@ class MayManageOwnTokens(BasePermission):
 
     message = "A token with this scope cannot create or revoke tokens. Log in, or use a token of the scope admin."
 
-    def has_permission(self, request: Request, view: Any) -> bool:
+    def has_permission(self, request: Request, view: APIView) -> bool:
         user = request.user
         if not user or not user.is_authenticated:
             return False

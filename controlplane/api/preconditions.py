@@ -7,11 +7,11 @@ long as they, and an unexpected error would roll back the audit row of what was 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from django.db import transaction
 from django.utils.http import parse_etags, quote_etag
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from controlplane.api.errors import InvalidInput, ProblemError
 from controlplane.api.problems import FieldCode, FieldError, ProblemCode
@@ -22,24 +22,24 @@ CHANGED = (
 )
 WITHOUT_TAG = "If-Match: Requests of this path cannot have preconditions. Send the request without the header."
 
-Handler = Callable[..., Any]
+Handler = Callable[..., Response]
 
 
-def no_tags(request: Request, *args: Any, **kwargs: Any) -> Any:
+def no_tags(request: Request, *args: object, **kwargs: object) -> Response:
     """Handler of a request with a precondition that cannot be checked."""
     raise InvalidInput([FieldError(HEADER, FieldCode.INVALID, WITHOUT_TAG)])
 
 
 def with_precondition(
     handler: Handler,
-    on_error: Callable[[Exception], Any],
+    on_error: Callable[[Exception], Response],
     read_tag: Callable[[], str | None],
-    current: Callable[[], dict[str, Any]],
+    current: Callable[[], dict[str, object]],
 ) -> Handler:
     """`handler` of a request with `If-Match`. `read_tag` locks the object; None: it does not exist, which the handler answers. `current`: the
     representation of the object. `on_error` turns refusals into responses, so that their change rows are committed."""
 
-    def run(request: Request, *args: Any, **kwargs: Any) -> Any:
+    def run(request: Request, *args: object, **kwargs: object) -> Response:
         expected = parse_etags(request.headers[HEADER])
         with transaction.atomic():
             tag = read_tag()

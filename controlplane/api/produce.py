@@ -20,7 +20,7 @@ FORMAT_HELP = (
 )
 
 
-class HeaderBody(drf.Serializer[Any]):
+class HeaderBody(drf.Serializer[object]):
     name = drf.CharField(trim_whitespace=False)
     value = drf.CharField(default=None, allow_null=True, allow_blank=True, trim_whitespace=False, help_text="Text.")
 
@@ -80,7 +80,7 @@ class ProduceBody(serializers.Comment):
         )
 
 
-class CopyRange(drf.Serializer[Any]):
+class CopyRange(drf.Serializer[object]):
     source_topic = drf.CharField()
     source_partition = drf.IntegerField()
     first_offset = drf.IntegerField()

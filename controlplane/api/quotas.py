@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
@@ -47,7 +46,7 @@ class QuotaViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     lookup_url_kwarg = "quota_id"
     noun = "quota"
 
-    def get_queryset(self) -> Any:
+    def get_queryset(self) -> QuerySet[AccessEntry]:
         return quotas.quota_rows()
 
     def get_serializer_class(self) -> type[serializers.RowSerializer]:

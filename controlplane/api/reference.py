@@ -170,7 +170,7 @@ def type_text(s: Schema) -> str:
     return f"{text} or null" if s.get("nullable") else text
 
 
-def _names(s: Any) -> Iterator[str]:
+def _names(s: object) -> Iterator[str]:
     """The named types that a schema contains directly."""
     if isinstance(s, Mapping):
         if "$ref" in s:

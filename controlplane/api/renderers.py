@@ -33,7 +33,7 @@ class CsvRenderer(BaseRenderer):
         return csv_lines(rows, header=True) if rows else b"\r\n"
 
 
-def csv_lines(rows: Sequence[Mapping[str, Any]], *, header: bool) -> bytes:
+def csv_lines(rows: Sequence[Mapping[str, object]], *, header: bool) -> bytes:
     """The lines of rows with the same fields; `header`: below a line with the names of the fields."""
     text = io.StringIO()
     writer = csv.writer(text)
@@ -44,7 +44,7 @@ def csv_lines(rows: Sequence[Mapping[str, Any]], *, header: bool) -> bytes:
     return text.getvalue().encode()
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

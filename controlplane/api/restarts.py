@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
@@ -54,7 +53,7 @@ class RollingRestartViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     def cancel(self, request: Request, restart_id: int) -> Response:
         return self._act(rolling_restart.cancel_restart)
 
-    def _act(self, service: Callable[..., Any]) -> Response:
+    def _act(self, service: Callable[..., object]) -> Response:
         row = self.get_object()
         service(row.id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self.row()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
@@ -35,7 +33,7 @@ class RoleBindingCreate(serializers.Comment):
     resource_name = drf.CharField(max_length=NAME_CHARS_MAX, help_text="A name, a prefix, or * for all names.")
 
 
-class AccessQuery(drf.Serializer[Any]):
+class AccessQuery(drf.Serializer[object]):
     user = drf.CharField(max_length=150)
     access = drf.ChoiceField(choices=[(a.value, a.value) for a in Access])
     resource_type = drf.ChoiceField(choices=[(r.value, r.value) for r in RoleResource])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.decorators import action
@@ -47,7 +48,7 @@ class RouteFields(serializers.Comment):
 
 
 # Not in the class: every serializer field has an attribute `source` of another meaning.
-RouteCreate: type[drf.Serializer[Any]] = type(
+RouteCreate: type[drf.Serializer[object]] = type(
     "RouteCreate",
     (RouteFields,),
     {"source": drf.CharField(help_text="The topic whose records are routed. It never changes.")},
@@ -62,12 +63,12 @@ class RouteAlter(serializers.RequiredComment):
     if_generation = drf.IntegerField(default=None, allow_null=True, help_text="Refuse when it changed since.")
 
 
-class RouteHeader(drf.Serializer[Any]):
+class RouteHeader(drf.Serializer[object]):
     name = drf.CharField()
     value = drf.CharField(allow_blank=True, trim_whitespace=False)
 
 
-class RouteTestBody(drf.Serializer[Any]):
+class RouteTestBody(drf.Serializer[object]):
     key = drf.CharField(default=None, allow_null=True, allow_blank=True, trim_whitespace=False)
     headers = RouteHeader(many=True, default=list)
 
@@ -81,7 +82,7 @@ class RouteViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     lookup_value_converter = "str"
     noun = "route"
 
-    def get_queryset(self) -> Any:
+    def get_queryset(self) -> QuerySet[AccessEntry]:
         return routes.route_rows()
 
     def get_serializer_class(self) -> type[serializers.RowSerializer]:

@@ -62,14 +62,14 @@ class ApiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped
     target_class = "controlplane.api.authentication.ApiTokenAuthentication"
     name = "apiToken"
 
-    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, object]:
         return {"type": "http", "scheme": "bearer", "bearerFormat": "weir_..."}
 
 
 class WeirSchema(AutoSchema):
     """Adds the headers that all requests of a method, or all requests on an object with an entity tag, may have."""
 
-    def get_override_parameters(self) -> list[OpenApiParameter | Serializer[Any] | type[Serializer[Any]]]:
+    def get_override_parameters(self) -> list[OpenApiParameter | Serializer[object] | type[Serializer[object]]]:
         found = list(super().get_override_parameters())
         if self.method == "POST":
             found.append(IDEMPOTENCY_KEY)

@@ -31,26 +31,26 @@ class SubjectQuery(PageQuery):
     query = drf.CharField(default="", allow_blank=True, help_text="Part of the name of a subject.")
 
 
-class SubjectVersionQuery(drf.Serializer[Any]):
+class SubjectVersionQuery(drf.Serializer[object]):
     name = drf.CharField(help_text="The subject.")
     version = drf.IntegerField(
         default=None, allow_null=True, min_value=1, max_value=VERSION_MAX, help_text="Without it: the latest."
     )
 
 
-class SchemaDifferenceQuery(drf.Serializer[Any]):
+class SchemaDifferenceQuery(drf.Serializer[object]):
     name = drf.CharField(help_text="The subject.")
     version = drf.IntegerField(min_value=1, max_value=VERSION_MAX)
     other = drf.IntegerField(min_value=1, max_value=VERSION_MAX, help_text="The version before.")
 
 
-class ReferenceBody(drf.Serializer[Any]):
+class ReferenceBody(drf.Serializer[object]):
     name = drf.CharField()
     subject = drf.CharField()
     version = drf.IntegerField(min_value=1, max_value=VERSION_MAX)
 
 
-class SchemaBody(drf.Serializer[Any]):
+class SchemaBody(drf.Serializer[object]):
     subject = drf.CharField(max_length=services.SUBJECT_CHARS_MAX)
     type = drf.ChoiceField(choices=list(selectors.SCHEMA_TYPES.items()))
     definition = drf.CharField(max_length=services.DEFINITION_CHARS_MAX, trim_whitespace=False)

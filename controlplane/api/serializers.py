@@ -30,7 +30,7 @@ _SIMPLE: dict[Any, type[serializers.Field[Any, Any, Any, Any]]] = {
 }
 
 
-class RowSerializer(serializers.Serializer[Any]):
+class RowSerializer(serializers.Serializer[object]):
     """Output of a row. Its fields are for the schema: the values of a row are plain JSON already, and a page has up to 500 of them."""
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
@@ -69,11 +69,11 @@ def field_of(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
     return serializers.JSONField(allow_null=null)
 
 
-class Comment(serializers.Serializer[Any]):
+class Comment(serializers.Serializer[object]):
     comment = serializers.CharField(default="", allow_blank=True, help_text="Reason, stored with the change.")
 
 
-class RequiredComment(serializers.Serializer[Any]):
+class RequiredComment(serializers.Serializer[object]):
     """The reason of an operation that copies or deletes data. Without a reason the operation is rejected."""
 
     comment = serializers.CharField(
@@ -113,7 +113,7 @@ class TopicAlter(Comment):
     )
 
 
-class MessageQuery(serializers.Serializer[Any]):
+class MessageQuery(serializers.Serializer[object]):
     """The start of a read, its filters, and the token of an unfinished read. All filters must match."""
 
     start = serializers.ChoiceField(
@@ -154,7 +154,7 @@ class TopicMessageQuery(MessageQuery):
     partitions = serializers.CharField(default="", help_text="Partitions, for example 0,3,8-11. Default: all.")
 
 
-class OneKey(serializers.Serializer[Any]):
+class OneKey(serializers.Serializer[object]):
     """A record key as text or as hexadecimal bytes."""
 
     key = serializers.CharField(
@@ -248,11 +248,11 @@ class PlanCreate(RequiredComment):
     override = serializers.BooleanField(default=False, help_text="Store the plan although a safety rule refuses it.")
 
 
-class PlanFileQuery(serializers.Serializer[Any]):
+class PlanFileQuery(serializers.Serializer[object]):
     previous = serializers.BooleanField(default=False, help_text="The placement at the time when the plan was made.")
 
 
-class PlanDifferenceQuery(serializers.Serializer[Any]):
+class PlanDifferenceQuery(serializers.Serializer[object]):
     other = serializers.IntegerField(
         default=None, allow_null=True, help_text="ID of another plan. Without it: the present placement."
     )
@@ -311,7 +311,7 @@ class DrainStart(RequiredComment):
     parts_in_flight_max = serializers.IntegerField(default=8, help_text="Partitions copied at a time.")
 
 
-class ProposalAsk(serializers.Serializer[Any]):
+class ProposalAsk(serializers.Serializer[object]):
     goals = serializers.ListField(
         child=serializers.CharField(),
         default=None,
@@ -345,7 +345,7 @@ class RestartCreate(RequiredComment):
     )
 
 
-class MetricsQuery(serializers.Serializer[Any]):
+class MetricsQuery(serializers.Serializer[object]):
     topics = serializers.BooleanField(default=False, help_text="Include three series per topic.")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
 
 from rest_framework import serializers
 
@@ -42,7 +41,7 @@ RENAMED = {
 """Names that other APIs and the console's pages have for the query parameters of lists. Their spelling is no hint."""
 
 
-def validate_body(kind: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
+def validate_body(kind: type[serializers.Serializer[object]], data: object) -> dict[str, object]:
     """The checked values of a body. Raises InvalidInput with all faults; an unknown field is one."""
     reader = kind(data=data)
     valid = reader.is_valid()
@@ -52,7 +51,9 @@ def validate_body(kind: type[serializers.Serializer[Any]], data: Any) -> dict[st
     return dict(reader.validated_data)
 
 
-def unknown_fields(field: serializers.Field[Any, Any, Any, Any], data: Any, path: str = "") -> Iterator[FieldError]:
+def unknown_fields(
+    field: serializers.Field[object, object, object, object], data: object, path: str = ""
+) -> Iterator[FieldError]:
     """The names in `data`, at any depth, that the serializer does not have."""
     child = getattr(field, "child", None)
     if isinstance(data, list) and isinstance(child, serializers.Field):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.request import Request
@@ -16,7 +14,7 @@ from controlplane.selectors import top as selectors
 TOP = serializers.shape(selectors.TopList)
 
 
-class TopQuery(drf.Serializer[Any]):
+class TopQuery(drf.Serializer[object]):
     of = drf.ChoiceField(choices=[(o.value, o.value) for o in selectors.TopOf])
     by = drf.CharField(
         default="", allow_blank=True, help_text="A figure of this kind; the error of an unknown one lists them."

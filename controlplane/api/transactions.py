@@ -3,8 +3,6 @@ transaction.fence)."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import Http404
 from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -40,11 +38,11 @@ class TransactionQuery(PageQuery):
     )
 
 
-class HangingQuery(drf.Serializer[Any]):
+class HangingQuery(drf.Serializer[object]):
     topic = drf.CharField(default="", allow_blank=True, help_text="Only partitions of this topic; default: all topics.")
     partition = drf.IntegerField(default=None, allow_null=True, min_value=0, help_text="Only this partition.")
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs["partition"] is not None and not attrs["topic"]:
             raise drf.ValidationError({"topic": ["Name the topic of the partition."]})
         return attrs

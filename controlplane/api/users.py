@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as drf
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
@@ -59,7 +60,7 @@ class UserViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     noun = "SCRAM user"
     response_is_secret = True
 
-    def get_queryset(self) -> Any:
+    def get_queryset(self) -> QuerySet[AccessEntry]:
         return users.credentials_by_user()
 
     def get_serializer_class(self) -> type[serializers.RowSerializer]:

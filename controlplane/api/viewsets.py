@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from django_filters.utils import translate_validation
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -96,7 +97,7 @@ class InputMixin(APIView):
         if reason := authorization.view_refusal(seen, rule, lambda: given):
             raise PermissionDenied(reason)
 
-    def guarded(self, request: Request, handler: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self, request: Request, handler: Callable[..., Response]) -> Callable[..., Response]:
         """`handler` with the checks that the headers of the request require."""
         if preconditions.HEADER in request.headers:
             handler = self.with_precondition(handler)
@@ -104,10 +105,10 @@ class InputMixin(APIView):
             handler = idempotency.run_once(handler, self.handle_exception, secret=self.response_is_secret)
         return handler
 
-    def with_precondition(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+    def with_precondition(self, handler: Callable[..., Response]) -> Callable[..., Response]:
         return preconditions.no_tags
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+    def finalize_response(self, request: Request, response: Response, *args: object, **kwargs: object) -> Response:
         """A GET whose view read no query accepts no parameters. This is known only after the view has answered. A GET has no effect that would have
         to be undone."""
         if response.status_code < HTTPStatus.BAD_REQUEST and not self.query_is_checked:
@@ -150,17 +151,17 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
         """The key of the object in the path; None in the path of a list."""
         return self.kwargs.get(self.lookup_url_kwarg or self.lookup_field)
 
-    def with_precondition(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+    def with_precondition(self, handler: Callable[..., Response]) -> Callable[..., Response]:
         tag_of, key = self.tag_of, self.key
         if tag_of is None or key is None:
             return super().with_precondition(handler)
 
-        def current() -> dict[str, Any]:
+        def current() -> dict[str, object]:
             return dict(self.get_serializer(self.get_object()).data)
 
         return preconditions.with_precondition(handler, self.handle_exception, lambda: tag_of(key, lock=True), current)
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+    def finalize_response(self, request: Request, response: Response, *args: object, **kwargs: object) -> Response:
         response = super().finalize_response(request, response, *args, **kwargs)
         shows_object = self.action == "retrieve" or request.method not in SAFE_METHODS
         if self.tag is not None and shows_object and response.status_code in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
@@ -176,7 +177,7 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
             raise Http404(f"There is no {self.noun} {key!r}.")
         return row
 
-    def get_renderers(self) -> list[Any]:
+    def get_renderers(self) -> list[BaseRenderer]:
         """Lists are available as CSV, too."""
         options = getattr(getattr(self, self.action or "", None), "kwargs", {})
         is_list = (
@@ -199,7 +200,7 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
         page = self.paginate_queryset(self.filter_queryset(rows))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
-    def computed(self, rows: list[Any]) -> Response:
+    def computed(self, rows: Sequence[object]) -> Response:
         """A page of a list that is computed as a whole, in the order of `list_order`."""
         found = computed_page(rows, self.list_order, **self.query(PageQuery))
         return page_response(self.request, found, self.get_serializer(found.rows, many=True).data)
