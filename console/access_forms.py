@@ -3,12 +3,13 @@ password once."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain import scram_users as rules
 from controlplane.domain.access import AclPattern
@@ -64,8 +65,8 @@ class UserForm(PasswordForm):
 
     field_order = ("name", "password", "mechanisms", "iterations", "comment")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         del self.fields["password"].widget.attrs["autofocus"]
 
     def clean_name(self) -> str:
@@ -102,10 +103,20 @@ class TokenForm(WeirForm):
     )
     comment = comment_field()
 
-    def __init__(self, limit: TokenScope, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, limit: TokenScope, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         scopes: Any = self.fields["scope"]
         scopes.choices = [(scope.value, label) for scope, label in SCOPE_LABELS.items() if limit.permits(scope)]
+
+
+class TemplateArguments(TypedDict):
+    """Arguments of `services.acl_templates`."""
+
+    template: AclTemplate
+    values: Mapping[TemplateField, str]
+    principal: str
+    host: str
+    pattern_type: AclPattern
 
 
 class AclTemplateForm(WeirForm):
@@ -131,15 +142,15 @@ class AclTemplateForm(WeirForm):
     host = forms.CharField(max_length=255, initial="*")
     comment = comment_field()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         for field in TemplateField:
             users = [info.template for info in TEMPLATES.values() if field in info.fields]
             names = ", ".join(name.replace("_", " ") for name in users)
             self.fields[field.value].help_text = _("Templates: {names}.").format(names=names)
             self.fields[field.value].widget.attrs["data-when"] = f"template={'|'.join(users)}"
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> TemplateArguments:
         """The arguments of the services, after validation."""
         v = self.cleaned_data
         return {

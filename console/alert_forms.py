@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import SUBJECT_CHARS_MAX, ThresholdScope
 from controlplane.selectors.alert_thresholds import AlertThresholdRow
@@ -60,8 +60,8 @@ class ThresholdOverrideForm(WeirForm):
     value = forms.FloatField(required=False, widget=forms.NumberInput(attrs={"class": "short", "step": "any"}))
     comment = comment_field(required=True)
 
-    def __init__(self, row: AlertThresholdRow, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, row: AlertThresholdRow, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         self.fields["subject"].label = SUBJECT_LABELS[row.objects]
         field = self.fields["value"]
         field.label = _("Value ({unit})").format(unit=row.unit)
@@ -76,8 +76,8 @@ class ThresholdForm(WeirForm):
     )
     comment = comment_field(required=True)
 
-    def __init__(self, row: AlertThresholdRow, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, row: AlertThresholdRow, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         field = self.fields["value"]
         field.initial = f"{row.value:g}"
         field.label = _("Value ({unit})").format(unit=row.unit)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field, config_lines, throttle_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field, config_lines, throttle_field
 from console.quota_forms import limit_field
 from console.texts import gettext_lazy
 from controlplane.domain.config_units import parsed_all
@@ -94,7 +94,7 @@ class BulkLimitForm(WeirForm):
     def value(self) -> Any:
         raise NotImplementedError
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """The fields of the equivalent request."""
         raise NotImplementedError
 
@@ -105,8 +105,8 @@ class BulkQuotaLimitsForm(BulkLimitForm):
     unchanged: Any = {}
     comment = comment_field(required=True)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         for quota in UNITS:
             field = limit_field(quota)
             field.help_text = _("Per broker. Empty: as it is. 0: no limit.")
@@ -126,7 +126,7 @@ class BulkQuotaLimitsForm(BulkLimitForm):
         given = self.cleaned_data
         return {quota: given[quota] or None for quota in UNITS if given[quota] is not None}
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         return {"limits": self.value()}
 
 
@@ -138,5 +138,5 @@ class BulkThrottleForm(BulkLimitForm):
         rate: int | None = self.cleaned_data["throttle_bytes_per_s"]
         return rate
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         return {"throttle_bytes_per_s": self.value()}

@@ -100,7 +100,7 @@ def _select_subjects(update: PageUpdate, subjects: Set[str]) -> PageUpdate:
     )
 
 
-def _cluster(data: dict[str, Any], subjects: Set[str], out: PageUpdate) -> None:
+def _cluster(data: dict[str, object], subjects: Set[str], out: PageUpdate) -> None:
     out.put("cluster", **cluster_cells.cluster(data))
     problems = (
         "under_replicated",

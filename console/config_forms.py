@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 
 BROKER_SCOPE, CLUSTER_SCOPE = "broker", "cluster"
@@ -26,14 +26,14 @@ class BrokerConfigForm(WeirForm):
     remove = forms.BooleanField(required=False, label=gettext_lazy("Remove the dynamic value"))
     comment = comment_field(required=True)
 
-    def __init__(self, broker_id: int, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, broker_id: int, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         self.fields["scope"].choices = [  # type: ignore[attr-defined]
             (BROKER_SCOPE, _("Broker {broker_id}").format(broker_id=broker_id)),
             (CLUSTER_SCOPE, _("All brokers (cluster-wide)")),
         ]
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         given = super().clean()
         if given.get("remove") and given.get("value"):
             self.add_error("value", _("Leave the value empty to remove the dynamic value."))

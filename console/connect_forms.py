@@ -7,13 +7,13 @@ of a config (`controlplane.services.connect`, by the workers).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.forms import BoundField
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field, config_lines, text_area
+from console.forms import FormData, FormOptions, WeirForm, comment_field, config_lines, text_area
 from console.texts import gettext_lazy
 from controlplane.domain.errors import MisfitValue
 from controlplane.services import Rejected
@@ -50,11 +50,12 @@ class ConnectorForm(WeirForm):
         self,
         configs: Iterable[ConnectorConfigField],
         config: Mapping[str, str],
-        *args: Any,
+        data: FormData = None,
+        *,
         is_new: bool,
-        **kwargs: Any,
+        **options: Unpack[FormOptions],
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(data, **options)
         if not is_new:
             del self.fields["name"]
         known = {c.name: c for c in configs if c.name not in FIXED}

@@ -4,12 +4,12 @@ meaning."""
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
+from console.forms import INPUT_FORMATS, FormData, FormOptions, WeirForm, comment_field, text_area
 from console.message_forms import text_field, time_field, unix_ms
 from console.texts import gettext_lazy
 from controlplane.domain.dead_letters import DeadLetterFilters, DeadLetterKind, ResendTarget, editable_headers
@@ -79,8 +79,8 @@ def target_field(topic: str, kind: DeadLetterKind) -> forms.ChoiceField:
 class SendForm(WeirForm):
     """Form for the target of dead letters and the comment of the operator."""
 
-    def __init__(self, topic: str, kind: DeadLetterKind, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, topic: str, kind: DeadLetterKind, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         self.fields["target"] = target_field(topic, kind)
         self.fields["comment"] = comment_field(required=True)
 
@@ -105,7 +105,9 @@ class EditForm(SendForm):
         help_text=gettext_lazy("One per line, name: value. Without a colon the value is null."),
     )
 
-    def __init__(self, topic: str, kind: DeadLetterKind, letter: NewRecord, partition: int | None, *args: Any) -> None:
+    def __init__(
+        self, topic: str, kind: DeadLetterKind, letter: NewRecord, partition: int | None, data: FormData = None
+    ) -> None:
         text, self._kept = editable_headers(letter.headers)
         self._letter, self._partition = letter, partition
         key, value = _text_for_edit(letter.key), _text_for_edit(letter.value)
@@ -117,7 +119,7 @@ class EditForm(SendForm):
             "tombstone": letter.value is None,
             "headers": text,
         }
-        super().__init__(topic, kind, *args, initial=initial)
+        super().__init__(topic, kind, data, initial=initial)
         if self._kept:
             names = ", ".join(sorted({name for name, _ in self._kept}))
             self.fields["headers"].help_text += _(" Kept as they are, because they are not text: {names}.").format(

@@ -5,7 +5,8 @@ A form checks syntax only. A service checks the meaning; its error is shown next
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TypedDict, Unpack
 
 from django import forms
 from django.forms.utils import pretty_name
@@ -35,13 +36,24 @@ INPUT_FORMATS = [
 """Formats of a typed key or value, with their labels."""
 
 
+FormData = Mapping[str, object] | None
+"""Posted values; None: the form is not bound."""
+
+
+class FormOptions(TypedDict, total=False):
+    """Arguments of a form besides its data."""
+
+    initial: MutableMapping[str, Any] | None
+    prefix: str | None
+
+
 class WeirForm(forms.Form):
     """A form that shows errors of services: next to the field, or above the form if the field is not visible."""
 
     use_required_attribute = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         for name, field in self.fields.items():
             if field.label is None:
                 field.label = translated(pretty_name(name))
@@ -188,8 +200,8 @@ class EndDrainForm(WhyForm):
 
     uncordon = forms.BooleanField(required=False)
 
-    def __init__(self, names: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, names: str, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         self.fields["uncordon"].label = _("Uncordon {names} and restore leadership").format(names=names)
 
 
@@ -201,8 +213,8 @@ class DestroyForm(WeirForm):
     )
     comment = comment_field(required=True)
 
-    def __init__(self, name: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, name: str, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         self.name = name
         self.fields["confirm_name"].widget.attrs["data-type-name"] = name
 

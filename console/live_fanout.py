@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Set
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from channels.layers import InMemoryChannelLayer, get_channel_layer
@@ -56,15 +56,15 @@ def _key(subject: str) -> str:
     return subject.rsplit(":", 1)[0] if kind == "partition" else subject
 
 
-def _topic_keys(row: dict[str, Any]) -> tuple[str, str]:
+def _topic_keys(row: dict[str, object]) -> tuple[str, str]:
     return f"topic:{row['name']}", f"partitions:{row['name']}"
 
 
-def _group_keys(row: dict[str, Any]) -> tuple[str, str]:
+def _group_keys(row: dict[str, object]) -> tuple[str, str]:
     return f"group:{row['group_id']}", f"members:{row['group_id']}"
 
 
-_LISTS: dict[str, tuple[str, Callable[[dict[str, Any]], tuple[str, str]], str]] = {
+_LISTS: dict[str, tuple[str, Callable[[dict[str, object]], tuple[str, str]], str]] = {
     live_events.TOPICS: ("topics", _topic_keys, "topic"),
     live_events.GROUPS: ("groups", _group_keys, "group"),
 }
@@ -88,7 +88,7 @@ def _select_rows(update: LiveUpdate, keys: Set[str]) -> LiveUpdate | None:
     return None
 
 
-def _replace_rows(update: LiveUpdate, rows: list[dict[str, Any]], gone: list[str]) -> LiveUpdate:
+def _replace_rows(update: LiveUpdate, rows: list[dict[str, object]], gone: list[str]) -> LiveUpdate:
     name = _LISTS[update["kind"]][0]
     return {**update, "data": {**update["data"], name: rows, "gone": gone}}
 
@@ -208,7 +208,7 @@ class LiveFanout:
         name, keys_of, noun = _LISTS[update["kind"]]
         data = update["data"]
         statuses = self._by_key.get(STATUSES, set()) if data.get("statuses_changed") else set()
-        rows: dict[LiveReceiver, list[dict[str, Any]]] = {}
+        rows: dict[LiveReceiver, list[dict[str, object]]] = {}
         gone: dict[LiveReceiver, list[str]] = {}
         for row in data[name]:
             keys = keys_of(row)

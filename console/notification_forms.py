@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain.alert_types import AlertKind, Severity
 from controlplane.domain.notification import ChannelKind
@@ -93,8 +93,14 @@ class ChannelForm(WeirForm):
     enabled = forms.BooleanField(required=False, initial=True)
     comment = comment_field()
 
-    def __init__(self, kind: ChannelKind, row: NotificationChannelRow | None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        kind: ChannelKind,
+        row: NotificationChannelRow | None,
+        data: FormData = None,
+        **options: Unpack[FormOptions],
+    ) -> None:
+        super().__init__(data, **options)
         own = [f for f in FIELDS if f in USES[kind]]
         for field in own:
             self.fields[field] = FIELDS[field](kind)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -145,7 +144,7 @@ def _brokers(words: list[str], may_act: bool) -> Iterator[PaletteEntry]:
     yield from islice(found, ENTRIES_MAX)
 
 
-def _broker(b: Any, may_act: bool) -> Iterator[PaletteEntry]:
+def _broker(b: brokers.BrokerRow, may_act: bool) -> Iterator[PaletteEntry]:
     name, number = _("Broker {broker_id}").format(broker_id=b.broker_id), b.broker_id
     found = [
         (_("broker"), f"{name} {b.host}:{b.port}", "broker", reverse("broker", args=[number])),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import MegabytesField, WeirForm, comment_field
+from console.forms import FormData, FormOptions, MegabytesField, WeirForm, comment_field
 from console.texts import gettext_lazy
 from controlplane.domain.quota import ENTITIES, ENTITY_TYPES, UNITS, Entity, QuotaUnit
 
@@ -41,8 +41,10 @@ class QuotaLimitsForm(WeirForm):
 
     comment = comment_field(required=True)
 
-    def __init__(self, entity: Entity, limits: Mapping[str, float], *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, entity: Entity, limits: Mapping[str, float], data: FormData = None, **options: Unpack[FormOptions]
+    ) -> None:
+        super().__init__(data, **options)
         own = [q for q in UNITS if (q == ADDRESS_LIMIT) == ("ip" in entity)]
         for quota in own:
             self.fields[quota] = limit_field(quota)
@@ -80,8 +82,8 @@ class QuotaForm(QuotaLimitsForm):
         help_text=gettext_lazy("Empty: each address without a quota of its own."),
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__({}, {}, *args, **kwargs)
+    def __init__(self, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__({}, {}, data, **options)
         self.fields[ADDRESS_LIMIT] = limit_field(ADDRESS_LIMIT)
         self.fields["comment"] = comment_field()
         for entity_type, name in NAME_FIELDS.items():

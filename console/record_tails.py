@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from channels.db import DatabaseSyncToAsync
 from django.conf import settings
@@ -30,6 +30,7 @@ from console.texts import gettext_lazy, known_language
 from console.views.messages import TAIL_HIDDEN_SECONDS, TAIL_UPDATE_BYTES_MAX, message_records
 from controlplane.domain.record_tail import ROWS_PER_SECOND_MAX, TailEnd
 from controlplane.services import Rejected
+from controlplane.services.authorization import User
 from controlplane.services.record_tails import LiveTail, TailUpdate
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(settings.WEIR.tails_max, thread_name_prefix="record-tail")
 
 
-async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
+async def _in_thread(function: Callable[..., T], *arguments: object) -> T:
     call = DatabaseSyncToAsync(function, thread_sensitive=False, executor=_threads())
     return await call(*arguments)  # type: ignore[no-any-return]
 
@@ -75,11 +76,11 @@ _running: set[asyncio.Task[None]] = set()
 class PageTail:
     """`send`: sends a message to the browser; it does nothing once the socket is closed."""
 
-    def __init__(self, user: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+    def __init__(self, user: User, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
         self._user, self._send = user, send
         self._run: _TailRun | None = None
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: object) -> None:
         if not isinstance(message, dict):
             return
         number, do = message.get("id"), message.get("do")
@@ -104,7 +105,7 @@ class _TailRun:
     """One tail from its start to its end."""
 
     def __init__(
-        self, user: Any, send: Callable[[dict[str, Any]], Awaitable[None]], language: str, number: int, query: str
+        self, user: User, send: Callable[[dict[str, object]], Awaitable[None]], language: str, number: int, query: str
     ) -> None:
         self.number = number
         self._user, self._send, self._language, self._query = user, send, language, query
@@ -112,7 +113,7 @@ class _TailRun:
         self._end: TailEnd | None = None
         self._visible_at = time.monotonic()
         self._wake = asyncio.Event()
-        self._sent: dict[str, Any] = {}
+        self._sent: dict[str, str] = {}
 
     def receive(self, do: object) -> None:
         if do == "visible":
@@ -152,7 +153,7 @@ class _TailRun:
             await _in_thread(tail.close, end)
         await self._tell(TailState.ENDED, [], "", note or self._in_language(str, END_TEXTS[end]))
 
-    def _in_language(self, function: Callable[..., T], *arguments: Any) -> T:
+    def _in_language(self, function: Callable[..., T], *arguments: object) -> T:
         with translation.override(self._language):
             return function(*arguments)
 
@@ -175,7 +176,7 @@ class _TailRun:
                 self.end(TailEnd.CLOSED)
 
 
-def _open(user: Any, query: str) -> LiveTail:
+def _open(user: User, query: str) -> LiveTail:
     """Start a live tail for the query of a Messages page. Raises PermissionDenied and Rejected."""
     form = MessagesForm.of_address(QueryDict(query[:QUERY_CHARS_MAX]))
     if not form.is_valid():

@@ -59,9 +59,9 @@ def rows_of(bindings: Sequence[Mapping[str, Any]]) -> list[Row] | None:
     return rows if lossless and not problems and have_equal_meaning(found, bindings) else None
 
 
-def bindings_of(rows: Sequence[Row]) -> tuple[list[dict[str, Any]], dict[int, dict[str, str]]]:
+def bindings_of(rows: Sequence[Row]) -> tuple[list[dict[str, object]], dict[int, dict[str, str]]]:
     """(bindings, {row: {input: reason}} of those that are refused)."""
-    bindings: list[dict[str, Any]] = []
+    bindings: list[dict[str, object]] = []
     problems: dict[int, dict[str, str]] = {}
     for i, row in enumerate(rows):
         binding = _binding(row)
@@ -99,14 +99,14 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _binding(row: Row) -> dict[str, Any]:
+def _binding(row: Row) -> dict[str, object]:
     kind, text = row["kind"], row["match"]
-    match: dict[str, Any] = {"kind": kind}
+    match: dict[str, object] = {"kind": kind}
     if kind in HEADER_KINDS:
         match["headers"] = [_rule(line) for line in _lines(text)]
     elif kind != MatchKind.ALL:
         match["value"] = text
-    found: dict[str, Any] = {"target": row["target"].strip(), "match": match}
+    found: dict[str, object] = {"target": row["target"].strip(), "match": match}
     if row["sample_percent"].strip():
         found["sample_percent"] = _number(row["sample_percent"])
         found["sample_by"] = row["sample_by"]
@@ -162,7 +162,7 @@ class BindingRowsWidget(forms.Widget):
         self.problems: dict[int, dict[str, str]] = {}
         self.focus: int | None = None
 
-    def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> list[Row]:
+    def value_from_datadict(self, data: Mapping[str, str], files: object, name: str) -> list[Row]:
         try:
             count = min(int(data.get(f"{name}-rows", "")), ROWS_MAX)
         except ValueError:
@@ -173,10 +173,10 @@ class BindingRowsWidget(forms.Widget):
             for i in range(count)
         ]
 
-    def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
+    def value_omitted_from_data(self, data: Mapping[str, str], files: object, name: str) -> bool:
         return f"{name}-rows" not in data
 
-    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+    def render(self, name: str, value: list[Row] | None, attrs: object = None, renderer: object = None) -> SafeString:
         rows = value or [dict(ROW)]
         context = {
             "name": name,
@@ -205,7 +205,7 @@ class BindingRowsField(forms.Field):
 
     widget = BindingRowsWidget
 
-    def clean(self, value: Any) -> list[dict[str, Any]]:
+    def clean(self, value: list[Row] | None) -> list[dict[str, Any]]:
         bindings, problems = bindings_of(value or [dict(ROW)])
         if problems:
             self.widget.problems = problems

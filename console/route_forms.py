@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.route_bindings import BindingRowsField, Row, edited, input_of
 from console.texts import gettext_lazy
 from controlplane.domain.route_bindings import path_in_binding
@@ -42,8 +42,8 @@ class RouteChangeForm(WeirForm):
     description = forms.CharField(required=False, max_length=1_000)
     comment = comment_field()
 
-    def __init__(self, *args: Any, as_json: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: FormData = None, *, as_json: bool = False, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         if not as_json:
             self.fields["bindings"] = BindingRowsField(
                 label=self.fields["bindings"].label, initial=self.initial.get("bindings"), help_text=ROWS_HELP
@@ -73,7 +73,7 @@ class RouteChangeForm(WeirForm):
         else:
             super().refuse(error)
 
-    def clean_bindings(self) -> Any:
+    def clean_bindings(self) -> object:
         if isinstance(self.fields["bindings"], BindingRowsField):
             return self.cleaned_data["bindings"]
         try:

@@ -14,7 +14,6 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
@@ -102,7 +101,7 @@ def _cluster_cells(seen: Visibility, language: str) -> dict[tuple[str, str], str
 
 
 class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self.requested: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
@@ -143,7 +142,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
             if task is not None:
                 task.cancel()
 
-    async def receive_json(self, content: Any, **kwargs: Any) -> None:
+    async def receive_json(self, content: object, **kwargs: object) -> None:
         """A page was opened, or reconnected."""
         if not isinstance(content, dict) or self.heartbeat is None:
             return

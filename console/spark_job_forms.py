@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 from console.vocabulary import translated
 from controlplane.services import Rejected
@@ -23,8 +23,8 @@ class SparkJobForm(WeirForm):
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
     )
 
-    def __init__(self, kind: JobKind, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, kind: JobKind, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         self.kind = kind
         for parameter in kind.parameters:
             self.fields[parameter.name] = _field(parameter)
@@ -39,7 +39,7 @@ class SparkJobForm(WeirForm):
         self.fields["comment"] = comment_field()
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """The cleaned parameters. An empty number is the default."""
         given = {p.name: self.cleaned_data[p.name] for p in self.kind.parameters}
         return {name: value for name, value in given.items() if value is not None}

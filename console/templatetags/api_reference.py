@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+if TYPE_CHECKING:
+    from controlplane.api.reference import ReferenceField, ReferenceOperation, ReferenceResponse
+
+
 register = template.Library()
 
 
 @register.simple_tag
-def linked_type(row: Any) -> SafeString:
+def linked_type(row: ReferenceField | ReferenceResponse) -> SafeString:
     """The type of a field or response. The named types that it contains are links within the page."""
     if not row.types:
         return format_html("{}", row.type)
@@ -39,6 +43,6 @@ def described(text: str) -> SafeString:
 
 
 @register.filter
-def anchor(operation: Any) -> str:
+def anchor(operation: ReferenceOperation) -> str:
     """The id of an operation in its page."""
     return f"operation-{operation.id}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
 from django.urls import reverse
 from django.utils.html import format_html
@@ -14,7 +12,7 @@ from django.utils.translation import gettext as _
 from console import fragments
 from console.config_forms import BROKER_SCOPE, CLUSTER_SCOPE
 from console.texts import gettext_lazy
-from controlplane.domain.broker_config import BrokerConfigSource
+from controlplane.domain.broker_config import BrokerConfigRow, BrokerConfigSource
 
 register = template.Library()
 
@@ -36,7 +34,7 @@ def config_source(source: str) -> SafeString:
 
 
 @register.simple_tag
-def reported_value(row: Any, value: str | None) -> SafeString:
+def reported_value(row: BrokerConfigRow, value: str | None) -> SafeString:
     """A value of a setting. Sensitive values are never shown."""
     if row.sensitive:
         return format_html('<span class="sub">{}</span>', "hidden")
@@ -47,7 +45,7 @@ def reported_value(row: Any, value: str | None) -> SafeString:
 
 
 @register.simple_tag
-def edit_config_url(broker_id: int, row: Any) -> str:
+def edit_config_url(broker_id: int, row: BrokerConfigRow) -> str:
     """The form of a setting, with its value and its scope filled in."""
     scope = CLUSTER_SCOPE if row.source == BrokerConfigSource.DYNAMIC_CLUSTER else BROKER_SCOPE
     query = {"name": row.name, "value": row.value or "", "scope": scope}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -14,6 +12,7 @@ from console import fragments
 from console.fragments import state_label
 from controlplane.domain.health import CheckState, ValueUnit
 from controlplane.domain.text import duration_text, size_text
+from controlplane.selectors.health import HealthCheckRow
 from controlplane.selectors.top import TopUnit
 
 register = template.Library()
@@ -32,7 +31,7 @@ def check_value(value: float | None, unit: str) -> SafeString | str:
 
 
 @register.simple_tag
-def check_limit(check: Any) -> str:
+def check_limit(check: HealthCheckRow) -> str:
     """The limit with its direction: `at least 10 %`."""
     if check.unit == ValueUnit.YES:
         return _("yes")

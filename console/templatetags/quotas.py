@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console import fragments
-from controlplane.domain.quota import QuotaUnit
+from controlplane.domain.quota import QuotaLimit, QuotaUnit
 
 register = template.Library()
 
@@ -21,6 +19,6 @@ def rate(value: float, unit: str) -> SafeString:
 
 
 @register.filter
-def limit(row: Any) -> SafeString:
+def limit(row: QuotaLimit) -> SafeString:
     """The limit of a quota in its unit."""
     return rate(row.value, row.unit)

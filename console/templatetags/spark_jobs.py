@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from console import fragments
 from console.vocabulary import translated, word_text
+from controlplane.selectors.spark_jobs import ReportTableRow
 from weir_common.spark_jobs import KINDS
 
 register = template.Library()
@@ -18,7 +19,7 @@ WIDE_CHARACTERS_MIN = 40
 """A longer text has lines. A shorter one is cut where its column ends."""
 
 
-def _cell_class(value: Any) -> str:
+def _cell_class(value: object) -> str:
     """num, wide or empty."""
     if isinstance(value, str):
         return "wide" if len(value) >= WIDE_CHARACTERS_MIN else ""
@@ -32,14 +33,14 @@ def report_cells(row: Sequence[Any]) -> list[tuple[Any, str]]:
 
 
 @register.filter
-def report_heads(table: Any) -> list[tuple[str, str]]:
+def report_heads(table: ReportTableRow) -> list[tuple[str, str]]:
     """(column, class) of a table of a report. The class is that of the first known value below."""
     firsts = [next((row[n] for row in table.rows if row[n] is not None), None) for n in range(len(table.columns))]
     return [(column, _cell_class(value)) for column, value in zip(table.columns, firsts, strict=True)]
 
 
 @register.filter
-def parameter(value: Any) -> str:
+def parameter(value: object) -> str:
     """The value of a parameter as text: lists with commas, a boolean as yes or no, a dash for an empty text."""
     if isinstance(value, bool):
         return _("yes") if value else _("no")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
 from django.template.context import RequestContext
 
@@ -22,7 +20,7 @@ def hidden_columns(context: RequestContext, table: str, labels: str, before: int
 
 
 @register.simple_tag(takes_context=True)
-def column_choices(context: RequestContext, table: str, labels: str) -> list[dict[str, Any]]:
+def column_choices(context: RequestContext, table: str, labels: str) -> list[dict[str, object]]:
     """The columns that a user can hide, with whether they are shown."""
     hidden = hidden_of(context["request"].user.pk, table)
     return [{"label": c, "shown": c not in hidden} for c in labels.split(SEPARATOR)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -11,12 +9,13 @@ from django.utils.translation import gettext as _
 
 from console import fragments
 from controlplane.domain.config_units import hint
+from controlplane.selectors.topics import ConfigRow
 
 register = template.Library()
 
 
 @register.simple_tag
-def config_field(config: Any, typed: dict[str, str], errors: dict[str, str]) -> SafeString:
+def config_field(config: ConfigRow, typed: dict[str, str], errors: dict[str, str]) -> SafeString:
     """The field of a config: a choice for enumerations and booleans, else a text with an example of its units. `errors`: problems by config."""
     value = typed.get(config.name, config.value if config.source == "topic" else "")
     error = errors.get(config.name, "")
@@ -54,7 +53,7 @@ def config_field(config: Any, typed: dict[str, str], errors: dict[str, str]) -> 
 
 
 @register.simple_tag
-def with_meaning(name: str, value: Any) -> SafeString:
+def with_meaning(name: str, value: object) -> SafeString:
     """A value of a review, followed by its meaning as a duration or size."""
     meaning = fragments.config_text(str(name), str(value))
     return format_html("{} ({})", value, meaning) if meaning else format_html("{}", value)

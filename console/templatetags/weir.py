@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Protocol
 
 from django import template
 from django.template.context import RequestContext
@@ -27,6 +28,7 @@ from console.address_access import may_be_shown
 from console.texts import gettext_lazy
 from controlplane.domain.alert_thresholds import ThresholdUnit
 from controlplane.domain.text import duration_text
+from controlplane.selectors.paging import Page
 from controlplane.selectors.quotas import entity_name
 from controlplane.services.leader_elections import ALL_TOPICS
 from weir_common import rest_operations
@@ -87,13 +89,48 @@ def spaced(word: str) -> str:
     return vocabulary.translated(vocabulary.word_text(word))
 
 
+class ShownAlert(Protocol):
+    """An alert or the event of a notification."""
+
+    kind: str
+    subject: str
+    text: str
+    do: str
+
+
+class ShownChange(Protocol):
+    object_kind: str
+    object_name: str
+
+
+class ShownConfig(Protocol):
+    name: str
+
+
+class SizedTopic(Protocol):
+    size_bytes: int | None
+    size_as_of: datetime | None
+
+
+class PacedGroup(Protocol):
+    """The rates and the forecast in the row of a group."""
+
+    consumed_per_s: float | None
+    produced_per_s: float | None
+    lag_records: int | None
+    retention_partition: str
+    retention_in_s: float | None
+    retention_limit: str
+    retention_at_most: bool
+
+
 @register.filter
-def alert_text(alert: Any) -> str:
+def alert_text(alert: ShownAlert) -> str:
     return vocabulary.alert_text(alert.kind, alert.subject, alert.text)
 
 
 @register.filter
-def alert_do(alert: Any) -> str:
+def alert_do(alert: ShownAlert) -> str:
     return vocabulary.alert_do(alert.kind, alert.do)
 
 
@@ -111,13 +148,13 @@ def threshold(value: float, unit: str) -> str:
 
 
 @register.filter
-def pretty(value: Any) -> str:
+def pretty(value: object) -> str:
     """A value as indented JSON."""
     return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
 @register.simple_tag
-def group_pace(row: Any) -> SafeString:
+def group_pace(row: PacedGroup) -> SafeString:
     """Consume and produce rates of a group row, with the forecasts."""
     return fragments.group_pace(
         row.consumed_per_s,
@@ -131,7 +168,7 @@ def group_pace(row: Any) -> SafeString:
 
 
 @register.simple_tag
-def topic_size(topic: Any, in_mb: bool = True) -> SafeString:
+def topic_size(topic: SizedTopic, in_mb: bool = True) -> SafeString:
     """Size of a topic row, with its age if a broker does not respond."""
     at = topic.size_as_of
     return fragments.topic_size(
@@ -170,7 +207,7 @@ def skew_tone(value: float | None) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def url_with(context: RequestContext, **changes: Any) -> str:
+def url_with(context: RequestContext, **changes: object) -> str:
     """URL of this page with changed query parameters. An empty value removes a parameter."""
     query = context["request"].GET.copy()
     for name, value in changes.items():
@@ -188,7 +225,7 @@ def choice_url(context: RequestContext, name: str, value: str) -> str:
 
 
 @register.inclusion_tag("console/parts/search.html", takes_context=True)
-def search_box(context: RequestContext, url_name: str, label: str) -> dict[str, Any]:
+def search_box(context: RequestContext, url_name: str, label: str) -> dict[str, object]:
     """The filter field of a list. `url_name` "": the list is a part of this page."""
     return {"url": reverse(url_name) if url_name else "", "label": label, "q": context["q"]}
 
@@ -197,13 +234,13 @@ LINES_SHOWN_MAX = 50
 
 
 @register.inclusion_tag("console/parts/first_lines.html")
-def first_lines(lines: list[str]) -> dict[str, Any]:
+def first_lines(lines: list[str]) -> dict[str, object]:
     """The first sentences of a long list, and the number of the others."""
     return {"shown": lines[:LINES_SHOWN_MAX], "more": max(0, len(lines) - LINES_SHOWN_MAX)}
 
 
 @register.inclusion_tag("console/parts/th.html", takes_context=True)
-def th(context: RequestContext, label: str, column: str = "", kind: str = "", hint: str = "") -> dict[str, Any]:
+def th(context: RequestContext, label: str, column: str = "", kind: str = "", hint: str = "") -> dict[str, object]:
     """A column header. `column`: a click sorts by it, a second click reverses the order. `kind`: num for right-aligned figures."""
     page_sort = getattr(context.get("page"), "sort", "")
     sorted_by = page_sort.lstrip("-") == column if column else False
@@ -221,7 +258,7 @@ def th(context: RequestContext, label: str, column: str = "", kind: str = "", hi
 
 
 @register.inclusion_tag("console/parts/pager.html", takes_context=True)
-def pager(context: RequestContext, page: Any, what: str) -> dict[str, Any]:
+def pager(context: RequestContext, page: Page[object], what: str) -> dict[str, object]:
     """Position in a list, links to the previous and next page, and the total number of rows."""
     return {
         "page": page,
@@ -233,7 +270,9 @@ def pager(context: RequestContext, page: Any, what: str) -> dict[str, Any]:
 
 
 @register.inclusion_tag("console/parts/curl.html", takes_context=True)
-def curl(context: RequestContext, method: str, path: str, body: Any = None) -> dict[str, Any]:
+def curl(
+    context: RequestContext, method: str, path: str, body: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """The REST call that corresponds to the form on the page, by curl and by the command line."""
     request = context["request"]
     body = body or None  # a page without a body
@@ -248,7 +287,7 @@ def curl(context: RequestContext, method: str, path: str, body: Any = None) -> d
 
 
 @register.inclusion_tag("console/parts/curl_acts.html", takes_context=True)
-def curl_acts(context: RequestContext, noun: str, number: int, verbs: list[str]) -> dict[str, Any]:
+def curl_acts(context: RequestContext, noun: str, number: int, verbs: list[str]) -> dict[str, object]:
     """The REST calls that correspond to the buttons on the page, by curl and by the command line."""
     address = context["request"].build_absolute_uri(f"/api/v1/{noun}/{number}/")
     comment = {"comment": "COMMENT"}
@@ -257,7 +296,7 @@ def curl_acts(context: RequestContext, noun: str, number: int, verbs: list[str])
 
 
 @register.filter
-def config_value(config: Any, value: str) -> SafeString:
+def config_value(config: ShownConfig, value: str) -> SafeString:
     """A config value, followed by its meaning as a duration or size, or "unlimited" instead of it."""
     text = fragments.config_text(config.name, value)
     if text == fragments.NO_LIMIT:
@@ -281,7 +320,7 @@ OBJECT_PAGES = {
 
 
 @register.filter
-def object_text(change: Any) -> str:
+def object_text(change: ShownChange) -> str:
     """The name of the object of a change. The stored name of a quota is its key, which is JSON."""
     name = str(change.object_name)
     return entity_name(name) if change.object_kind == "quota" and name.startswith("{") else name
@@ -293,7 +332,7 @@ def _page_argument(kind: str, name: str) -> str:
 
 
 @register.simple_tag
-def object_link(change: Any) -> SafeString:
+def object_link(change: ShownChange) -> SafeString:
     """The object of a change, as a link if it has a page."""
     name = change.object_name
     if change.object_kind not in OBJECT_PAGES or not name or name == ALL_TOPICS:
@@ -341,13 +380,13 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
 
 
 @register.simple_tag
-def alert_title(alert: Any) -> str:
+def alert_title(alert: ShownAlert) -> str:
     """The short text of an alert."""
     return vocabulary.alert_title(alert.kind, alert.subject, alert.text)
 
 
 @register.simple_tag
-def alert_link(alert: Any) -> SafeString:
+def alert_link(alert: ShownAlert) -> SafeString:
     """Link to the page about an alert; empty if there is none, or if the user may not open it."""
     if alert.kind not in ALERT_PAGES:
         return SafeString("")

@@ -62,7 +62,7 @@ class Deletion:
 
 
 def confirm_deletion(
-    request: HttpRequest, deletion: Deletion, delete: Callable[[str], Any], *, nav: str
+    request: HttpRequest, deletion: Deletion, delete: Callable[[str], object], *, nav: str
 ) -> HttpResponse:
     """The page of a deletion that needs a reason, and its execution. `delete` gets the reason, and raises Rejected or PermissionDenied."""
     form = WhyForm(request.POST or None)

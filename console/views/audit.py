@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -103,10 +102,10 @@ def _restore_url(row: ChangeRow) -> str:
     return f"{reverse('topic-alter', args=[row.object_name])}?restore={row.id}"
 
 
-def difference(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
+def difference(before: object, after: object) -> list[tuple[str, object, object]]:
     """(key, before, after) of each different value, with dotted keys for nested values."""
 
-    def flat(value: Any, name: str = "") -> dict[str, Any]:
+    def flat(value: object, name: str = "") -> dict[str, object]:
         if isinstance(value, dict) and value:
             found: dict[str, object] = {}
             for key, inner in value.items():

@@ -44,7 +44,7 @@ def topics_of_filter(request: HttpRequest) -> HttpResponse:
         require_role(request, RoleResource.TOPIC, names)
     step = request.POST.get("step", "")
     form = BulkApplyForm(request.POST) if step == "apply" else BulkTopicForm(request.POST or None)
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "count": len(names),
         "selected": bool(request.GET.getlist("t")),
         "problem": problem,
@@ -64,7 +64,7 @@ def topics_of_filter(request: HttpRequest) -> HttpResponse:
 
 
 def _preview(
-    request: HttpRequest, form: BulkTopicForm, names: list[str], context: dict[str, Any], status: int = 200
+    request: HttpRequest, form: BulkTopicForm, names: list[str], context: dict[str, object], status: int = 200
 ) -> HttpResponse:
     change = form.cleaned_data["change"]
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
@@ -28,13 +27,13 @@ class BulkPage:
     kind: BulkAccessKind
     resource: RoleResource
     back: str
-    back_title: Any
+    back_title: str
     filters: tuple[str, ...]
     path: str
-    title: Any
-    number: Any
-    effect: Any
-    button: Any
+    title: str
+    number: str
+    effect: str
+    button: str
 
 
 QUOTAS = BulkPage(

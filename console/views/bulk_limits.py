@@ -35,10 +35,10 @@ class LimitsPage:
     kind: BulkList
     resource: RoleResource
     back: str
-    back_title: Any
+    back_title: str
     filters: dict[str, str]
     most: int
-    title: Any
+    title: str
     form: type[BulkLimitForm]
     preview: Callable[[Sequence[str], Any], list[BulkLimitRow]]
     execute: Callable[..., list[BulkLimitResult]]

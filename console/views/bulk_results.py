@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from django.http import HttpRequest, HttpResponse
 
@@ -31,12 +31,12 @@ class BulkResultPage:
     `row_url`: URL name of the page of one object, or ""."""
 
     list_url: str
-    list_title: Any
-    title: Any
-    name_label: Any
-    outcomes: Sequence[tuple[StrEnum, Any, str]]
+    list_title: str
+    title: str
+    name_label: str
+    outcomes: Sequence[tuple[StrEnum, str, str]]
     row_url: str = ""
-    note: Any = ""
+    note: str = ""
 
 
 def bulk_result_page(

@@ -34,7 +34,7 @@ def dead_letters(request: HttpRequest, name: str) -> HttpResponse:
         return _no_topic(request, name)
     form = DeadLetterForm(request.GET)
     filters = {n: str(v) for n, v in request.GET.items() if n in form.fields and v}
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "of": of,
         "form": form,
         "query": urlencode(filters),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -54,7 +52,7 @@ def preferred(request: HttpRequest) -> HttpResponse:
     return render_page(request, "console/leader_elections.html", _context(preview, form), nav=nav, status=status)
 
 
-def _context(preview: ElectionPreview, form: ElectionForm) -> dict[str, Any]:
+def _context(preview: ElectionPreview, form: ElectionForm) -> dict[str, object]:
     topic, partition = preview.topic, preview.partition
     scope = (
         _(" of {topic}").format(topic=topic)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console.forms import WeirForm, comment_field
+from console.forms import FormData, FormOptions, WeirForm, comment_field
 from console.texts import gettext_lazy
 from console.views.shell import (
     actor,
@@ -36,8 +36,10 @@ class LogDirForm(WeirForm):
     directory = forms.ChoiceField(label=gettext_lazy("Move to"))
     comment = comment_field(required=True)
 
-    def __init__(self, choices: list[tuple[str, int | None]], *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, choices: list[tuple[str, int | None]], data: FormData = None, **options: Unpack[FormOptions]
+    ) -> None:
+        super().__init__(data, **options)
         self.fields["directory"].choices = [  # type: ignore[attr-defined]
             (path, path if free is None else _("{path} ({free} free)").format(path=path, free=size_text(free)))
             for path, free in choices

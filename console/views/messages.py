@@ -95,7 +95,7 @@ def read_topic(request: HttpRequest) -> HttpResponse:
     return _page(request, form, context, status=400 if form.errors else 200)
 
 
-def _read_records(request: HttpRequest, query: RecordQuery, formats: Formats) -> dict[str, Any]:
+def _read_records(request: HttpRequest, query: RecordQuery, formats: Formats) -> dict[str, object]:
     """`lookup`: the result by the key index, else `read` and, for a search by key, the `scan_cause`."""
     resume, cause = request.GET.get("resume", ""), None
     if query.filters.key:
@@ -154,7 +154,7 @@ def _page(request: HttpRequest, form: MessagesForm, context: dict[str, object], 
     return render_page(request, "console/messages.html", {**more, **context}, nav="messages", status=status)
 
 
-def tail_context(given: QueryDict, query: RecordQuery) -> dict[str, Any]:
+def tail_context(given: QueryDict, query: RecordQuery) -> dict[str, object]:
     count = len(query.partitions)
     return {
         "query": given.urlencode(),

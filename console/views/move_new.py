@@ -102,7 +102,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return render_page(request, "console/move_choose.html", context, nav="moves")
 
 
-def _import_plan(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+def _import_plan(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
     """An imported plan, pasted or uploaded. It is too long for a URL, so the response of this POST is the review and nothing is written. A plan
     of more than REVIEWED_MAX partitions must be saved; its page shows 100 partitions at a time."""
     file = request.FILES.get("file")
@@ -239,7 +239,7 @@ def _review(request: HttpRequest, context: dict[str, Any], form: MoveForm | None
 
 
 def _render_review(
-    request: HttpRequest, context: dict[str, Any], scope: Scope, form: MoveForm | None = None
+    request: HttpRequest, context: dict[str, object], scope: Scope, form: MoveForm | None = None
 ) -> HttpResponse:
     if limited():
         # A review shows the partitions that move: those of a drain are of all topics.
@@ -271,7 +271,7 @@ def _render_review(
     return render_page(request, "console/move_review.html", context, nav="moves", status=status)
 
 
-def _submit(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+def _submit(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
     form = MoveForm(request.POST)
     if not form.is_valid():
         if "scope" in form.cleaned_data:

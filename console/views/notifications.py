@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -170,5 +171,5 @@ def _permission_denied_page(request: HttpRequest, error: PermissionDenied) -> Ht
     return render_page(request, "console/denied.html", {"reason": str(error)}, nav="alerts", status=403)
 
 
-def _status(form: Any) -> int:
+def _status(form: forms.BaseForm) -> int:
     return 400 if form.is_bound and form.errors else 200

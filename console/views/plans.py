@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -183,5 +182,5 @@ def _summary(row: PlanRow) -> str:
     )
 
 
-def _status(form: Any) -> int:
+def _status(form: forms.BaseForm) -> int:
     return 409 if form.is_bound and form.errors else 200

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Unpack
 
 from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 
-from console.forms import INPUT_FORMATS, WeirForm, comment_field, text_area
+from console.forms import INPUT_FORMATS, FormData, FormOptions, WeirForm, comment_field, text_area
 from console.record_edits import EditedCopy, edited_copy
 from console.texts import gettext_lazy
 from console.views.shell import not_found, operator_required, render_page
@@ -111,8 +111,8 @@ class ProduceForm(WeirForm):
     )
     comment = comment_field()
 
-    def __init__(self, topic: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, topic: str, data: FormData = None, **options: Unpack[FormOptions]) -> None:
+        super().__init__(data, **options)
         self.topic = topic
         for part in RecordPart:
             self.fields[f"{part}_subject"].widget.attrs["placeholder"] = subject_of(topic, part)

@@ -4,8 +4,6 @@ Both operators see the same review. An operator without the right to approve see
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -45,7 +43,7 @@ def proposal_list(request: HttpRequest) -> HttpResponse:
 def new(request: HttpRequest) -> HttpResponse:
     """The review of an approval request, and the form for its reason."""
     kind, target = request.GET.get("kind", ""), request.GET.get("target", "")
-    arguments: dict[str, Any] = {"start": True} if request.GET.get("start") else {}
+    arguments: dict[str, object] = {"start": True} if request.GET.get("start") else {}
     back = _page_before(kind, target)
     try:
         shown, digest = services.render_target(kind, target, arguments)

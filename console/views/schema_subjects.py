@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
@@ -138,7 +137,7 @@ def delete(request: HttpRequest) -> HttpResponse:
     return render_page(request, "console/schema_delete.html", context, nav=NAV, status=status)
 
 
-def _latest(name: str) -> dict[str, Any]:
+def _latest(name: str) -> dict[str, object]:
     """The latest version as a start for the next one; empty if there is none."""
     if not name:
         return {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypedDict
+from typing import Concatenate, ParamSpec, TypedDict
 
 from django.conf import settings
 from django.contrib import messages
@@ -203,7 +203,7 @@ def render_page(
     return render(request, template, {**frame, **(context or {})}, status=status)
 
 
-def navigation(seen: Visibility) -> list[tuple[Any, list[tuple[str, Any, str]]]]:
+def navigation(seen: Visibility) -> list[tuple[str, list[tuple[str, str, str]]]]:
     """The sections with the entries that a user who sees `seen` may open."""
     sections = [(title, [e for e in entries if may_be_seen(seen, e[0])]) for title, entries in NAV_SECTIONS]
     return [(title, entries) for title, entries in sections if entries]
@@ -225,7 +225,7 @@ def flash(request: HttpRequest, message: str, undo: str = "") -> None:
     messages.success(request, message, extra_tags=undo)
 
 
-def redirect_to(name: str, *args: Any, **query: str) -> HttpResponseRedirect:
+def redirect_to(name: str, *args: object, **query: str) -> HttpResponseRedirect:
     address = reverse(name, args=args)
     return HttpResponseRedirect(f"{address}?{urlencode(query)}" if query else address)
 

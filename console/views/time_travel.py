@@ -71,7 +71,7 @@ class Choice:
 def time_travel(request: HttpRequest) -> HttpResponse:
     kept = selectors.kept_time()
     problem = near = None
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     latest = kept.spans[-1].until if kept.spans else timezone.now()
     choice = Choice(latest, latest - BEFORE, "difference", "", "", "")
     try:

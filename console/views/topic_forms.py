@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -64,7 +64,7 @@ def create(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _like(name: str) -> dict[str, Any]:
+def _like(name: str) -> dict[str, object]:
     """The values of an existing topic for a new one; empty if there is none."""
     detail = topics.topic_detail(name)
     if detail is None:
@@ -141,7 +141,7 @@ def _review(
     typed = {c.name: request.POST[f"c:{c.name}"].strip() for c in configs if f"c:{c.name}" in request.POST}
     values, errors = _values(typed)
     partitions = _int(request.POST.get("partitions"), -1)
-    diff: list[dict[str, Any]] = []
+    diff: list[dict[str, object]] = []
     changed: dict[str, str] = {}
     deleted: list[str] = []
     if partitions != detail.row.partitions:
@@ -316,12 +316,12 @@ def _size(size_bytes: int | None) -> str:
     return _("unknown size") if size_bytes is None else size_text(size_bytes)
 
 
-def _int(text: Any, default: int) -> int:
+def _int(text: object, default: int) -> int:
     try:
         return int(str(text))
     except ValueError:
         return default
 
 
-def _status(form: Any) -> int:
+def _status(form: forms.BaseForm) -> int:
     return 400 if form.is_bound and form.errors else 200
