@@ -92,5 +92,5 @@ def _lower_bound(found: OffsetBounds, column: tuple[str, ...], value: Any, is_ab
     return found
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

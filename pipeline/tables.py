@@ -18,7 +18,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -163,7 +162,7 @@ class JobFolder:
         shutil.rmtree(self.staging_path(batch), ignore_errors=True)
         return out
 
-    def write_status(self, status: dict[str, Any]) -> None:
+    def write_status(self, status: dict[str, object]) -> None:
         """Replace status.json atomically."""
         replace_text(self.folder / "status.json", json.dumps(status))
 

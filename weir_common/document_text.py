@@ -53,7 +53,7 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def read_document(text: str) -> dict[str, Any]:
+def read_document(text: str) -> dict[str, object]:
     """The object in a YAML or JSON text. Raises UnreadableDocument."""
     if len(text.encode()) > DOCUMENT_BYTES_MAX:
         raise UnreadableDocument(f"the document has more than {DOCUMENT_BYTES_MAX} bytes; divide it")
@@ -68,6 +68,6 @@ def read_document(text: str) -> dict[str, Any]:
     return value
 
 
-def write_document(value: Mapping[str, Any]) -> str:
+def write_document(value: Mapping[str, object]) -> str:
     """The document as YAML, in the order of its fields."""
     return str(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, default_flow_style=False, width=120))

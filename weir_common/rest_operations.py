@@ -117,7 +117,7 @@ def find(method: str, path: str) -> tuple[RestOperation, tuple[str, ...]] | None
     return min(found, key=lambda pair: len(pair[1]), default=None)
 
 
-def command_of(method: str, path: str, body: Mapping[str, Any] | None = None) -> list[str]:
+def command_of(method: str, path: str, body: Mapping[str, object] | None = None) -> list[str]:
     """The words of the command that makes this request. `path`: below PREFIX, perhaps with a query. A request that is not in the table, for example with
     an unknown query parameter, becomes `weir api METHOD PATH`."""
     bare, _, query_text = path.partition("?")
@@ -186,5 +186,5 @@ def _field_words(parameter: RestParameter, value: Any) -> list[str] | None:
     return None
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)

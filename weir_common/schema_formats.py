@@ -15,7 +15,11 @@ import struct
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FileDescriptor
+    from google.protobuf.message import Message
 
 MAGIC = 0
 HEADER_BYTES = 5
@@ -157,7 +161,7 @@ def avro_types(schema: Schema) -> tuple[Any, dict[str, Any]]:
         raise SchemaUnavailable(f"Schema ID {schema.id} is not a valid Avro schema ({type(error).__name__}).") from None
 
 
-def protobuf_message(schema: Schema, data: bytes) -> tuple[Any, bytes]:
+def protobuf_message(schema: Schema, data: bytes) -> tuple[type[Message], bytes]:
     """The class of the message that `data` contains, header included, and the encoded message. Raises DoesNotFit and SchemaUnavailable."""
     indexes, rest = _message_indexes(data[HEADER_BYTES:])
     return _message_class(schema, indexes), rest
@@ -202,7 +206,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=PARSED_SCHEMAS_MAX)
-def _message_class(schema: Schema, indexes: tuple[int, ...]) -> Any:
+def _message_class(schema: Schema, indexes: tuple[int, ...]) -> type[Message]:
     types = list(protobuf_file(schema).message_types_by_name.values())
     try:
         for index in indexes[:-1]:
@@ -212,19 +216,20 @@ def _message_class(schema: Schema, indexes: tuple[int, ...]) -> Any:
         raise DoesNotFit(f"schema ID {schema.id} has no message type {list(indexes)}.") from None
 
 
-def protobuf_class(descriptor: Any) -> Any:
+def protobuf_class(descriptor: Descriptor) -> type[Message]:
     """The class of a message type of `protobuf_file`."""
-    return load_library("google.protobuf.message_factory").GetMessageClass(descriptor)
+    found: type[Message] = load_library("google.protobuf.message_factory").GetMessageClass(descriptor)
+    return found
 
 
 @lru_cache(maxsize=PARSED_SCHEMAS_MAX)
-def protobuf_file(schema: Schema) -> Any:
+def protobuf_file(schema: Schema) -> FileDescriptor:
     """The descriptor of the file, with the files that it imports in the same pool. Raises SchemaUnavailable."""
     descriptor_pb2 = load_library("google.protobuf.descriptor_pb2")
     pool = load_library("google.protobuf.descriptor_pool").DescriptorPool()
     added: set[str] = set()
 
-    def add(text: str, name: str) -> Any:
+    def add(text: str, name: str) -> FileDescriptor:
         file = descriptor_pb2.FileDescriptorProto()
         file.ParseFromString(base64.b64decode(text, validate=True))
         file.name = name or file.name

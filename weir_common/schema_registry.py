@@ -49,7 +49,7 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from weir_common.lake import ValueFormat
 
@@ -30,6 +29,10 @@ class ParameterType(StrEnum):
     """ISO 8601 with a time zone, or empty for none."""
 
 
+ParameterValue = bool | int | str | list[str]
+"""The value of a parameter, by its type. Lists are names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """`default` None: the parameter is required. `minimum`, `maximum`: of an integer, in `unit`."""
@@ -38,7 +41,7 @@ class Parameter:
     type: ParameterType
     label: str
     help: str
-    default: Any = None
+    default: ParameterValue | None = None
     minimum: int = 0
     maximum: int = 2**31 - 1
     choices: tuple[str, ...] = ()
@@ -261,7 +264,7 @@ KINDS: dict[str, JobKind] = {
 }
 
 
-def parse(kind: JobKind, values: Mapping[str, Any]) -> dict[str, Any]:
+def parse(kind: JobKind, values: Mapping[str, object]) -> dict[str, ParameterValue]:
     """All parameters of a run: the given values, checked, and the defaults of the others. Raises ParameterError."""
     known = {p.name for p in kind.parameters}
     if unknown := sorted(set(values) - known):
@@ -271,7 +274,7 @@ def parse(kind: JobKind, values: Mapping[str, Any]) -> dict[str, Any]:
     return {p.name: _value(p, values.get(p.name, p.default)) for p in kind.parameters}
 
 
-def _value(p: Parameter, value: Any) -> Any:
+def _value(p: Parameter, value: object) -> ParameterValue:
     if value is None:
         raise ParameterError(p.name, f"{p.label} is required.")
     if p.type in (ParameterType.TOPICS, ParameterType.TABLES):
@@ -297,7 +300,7 @@ def _value(p: Parameter, value: Any) -> Any:
     return _text(p, value)
 
 
-def _text(p: Parameter, value: Any) -> str:
+def _text(p: Parameter, value: object) -> str:
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
         raise ParameterError(p.name, f"{p.label} must be text of at most {TEXT_LENGTH_MAX} characters.")
     if p.type is ParameterType.CHOICE and value not in p.choices:

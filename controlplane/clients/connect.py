@@ -67,7 +67,7 @@ class ConnectRefused(ConnectUnavailable):
 
 
 class _ConnectRedirectsRefused(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
 
@@ -114,7 +114,7 @@ class ConnectClient:
                 reasons.append(str(error))
         raise ConnectUnreachable(" ".join(dict.fromkeys(reasons)), sent=False)
 
-    def _send(self, worker: ConnectWorker, method: str, path: str, what: str, given: Any) -> Any:
+    def _send(self, worker: ConnectWorker, method: str, path: str, what: str, given: object) -> object:
         headers = worker.headers | ({} if given is None else {"Content-Type": "application/json"})
         data = None if given is None else json.dumps(given).encode()
         request = Request(worker.label + path, data, headers, method=method)  # noqa: S310 - the setting allows http and https only.

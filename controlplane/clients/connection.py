@@ -17,6 +17,7 @@ from brokerd.security.certificates import CertificateError
 from brokerd.security.sasl_client import SaslClientError
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.framing import WireError, decode_response, encode_request
+from brokerd.wire.schema import Struct
 from controlplane.clients.settings import client_settings
 
 CALL_SECONDS = 2.0
@@ -44,7 +45,7 @@ class KafkaConnection:
         """Time at which the broker requires re-authentication (monotonic seconds). A new connection is opened for it."""
         self._correlation = 0
 
-    def call(self, api: ApiKey, version: int, body: Any, timeout_s: float = CALL_SECONDS) -> Any:
+    def call(self, api: ApiKey, version: int, body: Struct, timeout_s: float = CALL_SECONDS) -> Any:
         """The response body. Raises NoAnswer."""
         deadline = time.monotonic() + timeout_s
         if self._ends is not None and deadline >= self._ends:

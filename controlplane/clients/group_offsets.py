@@ -17,6 +17,7 @@ from django.conf import settings
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
 from brokerd.wire.errors import ErrorCode
+from brokerd.wire.schema import Struct
 from controlplane.clients.broker_samples import EARLIEST, LATEST, PARTITIONS_PER_REQUEST
 from controlplane.clients.connection import Declined, KafkaConnection, NoAnswer
 from controlplane.clients.group_samples import DescribedGroupState, GroupType
@@ -276,7 +277,7 @@ class GroupOffsetsClient:
 
     # -- connections -------------------------------------------------------------------------------------------------------------
 
-    def _call(self, address: tuple[str, int], api: ApiKey, version: int, body: Any) -> Any:
+    def _call(self, address: tuple[str, int], api: ApiKey, version: int, body: Struct) -> Any:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise NoAnswer(f"{address[0]}:{address[1]}: the deadline of the operation has passed")
@@ -284,7 +285,7 @@ class GroupOffsetsClient:
         self.requests[api.name] = self.requests.get(api.name, 0) + 1
         return connection.call(api, version, body, min(CALL_SECONDS, left))
 
-    def _of_any_broker(self, api: ApiKey, version: int, body: Any) -> Any:
+    def _of_any_broker(self, api: ApiKey, version: int, body: Struct) -> Any:
         problem = NoAnswer("no broker is known")
         for address in settings.WEIR.bootstrap.split(","):
             host, _, port = address.rpartition(":")
@@ -298,7 +299,7 @@ class GroupOffsetsClient:
         self,
         api: ApiKey,
         version: int,
-        body: Any,
+        body: Struct,
         error_of: Callable[[Any], int],
         *,
         accepted: Sequence[ErrorCode] = (),

@@ -6,11 +6,11 @@ Invariant: no data file is opened here. A query is killed after its time, or abo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
@@ -19,6 +19,12 @@ from weir_common import lake as names
 from weir_common.lake_catalog import LakeSettings
 from weir_common.lake_history import HISTORY_SECONDS_MAX, HistoryAnswer, HistoryRequest
 from weir_common.lake_queries import SECONDS_MAX, LakeQuery, QueryError, QueryResult
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot, Summary
+    from pyiceberg.types import NestedField
 
 TABLES_MAX = 500
 """Maximum number of tables in a list: the metadata of each table is one file."""
@@ -125,7 +131,7 @@ def _is_absent() -> bool:
     return path != lake_settings().url and not Path(path).exists()
 
 
-def _catalog() -> Any:
+def _catalog() -> Catalog:
     """The catalogue. Raises LakeUnavailable. The catalogue's library raises errors of the database, the network and its own."""
     try:
         return lake_settings().open()
@@ -193,7 +199,7 @@ def _output(module: str, request: str, seconds: float) -> str:
     return output(command, request, seconds=seconds, memory_bytes=PROCESS_BYTES_MAX, folder=settings.BASE_DIR)
 
 
-def _table_row(found: Any) -> LakeTable:
+def _table_row(found: Table) -> LakeTable:
     snapshot = found.current_snapshot()
     summary = snapshot.summary if snapshot is not None else None
     namespace, name = found.name()
@@ -212,7 +218,7 @@ def _table_row(found: Any) -> LakeTable:
     )
 
 
-def _snapshot(s: Any) -> LakeSnapshot:
+def _snapshot(s: Snapshot) -> LakeSnapshot:
     return LakeSnapshot(
         id=str(s.snapshot_id),
         at=_time(s.timestamp_ms),
@@ -226,7 +232,7 @@ def _snapshot(s: Any) -> LakeSnapshot:
     )
 
 
-def _columns(fields: Any, prefix: str) -> Iterator[tuple[str, str, str]]:
+def _columns(fields: Iterable[NestedField], prefix: str) -> Iterator[tuple[str, str, str]]:
     for field in fields:
         inner = getattr(field.field_type, "fields", None)
         yield f"{prefix}{field.name}", "struct" if inner else str(field.field_type), field.doc or ""
@@ -234,7 +240,7 @@ def _columns(fields: Any, prefix: str) -> Iterator[tuple[str, str, str]]:
             yield from _columns(inner, f"{prefix}{field.name}.")
 
 
-def _files(found: Any) -> Iterator[LakeFile]:
+def _files(found: Table) -> Iterator[LakeFile]:
     """The first files of the current snapshot. The rest is in `<table>.files` of any engine."""
     snapshot, count = found.current_snapshot(), 0
     fields, schema = found.spec().fields, found.schema()
@@ -251,7 +257,7 @@ def _files(found: Any) -> Iterator[LakeFile]:
                 return
 
 
-def _number(summary: Any, name: str) -> int:
+def _number(summary: Summary | None, name: str) -> int:
     return int(summary.additional_properties.get(name) or 0) if summary is not None else 0
 
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from controlplane.domain.external_login import ExternalUser, LoginRefusal, LoginRefused, LoginSource
+
+if TYPE_CHECKING:
+    from ldap3 import Connection, Server
 
 TIMEOUT_SECONDS = 5
 """Time limit of each connection and of each answer. A login needs two connections and four answers."""
@@ -25,6 +28,13 @@ IDENTIFIERS = ("entryUUID", "objectGUID", "nsUniqueId", "ipaUniqueID")
 """Attributes that identify an entry when it is renamed. Without them its DN does."""
 INVALID_CREDENTIALS = 49
 """Result code of RFC 4511."""
+
+
+class LdapEntry(TypedDict):
+    """The parts of ldap3's entries that are read."""
+
+    dn: str
+    raw_attributes: dict[str, list[bytes]]
 
 
 def authenticate(name: str, password: str) -> ExternalUser | None:
@@ -45,7 +55,7 @@ def find_user(name: str) -> ExternalUser | None:
         return None if entry is None else _user(search, entry)
 
 
-def _server() -> Any:
+def _server() -> Server:
     from ldap3 import NONE, Server, Tls
 
     parts = urlsplit(settings.WEIR.ldap_url)
@@ -56,7 +66,7 @@ def _server() -> Any:
     return Server(parts.hostname, port=port, use_ssl=encrypted, tls=tls, get_info=NONE, connect_timeout=TIMEOUT_SECONDS)
 
 
-def _connect(dn: str, password: str) -> Any:
+def _connect(dn: str, password: str) -> Connection:
     """A connection that is encrypted as WEIR_LDAP_URL says, before any bind."""
     from ldap3 import ANONYMOUS, SIMPLE, Connection
 
@@ -76,7 +86,7 @@ def _connect(dn: str, password: str) -> Any:
 
 
 @contextmanager
-def _searching() -> Iterator[Any]:
+def _searching() -> Iterator[Connection]:
     """A connection of the account that searches. Errors of ldap3 become LoginRefused."""
     from ldap3.core.exceptions import LDAPCommunicationError, LDAPException
 
@@ -112,7 +122,7 @@ def _bind_succeeds(dn: str, password: str) -> bool:
         connection.unbind()
 
 
-def _entry(search: Any, name: str) -> dict[str, Any] | None:
+def _entry(search: Connection, name: str) -> LdapEntry | None:
     from ldap3.utils.conv import escape_filter_chars
 
     weir = settings.WEIR
@@ -123,7 +133,7 @@ def _entry(search: Any, name: str) -> dict[str, Any] | None:
     return entries[0] if entries else None
 
 
-def _user(search: Any, entry: dict[str, Any]) -> ExternalUser:
+def _user(search: Connection, entry: LdapEntry) -> ExternalUser:
     from ldap3.utils.conv import escape_filter_chars
 
     weir = settings.WEIR
@@ -141,7 +151,7 @@ def _user(search: Any, entry: dict[str, Any]) -> ExternalUser:
     )
 
 
-def _entries(search: Any, base: str, query: str, attributes: list[str], limit: int) -> list[dict[str, Any]]:
+def _entries(search: Connection, base: str, query: str, attributes: list[str], limit: int) -> list[LdapEntry]:
     """Entries with their `dn` and `raw_attributes`. A referral to another directory is not followed."""
     from ldap3.core.results import RESULT_SIZE_LIMIT_EXCEEDED, RESULT_SUCCESS
 
@@ -151,14 +161,14 @@ def _entries(search: Any, base: str, query: str, attributes: list[str], limit: i
     return [e for e in search.response if e["type"] == "searchResEntry"]
 
 
-def _identifier(entry: dict[str, Any]) -> str:
+def _identifier(entry: LdapEntry) -> str:
     for attribute in IDENTIFIERS:
         for value in entry["raw_attributes"].get(attribute, ()):
             return f"{attribute}:{value.hex() if attribute == 'objectGUID' else value.decode('utf-8', 'replace')}"
     return f"dn:{entry['dn'].lower()}"
 
 
-def _text(entry: dict[str, Any], attribute: str) -> str:
+def _text(entry: LdapEntry, attribute: str) -> str:
     values = entry["raw_attributes"].get(attribute, ())
     return values[0].decode("utf-8", "replace") if values else ""
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
-from typing import Any, cast
+from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
@@ -53,7 +53,7 @@ class _RedirectsRefused(HTTPRedirectHandler):
     """A redirect is an error. The body and its signature are for the receiver that an administrator entered. An answer of that receiver must not choose
     another one: it could send the body to any host, or the worker to an address inside its network (server-side request forgery)."""
 
-    def redirect_request(self, *_: Any, **__: Any) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
 

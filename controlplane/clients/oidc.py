@@ -141,7 +141,7 @@ def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
     )
 
 
-def _missing(claims: dict[str, Any], name: str, user: str) -> LoginRefused:
+def _missing(claims: dict[str, object], name: str, user: str) -> LoginRefused:
     return LoginRefused(LoginRefusal.CLAIM_MISSING, user=user, claim=name, sent=shown(sorted(claims)))
 
 

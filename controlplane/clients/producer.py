@@ -6,13 +6,16 @@ Does not contain: input and limits (`domain.produce`), permission and audit (`se
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from controlplane.clients.settings import librdkafka
 from controlplane.domain.produce import NewRecord, ProducedRecord
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 ACKNOWLEDGE_SECONDS = 10.0
 """Time limit for the acknowledgement of all records of a request. A leader election takes less."""
@@ -48,7 +51,7 @@ NO_ANSWER = "No acknowledgement within {seconds:.0f} s: the partition has no lea
 
 
 def produce(
-    topic: str, records: Sequence[NewRecord], timeout_s: float = ACKNOWLEDGE_SECONDS, **config: Any
+    topic: str, records: Sequence[NewRecord], timeout_s: float = ACKNOWLEDGE_SECONDS, **config: object
 ) -> list[ProducedRecord]:
     """Write records in order. Returns the outcome of each, in the same order. `config` overrides librdkafka's settings."""
     outcomes: list[ProducedRecord | None] = [None] * len(records)
@@ -70,8 +73,8 @@ def produce(
         }
     )
 
-    def delivered(position: int) -> Any:
-        def on_delivery(error: KafkaError | None, message: Any) -> None:
+    def delivered(position: int) -> Callable[[KafkaError | None, Message], None]:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 outcomes[position] = ProducedRecord(message.partition(), message.offset())
             else:
@@ -80,7 +83,7 @@ def produce(
         return on_delivery
 
     for position, record in enumerate(records):
-        options: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+        options: dict[str, int] = {} if record.partition is None else {"partition": record.partition}
         if record.timestamp_ms is not None:
             options["timestamp"] = record.timestamp_ms
         try:

@@ -18,6 +18,7 @@ from brokerd.wire.apis import ApiKey
 from brokerd.wire.compression import InvalidBatch
 from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import CorruptBatch, Record, UnpackBudget, batches, records_of
+from brokerd.wire.schema import Struct
 from controlplane.clients.broker_samples import EARLIEST, LATEST, PARTITIONS_PER_REQUEST, READ_COMMITTED
 from controlplane.clients.connection import KafkaConnection, NoAnswer
 from controlplane.domain.record_scan import Chunk, FetchRange, PartitionProblem
@@ -204,7 +205,7 @@ class RecordReaderClient:
                 leaders.setdefault(leader, []).append(p)
         return leaders, problems
 
-    def _of_leader(self, leader: int, api: ApiKey, version: int, body: Any) -> Any:
+    def _of_leader(self, leader: int, api: ApiKey, version: int, body: Struct) -> Any:
         """The response of this broker. None: the broker did not respond. No further request is sent to it."""
         if leader in self._unreachable:
             return None
@@ -214,7 +215,7 @@ class RecordReaderClient:
             self._unreachable.add(leader)
             return None
 
-    def _call(self, address: tuple[str, int], api: ApiKey, version: int, body: Any) -> Any:
+    def _call(self, address: tuple[str, int], api: ApiKey, version: int, body: Struct) -> Any:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise NoAnswer(f"{address[0]}:{address[1]}: the deadline of the read has passed")

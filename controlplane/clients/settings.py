@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from django.conf import settings
 
@@ -25,7 +24,7 @@ def client_settings() -> ClientSettings:
     return ClientSettings.load(path) if path is not None else ClientSettings()
 
 
-def librdkafka() -> dict[str, Any]:
+def librdkafka() -> dict[str, object]:
     """Base config of each confluent-kafka client."""
     return {"bootstrap.servers": settings.WEIR.bootstrap, **client_settings().librdkafka()}
 

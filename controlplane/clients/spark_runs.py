@@ -35,7 +35,7 @@ def log_path(run_id: int) -> Path:
     return settings.WEIR.data_dir / "logs" / f"spark-run-{run_id}.log"
 
 
-def describe(run_id: int, kind: str, parameters: Mapping[str, Any]) -> RunDescription:
+def describe(run_id: int, kind: str, parameters: Mapping[str, object]) -> RunDescription:
     """The description that the driver reads. It contains no password."""
     weir = settings.WEIR
     return RunDescription(

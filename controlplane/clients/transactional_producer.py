@@ -7,10 +7,10 @@ after the answer. Does not contain: what is sent, rows (`services.dead_letters`)
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -18,6 +18,9 @@ from controlplane.clients.connection import NoAnswer
 from controlplane.clients.producer import BATCH_BYTES, MESSAGE_BYTES_MAX, failed_record
 from controlplane.clients.settings import librdkafka
 from controlplane.domain.produce import NewRecord, ProducedRecord
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 STEP_SECONDS = 10.0
 """Time limit of each step: the begin, the records, the marker, the commit."""
@@ -52,7 +55,7 @@ class TransactionResult:
 
 
 def send_once(
-    transactional_id: str, topic: str, records: Sequence[NewRecord], marker: TransactionMarker, **config: Any
+    transactional_id: str, topic: str, records: Sequence[NewRecord], marker: TransactionMarker, **config: object
 ) -> TransactionResult:
     """Write all records and the marker, or nothing. `config` overrides librdkafka's settings."""
     producer = _producer(transactional_id, config)
@@ -80,7 +83,7 @@ def send_once(
         consumer.close()
 
 
-def find_marker(transactional_id: str, marker: TransactionMarker, **config: Any) -> bool:
+def find_marker(transactional_id: str, marker: TransactionMarker, **config: object) -> bool:
     """Return whether the transaction of this marker was committed. An unfinished one is aborted before. Raises NoAnswer."""
     producer = _producer(transactional_id, config)
     consumer = _consumer(marker.group, config)
@@ -96,7 +99,7 @@ def find_marker(transactional_id: str, marker: TransactionMarker, **config: Any)
         consumer.close()
 
 
-def _producer(transactional_id: str, config: dict[str, Any]) -> Producer:
+def _producer(transactional_id: str, config: dict[str, object]) -> Producer:
     return Producer(
         {
             **librdkafka(),
@@ -114,7 +117,7 @@ def _producer(transactional_id: str, config: dict[str, Any]) -> Producer:
     )
 
 
-def _consumer(group: str, config: dict[str, Any]) -> Consumer:
+def _consumer(group: str, config: dict[str, object]) -> Consumer:
     return Consumer(
         {
             **librdkafka(),
@@ -130,8 +133,8 @@ def _consumer(group: str, config: dict[str, Any]) -> Consumer:
 def _write(producer: Producer, topic: str, records: Sequence[NewRecord]) -> list[ProducedRecord]:
     outcomes: list[ProducedRecord | None] = [None] * len(records)
 
-    def delivered(position: int) -> Any:
-        def on_delivery(error: KafkaError | None, message: Any) -> None:
+    def delivered(position: int) -> Callable[[KafkaError | None, Message], None]:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 outcomes[position] = ProducedRecord(message.partition(), message.offset())
             else:
@@ -141,7 +144,7 @@ def _write(producer: Producer, topic: str, records: Sequence[NewRecord]) -> list
 
     until = time.monotonic() + STEP_SECONDS
     for position, record in enumerate(records):
-        options: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+        options: dict[str, int] = {} if record.partition is None else {"partition": record.partition}
         producer.produce(
             topic,
             value=record.value,

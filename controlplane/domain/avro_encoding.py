@@ -17,6 +17,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, member
+from weir_common.json_values import Json, JsonObject
 from weir_common.schema_formats import Schema, avro_types
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,6 +27,8 @@ DECIMAL_BITS_MAX = 8 * 1024
 
 AvroType = Any
 """A schema in the form in which fastavro parses it: the name of a type, an object with `type`, or an array of branches."""
+AvroOptions = Mapping[str, AvroType]
+"""A type as an object, a field of a record, or named types."""
 
 
 def encode_avro(schema: Schema, text: str) -> bytes:
@@ -45,7 +48,7 @@ def branch_name(kind: AvroType) -> str:
     return "union" if isinstance(kind, list) else str(kind)
 
 
-def resolve_type(kind: AvroType, named: Mapping[str, Any]) -> AvroType:
+def resolve_type(kind: AvroType, named: AvroOptions) -> AvroType:
     """The definition behind a name. The type of an object without one of its own is that of its `type`."""
     if isinstance(kind, str) and kind in named:
         return named[kind]
@@ -57,12 +60,12 @@ def resolve_type(kind: AvroType, named: Mapping[str, Any]) -> AvroType:
 class _Walk:
     """`faults` collects the faults; the bytes are invalid if there are any. With `raw`, bytes are text with one character per byte, as in default values."""
 
-    def __init__(self, named: Mapping[str, Any], raw: bool = False) -> None:
+    def __init__(self, named: AvroOptions, raw: bool = False) -> None:
         self.named = named
         self.raw = raw
         self.faults = Faults()
 
-    def write(self, kind: AvroType, value: Any, path: str) -> bytes:
+    def write(self, kind: AvroType, value: Json, path: str) -> bytes:
         kind = resolve_type(kind, self.named)
         if isinstance(kind, list):
             return self._union(kind, value, path)
@@ -72,7 +75,7 @@ class _Walk:
             return self._logical(name, logical, options, value, path)
         return self._plain(name, options, value, path)
 
-    def _plain(self, name: str, options: Mapping[str, Any], value: Any, path: str) -> bytes:
+    def _plain(self, name: str, options: AvroOptions, value: Json, path: str) -> bytes:
         match name:
             case "record" | "error":
                 return self._record(options, value, path)
@@ -94,7 +97,7 @@ class _Walk:
                 written = encode(value) if name != "bytes" else _with_length(self._binary(value))
                 return self._misfit(path, expected, value) if written is None else written
 
-    def _binary(self, value: Any) -> bytes | None:
+    def _binary(self, value: Json) -> bytes | None:
         if not isinstance(value, str):
             return None
         try:
@@ -102,7 +105,7 @@ class _Walk:
         except ValueError:
             return None
 
-    def _logical(self, name: str, logical: str, options: Mapping[str, Any], value: Any, path: str) -> bytes:
+    def _logical(self, name: str, logical: str, options: AvroOptions, value: Json, path: str) -> bytes:
         expected, convert = LOGICAL[name, logical]
         try:
             converted = convert(value, options)
@@ -114,7 +117,7 @@ class _Walk:
             return converted if name == "fixed" else _with_length(converted) or b""
         return self._plain(name, options, converted, path)
 
-    def _record(self, options: Mapping[str, Any], value: Any, path: str) -> bytes:
+    def _record(self, options: AvroOptions, value: Json, path: str) -> bytes:
         if not isinstance(value, dict):
             return self._misfit(path, f"an object ({options['name']})", value)
         fields = options["fields"]
@@ -125,7 +128,7 @@ class _Walk:
             )
         return b"".join(self._field(field, value, path) for field in fields)
 
-    def _field(self, field: Mapping[str, Any], value: dict[str, Any], path: str) -> bytes:
+    def _field(self, field: AvroOptions, value: JsonObject, path: str) -> bytes:
         name = field["name"]
         if name in value:
             return self.write(field["type"], value[name], member(path, name))
@@ -136,13 +139,13 @@ class _Walk:
         defaults = _Walk(self.named, raw=True)
         return defaults.write(field["type"], field["default"], member(path, name))
 
-    def _array(self, options: Mapping[str, Any], value: Any, path: str) -> bytes:
+    def _array(self, options: AvroOptions, value: Json, path: str) -> bytes:
         if not isinstance(value, list):
             return self._misfit(path, "an array", value)
         items = [self.write(options["items"], item, element(path, i)) for i, item in enumerate(value)]
         return _blocks(items)
 
-    def _map(self, options: Mapping[str, Any], value: Any, path: str) -> bytes:
+    def _map(self, options: AvroOptions, value: Json, path: str) -> bytes:
         if not isinstance(value, dict):
             return self._misfit(path, "an object (a map)", value)
         return _blocks(
@@ -152,7 +155,7 @@ class _Walk:
             ]
         )
 
-    def _union(self, branches: list[AvroType], value: Any, path: str) -> bytes:
+    def _union(self, branches: list[AvroType], value: Json, path: str) -> bytes:
         """Encode with the first branch that fits. The faults of a branch are reported if it is the only branch that can be meant."""
         tried: list[tuple[AvroType, Faults]] = []
         for position, branch in enumerate(branches):
@@ -172,7 +175,7 @@ class _Walk:
             return b""
         return self._misfit(path, f"one of {', '.join(names)}", value)
 
-    def _accepts(self, branch: AvroType, value: Any) -> bool:
+    def _accepts(self, branch: AvroType, value: Json) -> bool:
         """Return whether the branch has values of this kind: objects or arrays."""
         kind = resolve_type(branch, self.named)
         name = kind["type"] if isinstance(kind, Mapping) else kind
@@ -180,7 +183,7 @@ class _Walk:
             return name in ("record", "error", "map")
         return isinstance(value, list) and name == "array"
 
-    def _misfit(self, path: str, expected: str, value: Any) -> bytes:
+    def _misfit(self, path: str, expected: str, value: Json) -> bytes:
         self.faults.add(path, expected, value)
         return b""
 
@@ -196,8 +199,8 @@ def _long(number: int) -> bytes:
     return bytes(written)
 
 
-def _integer(bits: int) -> Callable[[Any], bytes | None]:
-    def encode(value: Any) -> bytes | None:
+def _integer(bits: int) -> Callable[[Json], bytes | None]:
+    def encode(value: Json) -> bytes | None:
         if not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits - 1) <= value < 1 << bits - 1:
             return None
         return _long(value)
@@ -205,8 +208,8 @@ def _integer(bits: int) -> Callable[[Any], bytes | None]:
     return encode
 
 
-def _real(code: str) -> Callable[[Any], bytes | None]:
-    def encode(value: Any) -> bytes | None:
+def _real(code: str) -> Callable[[Json], bytes | None]:
+    def encode(value: Json) -> bytes | None:
         if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
             return None
         try:
@@ -221,7 +224,7 @@ def _with_length(data: bytes | None) -> bytes | None:
     return None if data is None else _long(len(data)) + data
 
 
-def _text(value: Any) -> bytes | None:
+def _text(value: Json) -> bytes | None:
     try:
         return _with_length(value.encode()) if isinstance(value, str) else None
     except UnicodeEncodeError:
@@ -233,7 +236,7 @@ def _blocks(items: list[bytes]) -> bytes:
     return (_long(len(items)) + b"".join(items) if items else b"") + b"\0"
 
 
-PRIMITIVES: dict[str, tuple[str, Callable[[Any], bytes | None]]] = {
+PRIMITIVES: dict[str, tuple[str, Callable[[Json], bytes | None]]] = {
     "null": ("null", lambda value: b"" if value is None else None),
     "boolean": ("true or false", lambda value: bytes([value]) if isinstance(value, bool) else None),
     "int": ("an integer of 32 bits", _integer(32)),
@@ -251,7 +254,7 @@ def _first_names(names: set[str]) -> str:
     return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
 
 
-def _decimal(value: Any, options: Mapping[str, Any]) -> bytes | None:
+def _decimal(value: Json, options: AvroOptions) -> bytes | None:
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         return None
     number = Decimal(value)
@@ -274,21 +277,21 @@ def _decimal(value: Any, options: Mapping[str, Any]) -> bytes | None:
     return signed.to_bytes(size, "big", signed=True)
 
 
-def _uuid(value: Any, options: Mapping[str, Any]) -> bytes | str | None:
+def _uuid(value: Json, options: AvroOptions) -> bytes | str | None:
     if not isinstance(value, str):
         return None
     parsed = uuid.UUID(value)
     return parsed.bytes if options["type"] == "fixed" else value
 
 
-def _date(value: Any, _: Mapping[str, Any]) -> int | None:
+def _date(value: Json, _: AvroOptions) -> int | None:
     if isinstance(value, str):
         return (date.fromisoformat(value) - EPOCH.date()).days
     return value if isinstance(value, int) else None
 
 
-def _time(unit: str) -> Callable[[Any, Mapping[str, Any]], int | None]:
-    def convert(value: Any, _: Mapping[str, Any]) -> int | None:
+def _time(unit: str) -> Callable[[Json, AvroOptions], int | None]:
+    def convert(value: Json, _: AvroOptions) -> int | None:
         if not isinstance(value, str):
             return value if isinstance(value, int) else None
         at = time.fromisoformat(value)
@@ -300,8 +303,8 @@ def _time(unit: str) -> Callable[[Any, Mapping[str, Any]], int | None]:
     return convert
 
 
-def _timestamp(unit: str, local: bool = False) -> Callable[[Any, Mapping[str, Any]], int | None]:
-    def convert(value: Any, _: Mapping[str, Any]) -> int | None:
+def _timestamp(unit: str, local: bool = False) -> Callable[[Json, AvroOptions], int | None]:
+    def convert(value: Json, _: AvroOptions) -> int | None:
         if not isinstance(value, str):
             return value if isinstance(value, int) else None
         at = datetime.fromisoformat(value)
@@ -312,7 +315,7 @@ def _timestamp(unit: str, local: bool = False) -> Callable[[Any, Mapping[str, An
     return convert
 
 
-Convert = Callable[[Any, Mapping[str, Any]], Any]
+Convert = Callable[[Json, AvroOptions], bytes | str | int | None]
 LOGICAL: dict[tuple[str, str], tuple[str, Convert]] = {
     ("bytes", "decimal"): ("a decimal of at most {precision} digits, {scale} after the point", _decimal),
     ("fixed", "decimal"): ("a decimal of at most {precision} digits, {scale} after the point", _decimal),

@@ -142,13 +142,13 @@ def _topic_difference(name: str, old: TopicState | None, new: TopicState | None)
         yield StateDifference(DifferenceKind.TOPIC, name, before, after, name)
 
 
-def access_text(generation: int, value: Mapping[str, Any] | None) -> str | None:
+def access_text(generation: int, value: Mapping[str, object] | None) -> str | None:
     if value is None:
         return None
     return json.dumps(value, sort_keys=True) if value else f"version {generation}"
 
 
-Access = tuple[int, Mapping[str, Any] | None]
+Access = tuple[int, Mapping[str, object] | None]
 
 
 def _access_difference(kind: str, key: str, old: Access, new: Access) -> Iterator[StateDifference]:

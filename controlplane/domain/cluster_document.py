@@ -142,7 +142,7 @@ class _Faults:
     def invalid(self, path: str, detail: str) -> None:
         self.add(path, DocumentFault.INVALID, detail)
 
-    def unknown(self, path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    def unknown(self, path: str, value: Mapping[str, object], known: tuple[str, ...]) -> None:
         for name in value:
             if name in known:
                 continue
@@ -175,12 +175,12 @@ class _Faults:
         return given
 
 
-def config_text(value: Any) -> str:
+def config_text(value: object) -> str:
     """A config value in Kafka's text form, because YAML reads 1000 as a number and true as a boolean."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def parse(value: Any) -> ClusterDocument:
+def parse(value: object) -> ClusterDocument:
     """The document in this JSON value. Raises InvalidDocument with every fault."""
     faults = _Faults()
     if not isinstance(value, Mapping):
@@ -242,7 +242,7 @@ def _topic(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
     return None if name is None else DocumentResource(ResourceKind.TOPIC, name, desired, path)
 
 
-def _configs(value: Mapping[str, Any], path: str, faults: _Faults) -> dict[str, str | None]:
+def _configs(value: Mapping[str, object], path: str, faults: _Faults) -> dict[str, str | None]:
     """The configs of a topic or broker by name. None removes the config."""
     configs = value.get("configs") or {}
     if not isinstance(configs, Mapping):
@@ -251,7 +251,7 @@ def _configs(value: Mapping[str, Any], path: str, faults: _Faults) -> dict[str, 
     return {str(k): None if v is None else config_text(v) for k, v in configs.items()}
 
 
-def _acl(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+def _acl(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentResource | None:
     faults.unknown(path, value, ACL_FIELDS)
     fields: dict[str, str] = {}
     for name in ACL_FIELDS:
@@ -269,7 +269,7 @@ def _acl(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResour
     return DocumentResource(ResourceKind.ACL, acl_key(fields), fields, path) if len(fields) == len(ACL_FIELDS) else None
 
 
-def _quota(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+def _quota(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentResource | None:
     faults.unknown(path, value, ("entity", "limits"))
     entity, limits = value.get("entity"), value.get("limits")
     if not isinstance(entity, Mapping) or not all(isinstance(n, str | None) for n in entity.values()):
@@ -292,7 +292,7 @@ def _quota(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
     return DocumentResource(ResourceKind.QUOTA, entity_key(entity), desired, path)
 
 
-def _route(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+def _route(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentResource | None:
     faults.unknown(path, value, ROUTE_FIELDS)
     name, source = faults.text(path, value, "name"), faults.text(path, value, "source")
     if name is None or source is None:
@@ -317,7 +317,7 @@ def _route(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentReso
     return DocumentResource(ResourceKind.ROUTE, name, desired, path)
 
 
-def _user(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+def _user(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentResource | None:
     for secret in SECRETS:
         if secret in value:
             faults.invalid(
@@ -341,7 +341,7 @@ def _user(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResou
     return None if name is None else DocumentResource(ResourceKind.USER, name, desired, path)
 
 
-def _broker_config(value: Mapping[str, Any], path: str, faults: _Faults) -> DocumentResource | None:
+def _broker_config(value: Mapping[str, object], path: str, faults: _Faults) -> DocumentResource | None:
     faults.unknown(path, value, BROKER_FIELDS)
     broker = value.get("broker")
     if broker is None:
@@ -379,7 +379,7 @@ def binding_key(fields: Mapping[str, str]) -> str:
     return json.dumps([fields[f] for f in BINDING_FIELDS], ensure_ascii=False)
 
 
-_READERS: dict[ResourceKind, Callable[[Mapping[str, Any], str, _Faults], DocumentResource | None]] = {
+_READERS: dict[ResourceKind, Callable[[Mapping[str, object], str, _Faults], DocumentResource | None]] = {
     ResourceKind.TOPIC: _topic,
     ResourceKind.ACL: _acl,
     ResourceKind.QUOTA: _quota,

@@ -124,7 +124,7 @@ def digest_of(steps: Iterable[DocumentStep]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def changed_since(step: DocumentStep, now: Mapping[str, Any] | None) -> list[FieldChange]:
+def changed_since(step: DocumentStep, now: Mapping[str, object] | None) -> list[FieldChange]:
     """The difference between the values now and those from which the step was made."""
     return _differences(step.before, now) if step.before != now else []
 
@@ -178,11 +178,11 @@ def _changes(resource: DocumentResource, before: Mapping[str, Any] | None) -> li
     return found
 
 
-def _field_changes(field: str, had: Mapping[str, Any], desired: Mapping[str, Any]) -> list[FieldChange]:
+def _field_changes(field: str, had: Mapping[str, object], desired: Mapping[str, object]) -> list[FieldChange]:
     return [FieldChange(f"{field}.{k}", had.get(k), v) for k, v in desired.items() if had.get(k) != v]
 
 
-def _differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[FieldChange]:
+def _differences(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> list[FieldChange]:
     """Return the fields that differ. Objects are compared field by field, one level deep."""
     old, new = _flat(before or {}), _flat(after or {})
     return [
@@ -192,8 +192,8 @@ def _differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | No
     ]
 
 
-def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(value: Mapping[str, object]) -> dict[str, object]:
+    flat: dict[str, object] = {}
     for field, inner in value.items():
         flat |= {f"{field}.{k}": v for k, v in inner.items()} if isinstance(inner, Mapping) else {field: inner}
     return flat

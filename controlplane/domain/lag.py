@@ -395,7 +395,7 @@ class Track:
         return now_ms - self.waiting_ms >= limit
 
     # -- rows ----------------------------------------------------------------------------------------------------------
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         """The values of a row. They let a new process continue without losing or inventing a status."""
         samples = [self.commits[0], *list(self.commits)[-STORED_COMMITS:]] if self.commits else []
         return {

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from controlplane.domain.alert_types import Severity
 from controlplane.domain.notification import DeliveryEvent
@@ -164,7 +163,7 @@ def slack_body(m: Message) -> bytes:
 
 def pagerduty_body(m: Message, routing_key: str) -> bytes:
     """An event of the Events API v2."""
-    event: dict[str, Any] = {
+    event: dict[str, object] = {
         "routing_key": routing_key,
         "event_action": ACTIONS.get(m.event, "trigger"),
         "dedup_key": m.key,
@@ -206,5 +205,5 @@ def _slack_escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -18,9 +18,10 @@ from controlplane.domain.offset_reset import (
     ReportedDifference,
     RowProblem,
 )
+from weir_common.json_values import Json
 
 
-def rows_to_json(rows: Iterable[PartitionReset]) -> list[Any]:
+def rows_to_json(rows: Iterable[PartitionReset]) -> list[Json]:
     return [_row_to_json(row) for row in rows]
 
 
@@ -28,7 +29,7 @@ def rows_from_json(data: Sequence[Any]) -> tuple[PartitionReset, ...]:
     return tuple(_row_from_json(row) for row in data)
 
 
-def differences_to_json(found: Iterable[ReportedDifference]) -> list[Any]:
+def differences_to_json(found: Iterable[ReportedDifference]) -> list[Json]:
     return [[d.topic, d.partition, d.expected, d.found] for d in found]
 
 
@@ -45,7 +46,7 @@ def errors_from_json(data: Mapping[str, str]) -> dict[Key, ErrorCode]:
     return {_key(name): _code(code) for name, code in data.items()}
 
 
-def _row_to_json(row: PartitionReset) -> list[Any]:
+def _row_to_json(row: PartitionReset) -> list[Json]:
     return [
         row.topic,
         row.partition,
@@ -99,7 +100,7 @@ def _code(name: str) -> ErrorCode:
         raise ValueError(f"{name!r} is no error code") from None
 
 
-def _offset_to_json(value: CommittedOffset | None) -> list[Any] | None:
+def _offset_to_json(value: CommittedOffset | None) -> list[Json] | None:
     return None if value is None else [value.offset, value.leader_epoch, value.metadata]
 
 

@@ -103,7 +103,7 @@ def figures_of(overview: Any) -> ClusterFigures:
         raise ValueError(f"no overview of a cluster: {error!r}") from error
 
 
-def parse_consoles(entries: Any, colours: tuple[str, ...], folder: Path) -> tuple[OtherConsole, ...]:
+def parse_consoles(entries: object, colours: tuple[str, ...], folder: Path) -> tuple[OtherConsole, ...]:
     """The consoles of a file that was read. A relative `token_file` is beside the file, in `folder`; `token` of the result is then `@` and its path. Raises
     ValueError with a sentence."""
     if not isinstance(entries, list):
@@ -117,7 +117,7 @@ def parse_consoles(entries: Any, colours: tuple[str, ...], folder: Path) -> tupl
     return found
 
 
-def _console(number: int, entry: Any, colours: tuple[str, ...], folder: Path) -> OtherConsole:
+def _console(number: int, entry: object, colours: tuple[str, ...], folder: Path) -> OtherConsole:
     if not isinstance(entry, Mapping):
         raise ValueError(f"Cluster {number} must have name, url, colour and token or token_file.")
     given = {str(key): str(value).strip() for key, value in entry.items() if value is not None}

@@ -8,10 +8,11 @@ descriptors (`weir_common.schema_formats.protobuf_file`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, found, member
+from weir_common.json_values import Json
 from weir_common.schema_formats import (
     WELL_KNOWN_PACKAGE,
     Schema,
@@ -20,6 +21,9 @@ from weir_common.schema_formats import (
     protobuf_class,
     protobuf_file,
 )
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 JSON_FORMAT = "google.protobuf.json_format"
 NAMES_MAX = 20
@@ -51,7 +55,7 @@ class UnknownMessage(Exception):
     """The file has no message type of this name. The text is a sentence."""
 
 
-def message_type(schema: Schema, name: str) -> tuple[Any, tuple[int, ...]]:
+def message_type(schema: Schema, name: str) -> tuple[Descriptor, tuple[int, ...]]:
     """The descriptor of a message type and its path in the file. Raises UnknownMessage and SchemaUnavailable."""
     file = protobuf_file(schema)
     known = list(_types(file.message_types_by_name.values(), ()))
@@ -64,7 +68,7 @@ def message_type(schema: Schema, name: str) -> tuple[Any, tuple[int, ...]]:
     raise UnknownMessage(f"Schema ID {schema.id} has no message type {name[:100]!r}. It has {names}.")
 
 
-def _types(descriptors: Any, path: tuple[int, ...]) -> Iterator[tuple[Any, tuple[int, ...]]]:
+def _types(descriptors: Iterable[Descriptor], path: tuple[int, ...]) -> Iterator[tuple[Descriptor, tuple[int, ...]]]:
     for index, descriptor in enumerate(descriptors):
         yield descriptor, (*path, index)
         yield from _types(descriptor.nested_types, (*path, index))
@@ -83,7 +87,7 @@ def _varint(number: int) -> bytes:
     return bytes([*written, number])
 
 
-def _check(descriptor: Any, value: Any, path: str, faults: Faults) -> None:
+def _check(descriptor: Descriptor, value: Json, path: str, faults: Faults) -> None:
     """Faults of a message that is not well-known."""
     if not isinstance(value, dict):
         faults.add(path, f"an object ({descriptor.full_name})", value)
@@ -100,7 +104,7 @@ def _check(descriptor: Any, value: Any, path: str, faults: Faults) -> None:
             _check_field(descriptor, fields[name], inner, at, faults)
 
 
-def _check_field(descriptor: Any, field: Any, value: Any, path: str, faults: Faults) -> None:
+def _check_field(descriptor: Descriptor, field: FieldDescriptor, value: Json, path: str, faults: Faults) -> None:
     kind = field.message_type
     if kind is not None and kind.GetOptions().map_entry:
         if not isinstance(value, dict):
@@ -127,13 +131,19 @@ def _check_field(descriptor: Any, field: Any, value: Any, path: str, faults: Fau
         _check_leaf(descriptor, field, value, value, path, faults)
 
 
-def _is_plain(kind: Any) -> bool:
+def _is_plain(kind: Descriptor | None) -> bool:
     """A message type without a JSON mapping of its own."""
     return kind is not None and not kind.full_name.startswith(WELL_KNOWN_PACKAGE)
 
 
 def _check_leaf(
-    descriptor: Any, field: Any, given: Any, shown: Any, path: str, faults: Faults, expected: Any = None
+    descriptor: Descriptor,
+    field: FieldDescriptor,
+    given: Json,
+    shown: Json,
+    path: str,
+    faults: Faults,
+    expected: FieldDescriptor | None = None,
 ) -> None:
     """`given`: the value as the field has it, `shown`: the part of it at `path`. `expected`: the field whose type that part has."""
     json_format = load_library(JSON_FORMAT)
@@ -143,7 +153,7 @@ def _check_leaf(
         faults.add(path, type_name(expected or field), shown)
 
 
-def type_name(field: Any) -> str:
+def type_name(field: FieldDescriptor) -> str:
     """The type of a field's values, in the words of Protobuf."""
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         entry = field.message_type.fields_by_name

@@ -15,6 +15,7 @@ from typing import Any
 
 from brokerd.wire.records import Record
 from controlplane.domain.errors import Rejected
+from weir_common.json_values import Json
 
 FILTER_CHARS_MAX = 1_000
 """Maximum length of one filter."""
@@ -56,7 +57,7 @@ class JsonCondition:
 
     path: tuple[str | int | None, ...]
     operator: JsonOperator
-    literal: Any
+    literal: Json
 
     @staticmethod
     def parse(text: str) -> JsonCondition:
@@ -99,7 +100,7 @@ class JsonCondition:
 
         return matches
 
-    def _compares(self, found: Any) -> bool:
+    def _compares(self, found: Json) -> bool:
         operator, literal = self.operator, self.literal
         if operator is JsonOperator.EQUAL:
             return _equal(found, literal)
@@ -123,15 +124,16 @@ def _unquote(text: str) -> str:
         raise Rejected(f'"{text}" is not a JSON string.', "json") from None
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str) -> Json:
     """A JSON value; other text is a string without quotes."""
     try:
-        return json.loads(text)
+        value: Json = json.loads(text)
     except (ValueError, RecursionError):
         return text
+    return value
 
 
-def _equal(found: Any, literal: Any) -> bool:
+def _equal(found: Json, literal: Json) -> bool:
     """Return whether both values are equal. As in JSON, true is not 1. A literal without quotes also equals text of the same form: `zip == 20095`."""
     if isinstance(found, bool) or isinstance(literal, bool):
         return found is literal
@@ -140,11 +142,11 @@ def _equal(found: Any, literal: Any) -> bool:
     return bool(found == literal)
 
 
-def _values(document: Any, path: tuple[str | int | None, ...]) -> Iterator[Any]:
+def _values(document: Json, path: tuple[str | int | None, ...]) -> Iterator[Json]:
     """The values at a path, at most BRANCHES_MAX."""
     now = [document]
     for step in path:
-        following: list[Any] = []
+        following: list[Json] = []
         for value in now:
             if step is None:
                 if isinstance(value, list):

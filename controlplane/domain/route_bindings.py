@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from brokerd.cluster.routes import Binding, InvalidRoute, MatchKind, SampleBy, route_of
 
@@ -17,7 +17,7 @@ class BindingProblem(NamedTuple):
     reason: str
 
 
-def binding_problem(binding: Mapping[str, Any]) -> BindingProblem | None:
+def binding_problem(binding: Mapping[str, object]) -> BindingProblem | None:
     """The reason why a binding, as in a REST request, is not valid."""
     try:
         _parse_bindings([binding])
@@ -31,7 +31,7 @@ def path_in_binding(field: str) -> tuple[str, ...]:
     return tuple(field.split(".")[2:])
 
 
-def have_equal_meaning(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> bool:
+def have_equal_meaning(first: Sequence[Mapping[str, object]], second: Sequence[Mapping[str, object]]) -> bool:
     """Return whether both lists are valid and route every record in the same way."""
     try:
         return _parse_bindings(first) == _parse_bindings(second)
@@ -39,5 +39,5 @@ def have_equal_meaning(first: Sequence[Mapping[str, Any]], second: Sequence[Mapp
         return False
 
 
-def _parse_bindings(bindings: Sequence[Mapping[str, Any]]) -> tuple[Binding, ...]:
+def _parse_bindings(bindings: Sequence[Mapping[str, object]]) -> tuple[Binding, ...]:
     return route_of("r", 0, {"source": "s", "bindings": list(bindings)}).bindings

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from controlplane.domain.avro_encoding import LOGICAL, resolve_type
+from controlplane.domain.avro_encoding import LOGICAL, AvroOptions, AvroType, resolve_type
 from controlplane.domain.protobuf_encoding import message_type
+from weir_common.json_values import Json
 from weir_common.schema_formats import Schema, SchemaType, avro_types, load_library
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 DEPTH_MAX = 5
 """Maximum number of levels of a sample: deeper optional parts are left out."""
@@ -29,7 +33,7 @@ def sample_text(schema: Schema, message_name: str = "") -> str:
     return json.dumps(sample(schema, message_name), indent=2, ensure_ascii=False)
 
 
-def sample(schema: Schema, message_name: str = "") -> Any:
+def sample(schema: Schema, message_name: str = "") -> object:
     match schema.type:
         case SchemaType.AVRO:
             parsed, named = avro_types(schema)
@@ -40,7 +44,7 @@ def sample(schema: Schema, message_name: str = "") -> Any:
             return _json(json.loads(schema.text), _documents(schema), 0)
 
 
-AVRO_SAMPLES: dict[str, Any] = {
+AVRO_SAMPLES: dict[str, Json] = {
     "null": None,
     "boolean": True,
     "int": 1,
@@ -63,7 +67,7 @@ LOGICAL_SAMPLES = {
 }
 
 
-def _avro(kind: Any, named: Mapping[str, Any], depth: int) -> Any:
+def _avro(kind: AvroType, named: AvroOptions, depth: int) -> object:
     kind = resolve_type(kind, named)
     if isinstance(kind, list):
         if "null" in kind and depth >= DEPTH_MAX:
@@ -88,7 +92,7 @@ def _avro(kind: Any, named: Mapping[str, Any], depth: int) -> Any:
             return AVRO_SAMPLES[name]
 
 
-WELL_KNOWN_SAMPLES: dict[str, Any] = {
+WELL_KNOWN_SAMPLES: dict[str, Json] = {
     "Timestamp": INSTANT,
     "Duration": "1s",
     "FieldMask": "",
@@ -108,9 +112,9 @@ WELL_KNOWN_SAMPLES: dict[str, Any] = {
 }
 
 
-def _protobuf(descriptor: Any, depth: int) -> dict[str, Any]:
+def _protobuf(descriptor: Descriptor, depth: int) -> dict[str, object]:
     """Return a sample of the message. A oneof has only its first field. Messages below the depth are left out."""
-    shown: dict[str, Any] = {}
+    shown: dict[str, object] = {}
     for field in descriptor.fields:
         group = field.containing_oneof
         if group is not None and group.fields[0].name != field.name:
@@ -127,12 +131,12 @@ def _protobuf(descriptor: Any, depth: int) -> dict[str, Any]:
     return shown
 
 
-def _map_key(field: Any) -> str:
+def _map_key(field: FieldDescriptor) -> str:
     value = _protobuf_value(field, 0)
     return json.dumps(value) if not isinstance(value, str) else value
 
 
-def _protobuf_value(field: Any, depth: int) -> Any:
+def _protobuf_value(field: FieldDescriptor, depth: int) -> object:
     """Return a sample value of the field; None: the sample does not contain the field."""
     if (message := field.message_type) is not None:
         if message.file.package == "google.protobuf":

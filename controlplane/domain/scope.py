@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias
 
 from controlplane.domain import balance
+from weir_common.json_values import JsonObject
 
 
 class ScopeKind(StrEnum):
@@ -137,7 +138,7 @@ def _broker_or_rack(value: Mapping[str, Any]) -> tuple[int | None, str | None]:
     return None if broker is None else int(broker), None if rack is None else str(rack)
 
 
-def _no_log_dirs(partitions: Sequence[Any]) -> None:
+def _no_log_dirs(partitions: Sequence[object]) -> None:
     """A broker chooses the directory of a replica."""
     for p in partitions:
         if isinstance(p, Mapping) and any(d != "any" for d in p.get("log_dirs") or ()):
@@ -146,12 +147,12 @@ def _no_log_dirs(partitions: Sequence[Any]) -> None:
             )
 
 
-def to_json(scope: Scope) -> dict[str, Any]:
+def to_json(scope: Scope) -> JsonObject:
     """The JSON value that `parse` reads."""
-    head: dict[str, Any] = {"kind": scope.KIND.value}
+    head: JsonObject = {"kind": scope.KIND.value}
     match scope:
         case PartitionsScope(partitions, count):
-            body: dict[str, Any] = {
+            body: JsonObject = {
                 "partitions": [
                     {"topic": p.topic, "partition": p.partition, "replicas": list(p.replicas)} for p in partitions
                 ]

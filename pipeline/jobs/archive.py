@@ -70,7 +70,7 @@ class Archive:
             batch=batch, rows_last_batch=rows, batch_seconds=round(seconds, 2), rows_per_second=round(rows / seconds)
         )
 
-    def update_status(self, **changes: Any) -> None:
+    def update_status(self, **changes: object) -> None:
         self.status |= changes
         self.job.write_status(
             {**self.status, "rows": self.job.rows, "at": datetime.now(UTC).isoformat(timespec="seconds")}

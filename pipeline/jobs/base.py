@@ -122,7 +122,7 @@ class RunContext:
             self.update_status(phase=Phase.RUNNING)
         return self._spark
 
-    def update_status(self, **changes: Any) -> None:
+    def update_status(self, **changes: object) -> None:
         """Merge values into the status and replace its file."""
         self.status |= changes
         at = datetime.now(UTC).isoformat(timespec="seconds")

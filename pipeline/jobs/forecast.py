@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pipeline.forecasting import CONFIDENCE, ForecastOutcome, Stated, evenly, outcome, passage
 from pipeline.history_rows import HistoryRows, Series
@@ -179,7 +179,7 @@ def _state_of(f: StoredForecast) -> Stated:
     return Stated(f.timestamp.timestamp(), f.value, f.level, low, median, high, f.until.timestamp())
 
 
-def _json(f: StoredForecast) -> dict[str, Any]:
+def _json(f: StoredForecast) -> dict[str, object]:
     times = {n: t.isoformat() if (t := getattr(f, n)) is not None else None for n in ("low", "median", "high")}
     return {
         "subject": f.subject,

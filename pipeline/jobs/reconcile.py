@@ -62,7 +62,7 @@ class Reconcile(Job):
             ),
         )
 
-    def _compare(self, context: RunContext, topic: str) -> tuple[list[Sequence[Any]], list[Sequence[Any]]] | None:
+    def _compare(self, context: RunContext, topic: str) -> tuple[list[Sequence[object]], list[Sequence[object]]] | None:
         """Counts per hour, and differing offsets; None if nothing can be compared."""
         table = existing_table(context.lake.open(), topic)
         if table is None:
@@ -111,7 +111,7 @@ def complete(offsets: Offsets, cluster: SourceCluster) -> Offsets:
     return {t: {p: offsets.get(t, {}).get(p, end) for p, end in ps.items()} for t, ps in latest.items()}
 
 
-def differences(source: DataFrame, archived: DataFrame) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
+def differences(source: DataFrame, archived: DataFrame) -> tuple[list[Sequence[object]], list[Sequence[object]]]:
     """(hour, in the topic, in the lake, missing, extra, repeated) and (partition, offset, difference)."""
     hour = f.date_format(f.date_trunc("hour", "timestamp"), "yyyy-MM-dd HH:00").alias("hour")
     left = source.select("partition", "offset", hour.alias("hour_topic"), f.lit(1).alias("in_topic"))
@@ -129,11 +129,11 @@ def differences(source: DataFrame, archived: DataFrame) -> tuple[list[Sequence[A
         .cache()
     )
     counted = both.groupBy("hour").agg(*[f.sum(c) for c in ("in_topic", "in_lake", "missing", "extra", "repeated")])
-    hours: list[Sequence[Any]] = [tuple(row) for row in counted.orderBy("hour").collect()]
+    hours: list[Sequence[object]] = [tuple(row) for row in counted.orderBy("hour").collect()]
     wrong = (
         both.where("missing + extra + repeated > 0").orderBy("partition", "offset").limit(OFFSETS_SHOWN_MAX).collect()
     )
-    offsets: list[Sequence[Any]] = [
+    offsets: list[Sequence[object]] = [
         (r["partition"], r["offset"], "missing" if r["missing"] else "extra" if r["extra"] else "repeated")
         for r in wrong
     ]

@@ -7,7 +7,7 @@ a JSON value of any type) becomes JSON text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.types import (
     BinaryType,
@@ -28,6 +28,9 @@ from pyiceberg.types import (
     TimestamptzType,
     TimeType,
 )
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 COLUMNS_MAX = 1_000
 """Maximum number of typed columns of a table, nested ones included: metadata and each file's footer list all of them."""
@@ -121,7 +124,7 @@ def of_json_schema(schema: Any, depth: int = 0) -> IcebergType:
     return _JSON.get(str(kind), StringType())
 
 
-def of_json_value(value: Any) -> IcebergType | None:
+def of_json_value(value: object) -> IcebergType | None:
     """The type of a member of a plain JSON object. None for null, which has none. Objects and arrays become JSON text."""
     if value is None:
         return None
@@ -132,7 +135,7 @@ def of_json_value(value: Any) -> IcebergType | None:
     return DoubleType() if isinstance(value, float) else StringType()
 
 
-def of_protobuf(descriptor: Any, depth: int = 0) -> IcebergType:
+def of_protobuf(descriptor: Descriptor, depth: int = 0) -> IcebergType:
     """The type of a message as `json_format.MessageToDict` with field names returns it: 64-bit integers are text there and numbers here."""
     if depth >= DEPTH_MAX or not descriptor.fields or descriptor.full_name.startswith("google.protobuf."):
         return StringType()
@@ -144,7 +147,7 @@ _PROTOBUF_CPP = {1: IntegerType(), 2: LongType(), 3: LongType(), 4: DecimalType(
 _PROTOBUF_BOOL, _PROTOBUF_MESSAGE, _PROTOBUF_BYTES = 7, 10, 12
 
 
-def _protobuf_field(field: Any, depth: int) -> IcebergType:
+def _protobuf_field(field: FieldDescriptor, depth: int) -> IcebergType:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         return map_of(_protobuf_single(message.fields_by_name["value"], depth))
@@ -152,7 +155,7 @@ def _protobuf_field(field: Any, depth: int) -> IcebergType:
     return list_of(single) if field.is_repeated else single
 
 
-def _protobuf_single(field: Any, depth: int) -> IcebergType:
+def _protobuf_single(field: FieldDescriptor, depth: int) -> IcebergType:
     if field.cpp_type == _PROTOBUF_MESSAGE:
         return of_protobuf(field.message_type, depth + 1)
     if field.cpp_type == _PROTOBUF_BOOL:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Callable, Iterable
 
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, In, LessThan
 
 
-def equal(column: str, value: Any) -> BooleanExpression:
+def equal(column: str, value: object) -> BooleanExpression:
     return _build(EqualTo, column, value)
 
 
-def at_least(column: str, value: Any) -> BooleanExpression:
+def at_least(column: str, value: object) -> BooleanExpression:
     return _build(GreaterThanOrEqual, column, value)
 
 
-def below(column: str, value: Any) -> BooleanExpression:
+def below(column: str, value: object) -> BooleanExpression:
     return _build(LessThan, column, value)
 
 
-def one_of(column: str, values: Iterable[Any]) -> BooleanExpression:
+def one_of(column: str, values: Iterable[object]) -> BooleanExpression:
     return _build(In, column, set(values))
 
 
@@ -32,5 +31,5 @@ def every(*conditions: BooleanExpression) -> BooleanExpression:
     return out
 
 
-def _build(kind: Any, column: str, value: Any) -> BooleanExpression:
-    return cast("BooleanExpression", kind(column, value))
+def _build(kind: Callable[..., BooleanExpression], column: str, value: object) -> BooleanExpression:
+    return kind(column, value)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow.dataset as ds
 from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.table import Table
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 LOCAL = "file://"
 
@@ -22,7 +25,7 @@ class FilesUnreadable(Exception):
     """DuckDB cannot read the files of the table. The text says why."""
 
 
-def create_view(connection: Any, target: str, table: Table, paths: Sequence[str]) -> list[str]:
+def create_view(connection: DuckDBPyConnection, target: str, table: Table, paths: Sequence[str]) -> list[str]:
     """Create the view `target`, a quoted name, with the rows of these files, at least one. Returns the paths that DuckDB opens for it. Raises FilesUnreadable."""
     if all(p.startswith(LOCAL) for p in paths):
         local = [unquote(p.removeprefix(LOCAL)) for p in paths]

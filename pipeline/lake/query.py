@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import duckdb
 from pyiceberg.catalog import Catalog
@@ -63,7 +62,7 @@ def run(query: LakeQuery, lake: LakeSettings) -> QueryResult:
     )
 
 
-def prepare(connection: Any, catalog: Catalog, sql: str) -> None:
+def prepare(connection: duckdb.DuckDBPyConnection, catalog: Catalog, sql: str) -> None:
     """A view for each table whose name is in the text of the query, and then no access to anything else."""
     connection.execute("SET temp_directory = ''")
     allowed: list[str] = []
@@ -79,7 +78,7 @@ def prepare(connection: Any, catalog: Catalog, sql: str) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def view(connection: Any, namespace: str, name: str, table: Table) -> list[str]:
+def view(connection: duckdb.DuckDBPyConnection, namespace: str, name: str, table: Table) -> list[str]:
     """Create the view of the current snapshot of a table. Returns its files. Raises QueryRejected."""
     paths = [task.file.file_path for task in table.scan().plan_files()]
     target = f"{quote(namespace)}.{quote(name)}"
@@ -98,7 +97,7 @@ def view(connection: Any, namespace: str, name: str, table: Table) -> list[str]:
         raise QueryRejected(QueryError.NOT_READABLE, str(e)) from None
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value of a result as JSON: bytes as text where they are UTF-8."""
     if value is None or isinstance(value, bool | int | float):
         return value

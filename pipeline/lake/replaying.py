@@ -110,7 +110,7 @@ class PartitionReplayer:
         finally:
             group.close()
 
-    def _shared_state(self) -> dict[str, Any]:
+    def _shared_state(self) -> dict[str, object]:
         return {**self.client, "log_level": 3}
 
     def _transaction(

@@ -45,7 +45,7 @@ class TypedValue:
 
     value: dict[str, Any]
     schema_id: int | None
-    types: tuple[Any, ...]
+    types: tuple[object, ...]
 
 
 class Decoder:
@@ -53,7 +53,7 @@ class Decoder:
 
     def __init__(self, value_format: ValueFormat, schemas: Schemas | None) -> None:
         self._format, self._schemas = value_format, schemas
-        self._types: dict[tuple[Any, ...], StructType] = {}
+        self._types: dict[tuple[object, ...], StructType] = {}
 
     def decode(self, data: bytes | None) -> TypedValue | None:
         """The typed value; None for a null value and for raw topics. Raises DoesNotFitTable and RegistryUnreachable."""
@@ -86,7 +86,7 @@ class Decoder:
             )
         try:
             schema, found = decode_registered(data, self._schemas)
-            types: tuple[Any, ...] = (schema.id,)
+            types: tuple[object, ...] = (schema.id,)
             if schema.type is SchemaType.PROTOBUF:
                 types = (schema.id, protobuf_message(schema, data)[0].DESCRIPTOR.full_name)
             if types not in self._types:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.catalog import Catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow, write_file
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
@@ -95,13 +96,13 @@ class FileWriter:
 class _TopicWriter:
     """Rows of one topic that are not written yet."""
 
-    def __init__(self, catalog: Any, target: TopicTarget, registry_url: str) -> None:
+    def __init__(self, catalog: Catalog, target: TopicTarget, registry_url: str) -> None:
         self._catalog, self._target = catalog, target
         self._table = topic_table(catalog, target.topic, target.key_buckets)
         registry = SchemaRegistryClient(registry_url) if registry_url else None
         self._decoder = Decoder(target.value_format, registry)
         self._converter: Converter | None = None
-        self._fitting: dict[tuple[Any, ...], DoesNotFitTable | None] = {}
+        self._fitting: dict[tuple[object, ...], DoesNotFitTable | None] = {}
         self._rows: list[dict[str, Any]] = []
         self._dead: list[dict[str, Any]] = []
         self.bytes = 0
