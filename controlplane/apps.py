@@ -1,7 +1,5 @@
 """The Django app `controlplane`. Starts no thread and no client: the process that needs one starts it."""
 
-from typing import Any
-
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
@@ -19,7 +17,7 @@ class ControlplaneConfig(AppConfig):
         post_migrate.connect(_protect, sender=self)
 
 
-def _protect(using: str, **kwargs: Any) -> None:
+def _protect(using: str, **kwargs: object) -> None:
     from controlplane.services import audit
 
     audit.protect(using)

@@ -28,7 +28,7 @@ class ReadOnlySite(admin.AdminSite):
     def has_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)  # type: ignore[union-attr]
 
-    def login(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+    def login(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """The login page of the console: with its delay after failed logins, its audit records, and the ways that the settings permit."""
         if request.user.is_authenticated:
             raise PermissionDenied("The stored rows are shown to administrators (superusers) only.")
@@ -46,23 +46,23 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         fields = self.model._meta.concrete_fields
         return [f.name for f in fields if f.name not in self._hidden_fields() and not _is_long(f)][:COLUMNS_MAX]
 
-    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+    def get_exclude(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
         return self._hidden_fields()
 
     def _hidden_fields(self) -> tuple[str, ...]:
         return HIDDEN.get(self.model._meta.model_name or "", ())
 
-    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+    def has_add_permission(self, request: HttpRequest, *_: object) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False
 
 
-def _is_long(field: models.Field[Any, Any]) -> bool:
+def _is_long(field: models.Field[object, object]) -> bool:
     return isinstance(field, (models.TextField, models.JSONField, models.BinaryField))
 
 

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.asgi import get_asgi_application
 
@@ -26,6 +26,9 @@ from console.live_fanout import deliver_locally, receive_for_pages  # noqa: E402
 from console.sockets import urlpatterns  # noqa: E402
 from weir.celery import app as celery_app  # noqa: E402
 from weir.health import HealthChecks  # noqa: E402
+
+if TYPE_CHECKING:
+    from controlplane.monitoring.monitor import ClusterMonitor
 
 celery_app.set_default()  # services wake the worker through it
 
@@ -59,7 +62,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    monitor: Any = None
+    monitor: ClusterMonitor | None = None
     receiver: asyncio.Task[None] | None = None
     while True:
         message = await receive()

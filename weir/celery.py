@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 from celery.beat import EmbeddedService
@@ -26,6 +26,9 @@ from django.conf import settings
 from weir import transport
 from weir.spark_lease import SparkLease
 from weir.worker_watchdog import WorkerWatchdog
+
+if TYPE_CHECKING:
+    pass
 
 SWEEP_SECONDS = 1.0
 """Seconds between polls for rows that need a step. A poll without work is two indexed queries."""
@@ -97,17 +100,17 @@ watchdog = WorkerWatchdog(app)
 
 
 @worker_init.connect
-def start_watchdog(**kwargs: Any) -> None:
+def start_watchdog(**kwargs: object) -> None:
     watchdog.start()
 
 
 @task_postrun.connect
-def task_completed(**kwargs: Any) -> None:
+def task_completed(**kwargs: object) -> None:
     watchdog.completed()
 
 
 @celeryd_after_setup.connect
-def wait_for_lease(**kwargs: Any) -> None:
+def wait_for_lease(**kwargs: object) -> None:
     """A worker that reads only the queue of Spark jobs may have others of its kind on other machines."""
     if set(app.amqp.queues.consume_from) == {SPARK_QUEUE}:
         from controlplane.clients.spark import kill_drivers
@@ -117,7 +120,7 @@ def wait_for_lease(**kwargs: Any) -> None:
 
 
 @worker_ready.connect
-def start_beat(sender: Any, **kwargs: Any) -> None:
+def start_beat(sender: Any, **kwargs: object) -> None:
     if settings.WEIR.beat and getattr(sender.controller, "beat", None) is None:
         polls = _schedule(app.amqp.queues.consume_from)
         app.conf.beat_schedule = polls

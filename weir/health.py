@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any
 
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -27,7 +26,7 @@ WAIT_SECONDS = 3.0
 REUSE_SECONDS = 1.0
 """Seconds for which a result is used again: several load balancers cost one query."""
 
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
 
 
 class WebReadiness(StrEnum):

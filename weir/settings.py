@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -76,7 +75,7 @@ TEMPLATE_LOADERS = [
     "django.template.loaders.filesystem.Loader",
     "django.template.loaders.app_directories.Loader",
 ]
-TEMPLATES: list[dict[str, Any]] = [
+TEMPLATES: list[dict[str, object]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [PAGES_DIR / "templates"],
@@ -107,7 +106,7 @@ DATABASE_WAITS = {
 kernel would wait for many minutes."""
 
 
-def database(url: str) -> dict[str, Any]:
+def database(url: str) -> dict[str, object]:
     """Django's database settings: SQLite in the data directory, or PostgreSQL by URL (postgres://user:password@host:port/name?sslmode=verify-full).
     Several hosts, separated by commas, are tried in order. Raises ImproperlyConfigured for an unknown parameter.
 
@@ -162,7 +161,7 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
 
-def mail_server(url: str) -> dict[str, Any]:
+def mail_server(url: str) -> dict[str, object]:
     """Django's settings of a mail server, as keywords, from WEIR_SMTP_URL. The standard port of the scheme is the default."""
     parts = urlsplit(url)
     ports = {"smtps": 465, "smtp+starttls": 587}
@@ -243,7 +242,7 @@ SPECTACULAR_SETTINGS = {
 
 CHANNELS_REDIS_WAITS = {"socket_connect_timeout": 3.0, "socket_timeout": 15.0, "socket_keepalive": True}
 """Seconds. A blocking read of channels_redis takes five."""
-CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
+CHANNEL_LAYERS: dict[str, dict[str, object]] = {
     "default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}
 }
 if WEIR.channels_redis_url:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import cramjam
 from django.conf import settings
@@ -164,5 +163,5 @@ class Compression(GZipMiddleware):
     A response with an entity tag stays as it is: compression would make the tag weak, and `If-Match` compares strong tags only.
     """
 
-    def process_response(self, request: Any, response: Any) -> Any:
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         return response if response.has_header("ETag") else super().process_response(request, response)

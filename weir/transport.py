@@ -13,7 +13,6 @@ import time
 import uuid
 from pathlib import Path
 from queue import Empty
-from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps, loads
@@ -25,14 +24,14 @@ TRANSPORT_ALIASES["folder"] = f"{__name__}:Transport"
 
 
 class Channel(filesystem.Channel):
-    def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]  # as the stubs of what it replaces
+    def _put(self, queue: str, payload: dict[str, object], **kwargs: object) -> None:  # type: ignore[override]  # as the stubs of what it replaces
         folder = Path(self.data_folder_out)
         name = f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}"  # names sort by time
         unfinished = folder / f"{name}.unfinished"
         unfinished.write_text(dumps(payload))
         os.replace(unfinished, folder / f"{name}.{queue}.msg")
 
-    def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
+    def _get(self, queue: str, timeout: float | None = None) -> dict[str, object]:
         for name in sorted(os.listdir(self.data_folder_in)):
             if name.partition(".")[2] != f"{queue}.msg":
                 continue
@@ -43,7 +42,7 @@ class Channel(filesystem.Channel):
             except FileNotFoundError:
                 continue
             try:
-                message: dict[str, Any] = loads(text)
+                message: dict[str, object] = loads(text)
                 return message
             except ValueError as e:
                 log.warning("malformed task deleted, the next poll repeats it: characters=%d error=%s", len(text), e)

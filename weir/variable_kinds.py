@@ -54,8 +54,8 @@ class Variable:
     secret: bool = False
 
 
-def choice(values: Mapping[str, Any], name: str = "choice") -> Kind:
-    def parse(text: str) -> Any:
+def choice(values: Mapping[str, object], name: str = "choice") -> Kind:
+    def parse(text: str) -> object:
         if text.lower() not in values:
             raise ValueError(text)
         return values[text.lower()]

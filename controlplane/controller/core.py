@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from brokerd.cluster.image import Image
 from brokerd.cluster.levels import LEVEL_MAX, LEVEL_MIN
@@ -118,7 +117,7 @@ class Core:
         self.requests.validate()
         self.desired.validate()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         desired = self.desired
         return {
             "acting": self.acting,

@@ -254,8 +254,8 @@ class ChangeMade:
     verb: str
     object_kind: str
     object_name: str
-    before: Mapping[str, Any] | None = None
-    after: Mapping[str, Any] | None = None
+    before: Mapping[str, object] | None = None
+    after: Mapping[str, object] | None = None
     detail: str = ""
     refused: bool = False
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.configs import ALL_BROKERS, TopicConfig, controller_defaults
@@ -147,7 +146,7 @@ class ReconcilePass:
     def report(self, kind: ReportKind, subject: Subject, text: str) -> None:
         self.effects.append(Report(kind, subject, text))
 
-    def answer(self, request_id: str, error: int, message: str | None, result: Mapping[str, Any]) -> None:
+    def answer(self, request_id: str, error: int, message: str | None, result: Mapping[str, object]) -> None:
         self.add(RequestAnswered(request_id, error, message, result))
         self._answered.append(request_id)
 

@@ -15,15 +15,16 @@ from typing import Any
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
-from django.db.models import JSONField, QuerySet, TextField, UUIDField
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Field, JSONField, Model, QuerySet, TextField, UUIDField
 from django.db.models.functions import Cast
 
 
-def read_many(rows: QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def read_many(rows: QuerySet[Model], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Read rows like `values_list(*columns)`, for columns of the model itself. JSON lists become tuples."""
     fields = {f.attname: f for f in rows.model._meta.concrete_fields}
-    decoders: dict[int, Callable[[Any], Any]] = {}
-    texts: dict[str, Any] = {}
+    decoders: dict[int, Callable[[str | None], object]] = {}
+    texts: dict[str, Cast] = {}
     names = []
     for place, name in enumerate(columns):
         field = getattr(fields[name], "target_field", fields[name])  # a foreign key's target
@@ -43,16 +44,16 @@ def read_many(rows: QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any
         yield tuple(values)
 
 
-def _decode(text: str) -> Any:
+def _decode(text: str) -> object:
     value = json.loads(text)
     return tuple(value) if isinstance(value, list) else value
 
 
-def _memoize(decode: Callable[[str], Any]) -> Callable[[str | None], Any]:
+def _memoize(decode: Callable[[str], object]) -> Callable[[str | None], object]:
     """Return a converter that decodes each distinct text once. It returns None for null."""
-    known: dict[str | None, Any] = {None: None}
+    known: dict[str | None, object] = {None: None}
 
-    def convert(text: str | None) -> Any:
+    def convert(text: str | None) -> object:
         if text not in known:
             assert text is not None
             known[text] = decode(text)
@@ -62,7 +63,7 @@ def _memoize(decode: Callable[[str], Any]) -> Callable[[str | None], Any]:
 
 
 def update_many(
-    model: Any, columns: Sequence[str], values: Sequence[tuple[Any, ...]], where: Sequence[str] = ("id",)
+    model: type[Model], columns: Sequence[str], values: Sequence[tuple[Any, ...]], where: Sequence[str] = ("id",)
 ) -> None:
     """Update rows in bulk. Each tuple of `values` has the new values of `columns`, followed by the values of `where` that select the row."""
     if not values:
@@ -74,7 +75,7 @@ def update_many(
         cursor.executemany(statement, list(_prepare(model, [*columns, *where], values)))
 
 
-def insert_many(model: Any, columns: Sequence[str], values: Iterable[tuple[Any, ...]]) -> None:
+def insert_many(model: type[Model], columns: Sequence[str], values: Iterable[tuple[object, ...]]) -> None:
     """Insert rows. Columns that are not in `columns` get the field's default."""
     given = set(columns)
     left = [f for f in model._meta.concrete_fields if f.attname not in given and not f.primary_key]
@@ -86,7 +87,7 @@ def insert_many(model: Any, columns: Sequence[str], values: Iterable[tuple[Any, 
         cursor.executemany(statement, [(*row, *defaults) for row in _prepare(model, columns, values)])
 
 
-def _table_name(model: Any) -> str:
+def _table_name(model: type[Model]) -> str:
     return connection.ops.quote_name(model._meta.db_table)
 
 
@@ -94,18 +95,20 @@ def _column(model: Any, name: str) -> str:
     return connection.ops.quote_name(model._meta.get_field(name).column)
 
 
-def _prepare(model: Any, names: Sequence[str], values: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+def _prepare(
+    model: type[Model], names: Sequence[str], values: Iterable[tuple[object, ...]]
+) -> Iterable[tuple[Any, ...]]:
     fields = {f.attname: f for f in model._meta.concrete_fields}
     own = connections[DEFAULT_DB_ALIAS]  # `connection` resolves the thread's connection at every attribute access
     converters = [_converter(fields[n], own) for n in names]
     return (tuple(c(v) for c, v in zip(converters, row, strict=True)) for row in values)
 
 
-def _converter(field: Any, own: Any) -> Callable[[Any], Any]:
+def _converter(field: Field[Any, Any], own: BaseDatabaseWrapper) -> Callable[[object], Any]:
     """The field's conversion for `own`. Each list of numbers (given as a tuple) and each hashable dataclass is encoded once."""
-    known: dict[Hashable, Any] = {}
+    known: dict[Hashable, object] = {}
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> object:
         numbers = type(value) is tuple and all(type(v) is int for v in value)  # (1, 0) == (True, False)
         if not numbers and not (is_dataclass(value) and isinstance(value, Hashable)):
             return field.get_db_prep_save(value, own)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-Decoder = Callable[[Any, str], Any]
+Decoder = Callable[[object, str], object]
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> object:
     """The JSON value of a dataclass or of a container of them."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
@@ -30,14 +30,14 @@ def encode(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON value")
 
 
-def decode(kind: Any, value: Any) -> Any:
+def decode(kind: Any, value: object) -> Any:
     """Convert a JSON value to the type `kind`. Raises ValueError with the path of an invalid value."""
     return _decoder(kind)(value, "")
 
 
 @cache
 def _decoder(kind: Any) -> Decoder:
-    if kind is Any:
+    if kind in (Any, object):
         return lambda value, path: value
     if dataclasses.is_dataclass(kind):
         return _of_dataclass(kind)
@@ -56,7 +56,7 @@ def _decoder(kind: Any) -> Decoder:
 def _of_simple(kind: type) -> Decoder:
     allowed = (int, float) if kind is float else (kind,)
 
-    def decode(value: Any, path: str) -> Any:
+    def decode(value: object, path: str) -> object:
         if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
             raise ValueError(f"{path or 'the value'}: {value!r} is no {kind.__name__}")
         return value
@@ -64,11 +64,11 @@ def _of_simple(kind: type) -> Decoder:
     return decode
 
 
-def _of_sequence(origin: type, args: tuple[Any, ...]) -> Decoder:
+def _of_sequence(origin: type, args: tuple[object, ...]) -> Decoder:
     fixed = origin is tuple and args[-1] is not Ellipsis
     items = [_decoder(a) for a in args if a is not Ellipsis]
 
-    def decode(value: Any, path: str) -> Any:
+    def decode(value: object, path: str) -> object:
         if not isinstance(value, list | tuple) or (fixed and len(value) != len(items)):
             raise ValueError(f"{path or 'the value'}: {value!r} is no list{f' of {len(items)}' if fixed else ''}")
         return origin((items[i] if fixed else items[0])(v, f"{path}[{i}]") for i, v in enumerate(value))
@@ -77,7 +77,7 @@ def _of_sequence(origin: type, args: tuple[Any, ...]) -> Decoder:
 
 
 def _of_mapping(item: Decoder) -> Decoder:
-    def decode(value: Any, path: str) -> Any:
+    def decode(value: object, path: str) -> object:
         if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
             raise ValueError(f"{path or 'the value'}: {value!r} is no object")
         return {k: item(v, f"{path}.{k}") for k, v in value.items()}
@@ -89,7 +89,7 @@ def _of_dataclass(kind: Any) -> Decoder:
     hints = typing.get_type_hints(kind)
     fields = {f.name: _decoder(hints[f.name]) for f in dataclasses.fields(kind)}
 
-    def decode(value: Any, path: str) -> Any:
+    def decode(value: object, path: str) -> object:
         if not isinstance(value, Mapping):
             raise ValueError(f"{path or 'the value'}: {value!r} is no {kind.__name__}")
         if unknown := sorted(set(value) - set(fields)):

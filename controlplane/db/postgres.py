@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 NUL, REPLACED = "\0", "\N{REPLACEMENT CHARACTER}"
@@ -25,7 +26,7 @@ def without_nul(json: bytes) -> bytes:
     return NUL_IN_JSON.sub(rb"\1\\ufffd", json) if b"u0000" in json else json
 
 
-def _replace_nul(connection: Any, **kwargs: Any) -> None:
+def _replace_nul(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
     if connection.vendor != "postgresql":
         return
     from psycopg.types.json import Jsonb, JsonbDumper
@@ -36,7 +37,7 @@ def _replace_nul(connection: Any, **kwargs: Any) -> None:
             return super().dump(obj.replace(NUL, REPLACED) if NUL in obj else obj)
 
     class JsonDumper(JsonbDumper):
-        def dump(self, obj: Any) -> Any:
+        def dump(self, obj: object) -> bytes | None:
             found = super().dump(obj)
             return None if found is None else without_nul(bytes(found))
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import Expression
 from django.db.models.fields.json import KeyTransform
 
 from controlplane.db import codec
@@ -23,8 +25,8 @@ class TypedJSONField(models.JSONField):
         self,
         kind: Any = None,
         *,
-        load: Callable[[Any], Any] | None = None,
-        dump: Callable[[Any], Any] | None = None,
+        load: Callable[[Any], object] | None = None,
+        dump: Callable[[Any], object] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -36,11 +38,11 @@ class TypedJSONField(models.JSONField):
         options.pop("default", None)
         return name, "django.db.models.JSONField", args, options
 
-    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+    def from_db_value(self, value: str | None, expression: Expression, connection: BaseDatabaseWrapper) -> object:
         found = super().from_db_value(value, expression, connection)
         return found if found is None or isinstance(expression, KeyTransform) else self.load(found)
 
-    def get_db_prep_save(self, value: Any, connection: Any) -> Any:
+    def get_db_prep_save(self, value: object, connection: BaseDatabaseWrapper) -> object:
         """`load` of the stored form verifies the value: a dictionary or a wrong type never reaches the table."""
         if value is None or hasattr(value, "resolve_expression"):
             return super().get_db_prep_save(value, connection)
@@ -48,10 +50,10 @@ class TypedJSONField(models.JSONField):
         self.load(stored)
         return super().get_db_prep_save(stored, connection)
 
-    def value_to_string(self, obj: Any) -> Any:
+    def value_to_string(self, obj: models.Model) -> Any:
         value = self.value_from_object(obj)
         return None if value is None else self.dump(value)
 
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> object:
         """Convert the stored form, which deserialized fixtures have, to a typed value."""
         return self.load(value) if isinstance(value, dict | list) else value

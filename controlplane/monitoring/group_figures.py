@@ -70,7 +70,7 @@ def group_row(g: GroupFigures, now: datetime) -> ConsumerGroup:
     )
 
 
-def pace(g: GroupFigures) -> dict[str, Any]:
+def pace(g: GroupFigures) -> dict[str, object]:
     """A group's read rate, and its retention forecast: columns of its row, and part of its live update."""
     expected = g.forecast
     return {

@@ -12,7 +12,6 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from controlplane.monitoring.live_events import LIVE_GROUP, LIVE_TYPE, LiveUpdate
 from controlplane.monitoring.live_packing import pack, row_count
@@ -82,7 +81,7 @@ class Hub:
         """Call `listener` with each update, in the publisher's thread. The listener must be quick and must not raise."""
         self._listeners.append(listener)
 
-    def publish(self, kind: str, data: dict[str, Any]) -> LiveUpdate:
+    def publish(self, kind: str, data: dict[str, object]) -> LiveUpdate:
         """Number, buffer and send one update. May be called on any thread; the updates of one thread keep their order."""
         with self._lock:
             update = LiveUpdate(run=self.run, seq=self._buffer.seq + 1, kind=kind, data=data)

@@ -24,7 +24,7 @@ class PackedUpdate(TypedDict):
     data: str
 
 
-class ReceivedData(Mapping[str, Any]):
+class ReceivedData(Mapping[str, object]):
     """The data of a received update."""
 
     __slots__ = ("_decoded", "_text", "name", "rows")
@@ -40,7 +40,7 @@ class ReceivedData(Mapping[str, Any]):
         assert self._decoded is not None
         return self._decoded
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         return self._data()[key]
 
     def __iter__(self) -> Iterator[str]:

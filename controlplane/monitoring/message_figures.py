@@ -169,7 +169,7 @@ def _offsets(names: Iterable[str]) -> dict[str, tuple[int | None, int | None]]:
     return {r["topic__name"]: (r["n"], r["end"]) for r in sums}
 
 
-def _half(answers: list[HalfMessagesAnswer], expired: int | None) -> dict[str, Any]:
+def _half(answers: list[HalfMessagesAnswer], expired: int | None) -> dict[str, object]:
     oldest = min((m for a in answers for m in a.messages), key=lambda m: m.appended_ms, default=None)
     return {
         "half_undecided": sum(a.undecided for a in answers),
@@ -180,7 +180,7 @@ def _half(answers: list[HalfMessagesAnswer], expired: int | None) -> dict[str, A
     }
 
 
-def _delayed_values(answers: list[DelayedMessagesAnswer]) -> dict[str, Any]:
+def _delayed_values(answers: list[DelayedMessagesAnswer]) -> dict[str, object]:
     """A record that is due stays pending until it is delivered: its time is that of the batch that was sent last."""
     times = [a.earliest_ms for a in answers if a.earliest_ms >= 0]
     times += [a.last_due_ms for a in answers if a.due and a.last_due_ms >= 0]

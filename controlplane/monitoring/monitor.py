@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
 
 from django.db import DatabaseError, connection
 
@@ -417,7 +416,7 @@ def _number_of(data: bytes) -> int | None:
         return None
 
 
-def build(zookeeper: str, hub: Hub) -> Any:
+def build(zookeeper: str, hub: Hub) -> ClusterMonitor:
     """The cluster monitor, not yet started."""
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     client_settings()  # an invalid file must fail at the start, not at each sample

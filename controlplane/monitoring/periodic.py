@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.db import DatabaseError, connection
 
@@ -21,7 +20,7 @@ class PeriodicJob:
     """`every_ms` passes between two starts, and before the first one."""
 
     name: str
-    work: Callable[[], Any]
+    work: Callable[[], object]
     every_ms: int
     due_ms: int
     running: bool = field(default=False, init=False)

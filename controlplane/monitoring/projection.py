@@ -387,7 +387,7 @@ def broker_sums(image: Image) -> dict[int, BrokerSums]:
     }
 
 
-def partition_columns(state: PartitionState) -> dict[str, Any]:
+def partition_columns(state: PartitionState) -> dict[str, object]:
     return {
         "replicas": list(state.replicas),
         "isr": list(state.isr_ids),

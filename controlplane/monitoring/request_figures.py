@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from brokerd.cluster.request_buckets import percentile
 from controlplane.clients.broker_samples import ApiSample, BrokerSample
@@ -35,7 +34,7 @@ class ApiFigures:
     def errors_per_s(self) -> float:
         return round(sum(self.errors.values()), 3)
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         return asdict(self)
 
 

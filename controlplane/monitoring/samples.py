@@ -336,8 +336,8 @@ class MetricsCache:
     def _write_sizes(
         self, changed: SampleChanges, pks: Mapping[Key, int], leaders: Mapping[Key, int], now: datetime
     ) -> None:
-        whole: list[tuple[Any, ...]] = []
-        copies: list[tuple[Any, ...]] = []
+        whole: list[tuple[object, ...]] = []
+        copies: list[tuple[object, ...]] = []
         for key in changed.sizes:
             if key not in pks:
                 continue
@@ -380,7 +380,7 @@ class MetricsCache:
                 totals[broker_id] = totals.get(broker_id, 0) + size
         for broker_id, answered in self.answered.items():
             rates = self.traffic.broker(broker_id)
-            values: dict[str, Any] = {
+            values: dict[str, object] = {
                 "answered": answered,
                 **dict(zip(BROKER_RATES, rates.values if rates else (None,) * len(BROKER_RATES), strict=True)),
             }

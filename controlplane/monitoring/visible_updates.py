@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from controlplane.domain.roles import RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_events
@@ -18,7 +16,7 @@ def visible_update(update: LiveUpdate, seen: Visibility) -> LiveUpdate:
     return {**update, "data": {**data, "groups": [_without_hidden_partition(g, seen) for g in data["groups"]]}}
 
 
-def _without_hidden_partition(group: dict[str, Any], seen: Visibility) -> dict[str, Any]:
+def _without_hidden_partition(group: dict[str, object], seen: Visibility) -> dict[str, object]:
     """Return the row without the partition whose records retention deletes first, if the topic of this partition is hidden from the user."""
     topic = str(group["retention_partition"]).rpartition("-")[0]
     return group if seen.sees(RoleResource.TOPIC, topic) else {**group, "retention_partition": ""}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 from controlplane.domain.errors import Rejected
 from controlplane.models import Alert, ConsumerGroup, Move, ObservedTopic
@@ -44,7 +44,7 @@ class ListOfRows:
     """`key_of`: the key of a row of `page_of`. `sort`: a column whose values do not change."""
 
     filters: type[RowFilter]
-    rows: Callable[[], QuerySet[Any]]
+    rows: Callable[[], QuerySet[Model]]
     page_of: Callable[..., Page[Any]]
     key_of: Callable[[Any], str]
     sort: str
@@ -75,11 +75,11 @@ def row_ids(keys: Sequence[str]) -> list[int]:
     return [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
 
 
-def keys_of_filter(kind: BulkList, values: Mapping[str, Any], most: int) -> list[str]:
+def keys_of_filter(kind: BulkList, values: Mapping[str, object], most: int) -> list[str]:
     """The keys of all rows of the filter, in the order of the list. Empty values are no condition. Raises TooManyRows for more than `most` rows."""
     found = LISTS[kind]
     rows = found.filters.rows(found.rows(), **values)
-    extra: dict[str, Any] = {"query": str(values.get("query", ""))}
+    extra: dict[str, object] = {"query": str(values.get("query", ""))}
     if kind is BulkList.TOPICS:
         extra["unapplied"] = not values.get("state")
     first = found.page_of(rows, sort=found.sort, page=1, per_page=PER_PAGE_MAX, **extra)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -16,6 +16,9 @@ from django_filters import rest_framework as filters
 
 from controlplane.domain.scope import Scope, to_json
 from controlplane.models import Cluster
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 INTEGER_MAX = 2**63 - 1
 """Largest integer of a database column."""
@@ -39,10 +42,10 @@ class TimeFilter(RowFilter):
     since = filters.IsoDateTimeFilter(method="from_time", help_text="Rows of this time and later (ISO 8601).")
     until = filters.IsoDateTimeFilter(method="before_time", help_text="Rows before this time.")
 
-    def from_time(self, rows: QuerySet[Any], name: str, value: datetime) -> QuerySet[Any]:
+    def from_time(self, rows: QuerySet[Model], name: str, value: datetime) -> QuerySet[Model]:
         return rows.filter(**{f"{self.time_field}__gte": value})
 
-    def before_time(self, rows: QuerySet[Any], name: str, value: datetime) -> QuerySet[Any]:
+    def before_time(self, rows: QuerySet[Model], name: str, value: datetime) -> QuerySet[Model]:
         return rows.filter(**{f"{self.time_field}__lt": value})
 
 
@@ -50,7 +53,7 @@ class TruthField(forms.Field):
     """true or false, or None without a value. Raises ValidationError for other texts: Django's field would treat them as an unknown value and silently ignore
     the filter."""
 
-    def to_python(self, value: Any) -> bool | None:
+    def to_python(self, value: object) -> bool | None:
         if value in self.empty_values:
             return None
         known = TRUTHS.get(str(value).lower())
@@ -80,8 +83,8 @@ class NumberFilter(filters.NumberFilter):  # type: ignore[misc]
 class FlagFilter(TruthFilter):
     """A missing value means False, and False is a condition too."""
 
-    def filter(self, rows: QuerySet[Any], value: bool | None) -> QuerySet[Any]:
-        return cast("QuerySet[Any]", super().filter(rows, bool(value)))
+    def filter(self, rows: QuerySet[Model], value: bool | None) -> QuerySet[Model]:
+        return cast("QuerySet[Model]", super().filter(rows, bool(value)))
 
 
 class StateFilter(filters.ChoiceFilter):  # type: ignore[misc]
@@ -91,7 +94,7 @@ class StateFilter(filters.ChoiceFilter):  # type: ignore[misc]
         self.conditions, self.without = conditions, without
         super().__init__(choices=[(name, name) for name in conditions], help_text=help_text)
 
-    def filter(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+    def filter(self, rows: QuerySet[Model], value: str) -> QuerySet[Model]:
         name = value or self.without
         return rows.filter(self.conditions[name]) if name else rows
 
@@ -111,12 +114,12 @@ def cluster_row() -> Cluster:
     return Cluster.objects.filter(pk=1).first() or Cluster(pk=1)
 
 
-def as_dict(row: Any) -> dict[str, Any]:
+def as_dict(row: DataclassInstance) -> dict[str, Any]:
     """A row (a dataclass) as plain JSON values."""
     return {f.name: plain(getattr(row, f.name)) for f in fields(row)}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Rows, also inside lists and objects, as JSON values."""
     if isinstance(value, Scope):
         return to_json(value)

@@ -174,7 +174,7 @@ def connector_list(
 ) -> ConnectorPage:
     """Connectors with `query` in their name or class. `state`: failed = the connector or a task failed; else a state of the connector. `sort`: state (those
     that need attention first), name, cluster, failed_tasks, with '-' for the reverse."""
-    calls: dict[tuple[str, str], Callable[[], Any]] = {}
+    calls: dict[tuple[str, str], Callable[[], object]] = {}
     for client in clients():
         calls["info", client.name] = partial(api.worker_info, client)
         calls["connectors", client.name] = partial(api.connectors, client)
@@ -278,7 +278,7 @@ def config_version(config: Mapping[str, str]) -> str:
 STATES = ("failed", *(s.value.lower() for s in ATTENTION if s is not ConnectorState.FAILED))
 """Filters of the list."""
 
-ORDERS: dict[str, Callable[[ConnectorRow], Any]] = {
+ORDERS: dict[str, Callable[[ConnectorRow], int | str]] = {
     "state": lambda r: min(ATTENTION.index(ConnectorState(r.state)), 0 if r.failed_tasks else len(ATTENTION)),
     "name": lambda r: r.name,
     "cluster": lambda r: r.cluster,
@@ -336,7 +336,7 @@ def _trace(text: str, config: Mapping[str, str], secrets: frozenset[str]) -> str
     return without_secrets(text[:TRACE_CHARS_MAX], config, secrets)
 
 
-def _read_all(calls: Mapping[K, Callable[[], Any]]) -> dict[K, Any]:
+def _read_all(calls: Mapping[K, Callable[[], object]]) -> dict[K, Any]:
     """The result of each call, or its ConnectUnavailable. A late request ends by its own time-out, in the background."""
     pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="connect")
     try:
@@ -347,7 +347,7 @@ def _read_all(calls: Mapping[K, Callable[[], Any]]) -> dict[K, Any]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _result(future: Future[Any]) -> Any:
+def _result(future: Future[object]) -> object:
     if not future.done():
         return ConnectUnavailable(LATE)
     error = future.exception()

@@ -155,7 +155,7 @@ def group_detail(group_id: str) -> GroupDetail | None:
     )
 
 
-def _members(group: ConsumerGroup) -> list[dict[str, Any]]:
+def _members(group: ConsumerGroup) -> list[dict[str, object]]:
     """The members, with their partitions of visible topics."""
     if not limited():
         return list(group.members)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import BigIntegerField, Case, Count, F, Sum, When
 
@@ -60,7 +59,7 @@ def sums_of_kinds(kinds: Iterable[TotalsKind]) -> MoveTotals:
     return _sum((k.state, k.parts, k.known, k.bytes_total, k.bytes_done, k.weight) for k in kinds)
 
 
-ADDED_UP: dict[str, Any] = {
+ADDED_UP: dict[str, object] = {
     "parts": Count("pk"),
     "known": Count("bytes_total"),
     "total": Sum("bytes_total"),

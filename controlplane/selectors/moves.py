@@ -311,7 +311,7 @@ def move_samples(move_id: int) -> list[SampleRow]:
     return out
 
 
-def kafka_plans(move_id: int) -> dict[str, Any]:
+def kafka_plans(move_id: int) -> dict[str, object]:
     """The planned and the previous placement, each in the form of Kafka's reassignment file."""
     parts = MovePartition.objects.filter(move_id=move_id).order_by("topic_name", "partition")
     rows = list(parts.values_list("topic_name", "partition", "replicas_from", "replicas_to"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, NotRequired, TypeAlias, TypedDict, TypeVar
 
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.expressions import OrderBy
@@ -107,11 +107,15 @@ def numbered(total: int, page: PageStart, per_page: int) -> tuple[int, PageWindo
     return start, PageWindow(found.page, found.pages, found.per_page, after)
 
 
+SortTerms: TypeAlias = Sequence[tuple[Callable[[T], Any], bool]]
+"""(value of a row, descending) of each column of an order."""
+
+
 def ordered(
-    rows: Iterable[T], order: Sequence[tuple[Callable[[T], Any], bool]], *, page: PageStart, per_page: int
+    rows: Iterable[T], order: SortTerms[T], *, page: PageStart, per_page: int
 ) -> tuple[list[T], int, PageWindow]:
-    """(rows of the page, number of all rows, page) of a computed list. `order`: (value of a row, descending) of each column; together they are unique,
-    and no value is None."""
+    """(rows of the page, number of all rows, page) of a computed list. The columns of `order` are unique together, and
+    no value is None."""
     found = list(rows)
     for value, descending in reversed(order):
         found.sort(key=value, reverse=descending)
@@ -149,10 +153,10 @@ def computed_page(
     return Page(shown, total, window, sort, query)
 
 
-def _column(rows: Sequence[T], name: str, descending: bool) -> list[tuple[Callable[[T], Any], bool]]:
+def _column(rows: Sequence[T], name: str, descending: bool) -> list[tuple[Callable[[T], object], bool]]:
     """(value of a row, descending): first whether the value is unknown, then the value."""
     known = next((v for row in rows if (v := getattr(row, name)) is not None), 0)
-    blank: Any = "" if isinstance(known, str) else type(known)()
+    blank: object = "" if isinstance(known, str) else type(known)()
 
     def value(row: T) -> Any:
         found = getattr(row, name)
@@ -161,7 +165,7 @@ def _column(rows: Sequence[T], name: str, descending: bool) -> list[tuple[Callab
     return [(lambda row: getattr(row, name) is None, False), (value, descending)]
 
 
-def _is_behind(row: T, order: Sequence[tuple[Callable[[T], Any], bool]], values: Sequence[Any]) -> bool:
+def _is_behind(row: T, order: SortTerms[T], values: Sequence[Any]) -> bool:
     for (value, descending), limit in zip(order, values, strict=True):
         own = value(row)
         if own != limit:
@@ -169,7 +173,7 @@ def _is_behind(row: T, order: Sequence[tuple[Callable[[T], Any], bool]], values:
     return False
 
 
-def rows_after(order: Order, values: Sequence[Any]) -> Q:
+def rows_after(order: Order, values: Sequence[object]) -> Q:
     """The rows that follow the row with these values. Unknown values are last in both directions."""
     following, same = Q(), Q()
     for (column, descending), value in zip(order, values, strict=True):
@@ -183,7 +187,7 @@ def rows_after(order: Order, values: Sequence[Any]) -> Q:
 
 
 def keys_of(
-    rows: QuerySet[Any], order: Order, *, page: PageStart, per_page: int
+    rows: QuerySet[Model], order: Order, *, page: PageStart, per_page: int
 ) -> tuple[list[tuple[Any, ...]], int, PageWindow]:
     """(values of the order's columns in each row of the page, number of all rows, page)."""
     total = rows.count()
@@ -228,7 +232,7 @@ def paginate(
     return Page(shape([found[k] for k in keys if k in found]), total, window, sort, query)
 
 
-def _order(rows: QuerySet[Any], *terms: tuple[str, bool]) -> Order:
+def _order(rows: QuerySet[Model], *terms: tuple[str, bool]) -> Order:
     """The order of these columns, each once, that ends with the primary key."""
     key = rows.model._meta.pk.name
     order: dict[str, bool] = {}

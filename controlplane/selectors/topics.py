@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet, Subquery
 from django_filters import rest_framework as filters
 
 from brokerd.cluster.configs import BOOLEAN, LIST, TOPIC_CONFIGS, Definition
@@ -113,7 +113,7 @@ WAITING_SHOWN_MAX = 200
 
 
 class InternalFilter(FlagFilter):
-    def filter(self, rows: QuerySet[Any], value: bool | None) -> QuerySet[Any]:
+    def filter(self, rows: QuerySet[Model], value: bool | None) -> QuerySet[Model]:
         return rows if value else rows.filter(internal=False)
 
 

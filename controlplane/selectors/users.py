@@ -70,7 +70,7 @@ def user_list(
     return user_page(users, sort=sort, page=page, per_page=per_page, query=query)
 
 
-def credentials_by_user() -> QuerySet[Any]:
+def credentials_by_user() -> QuerySet[AccessEntry]:
     """Credentials with the columns `user` and `mechanism`, which the key contains."""
     colon = StrIndex("key", Value(":"))
     return _credentials().annotate(user=Substr("key", colon + 1), mechanism=Substr("key", 1, colon - 1))

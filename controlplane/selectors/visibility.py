@@ -186,7 +186,7 @@ def _entries() -> Q:
     return Q(pk__in=[pk for pk, kind, key, value in rows.iterator() if _sees_entry(kind, key, value or {})])
 
 
-def _sees_entry(kind: str, key: str, value: Mapping[str, Any]) -> bool:
+def _sees_entry(kind: str, key: str, value: Mapping[str, object]) -> bool:
     if kind == AccessRecordKind.QUOTA:
         return sees(QUOTA, entity_text(entity_of(key)))
     return sees(ROUTE, key) and all(sees(TOPIC, t) for t in route_topics(value))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from brokerd.cluster import configs
 from brokerd.cluster.configs import FOLLOWER_RATE, LEADER_RATE
@@ -26,14 +25,14 @@ WAITING_MAX = 500
 """Maximum number of rows passed to the controller at a time. The next rows follow when these are applied."""
 ALL_BROKERS = str(configs.ALL_BROKERS)
 RATES = (LEADER_RATE, FOLLOWER_RATE)
-Entries = Mapping[str, tuple[int, Mapping[str, Any] | None]]
+Entries = Mapping[str, tuple[int, Mapping[str, object] | None]]
 """(generation, value) by key"""
 
 
 def put(
     kind: str,
     key: str,
-    value: Mapping[str, Any] | None,
+    value: Mapping[str, object] | None,
     *,
     actor: str,
     above: int = 0,
@@ -91,7 +90,7 @@ def put_settings(
     return put(BROKER, key, desired, actor=actor, above=above, comment=comment, verb=verb)
 
 
-def _mirror(before: Mapping[str, Any] | None, value: Mapping[str, Any] | None, actor: str) -> None:
+def _mirror(before: Mapping[str, object] | None, value: Mapping[str, object] | None, actor: str) -> None:
     """Apply ACL changes of Kafka clients to the table that pages and scripts read."""
     if value is None and before is not None:
         Acl.objects.filter(**{f: before[f] for f in ACL_FIELDS}).delete()

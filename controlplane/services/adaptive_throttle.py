@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import F
@@ -77,7 +77,7 @@ def update_adaptive_throttle(move_id: int) -> float | None:
     before = known.counts
     waits = [w for b, c in reported.items() if b in before and (w := throttle.p99(before[b], c)) is not None]
     worst = max(waits, default=None)
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "producer_latency": ProducerLatency(
             {**before, **reported}, _with_row(known.rows, (round(now, 2), worst if complete else None))
         )
@@ -95,7 +95,7 @@ def update_adaptive_throttle(move_id: int) -> float | None:
     return rate if changed else None
 
 
-def _next_rate(move: Move, worst: float | None, complete: bool, now: float, values: dict[str, Any]) -> float:
+def _next_rate(move: Move, worst: float | None, complete: bool, now: float, values: dict[str, object]) -> float:
     """The adaptive rate after this measurement. Adds the fields to be stored to `values`."""
     known = move.adaptive
     assert known is not None and move.throttle_bytes_per_s is not None

@@ -302,7 +302,7 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
 
 
 def _rows_beyond(
-    thresholds: AlertThresholds, name: ThresholdName, column: str, lookup: str, limit: Callable[[float], Any]
+    thresholds: AlertThresholds, name: ThresholdName, column: str, lookup: str, limit: Callable[[float], object]
 ) -> Q:
     """The rows beyond their threshold. `column`: has the name of the object. `lookup`: compares with the limit of a value."""
     own = thresholds.overrides.get(name, {})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -115,7 +114,7 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
         for key, j in unusual.items():
             row = rows.get(key)
             since = row.since if row is not None and row.state == j.state else now.astimezone(UTC)
-            values: dict[str, Any] = {
+            values: dict[str, object] = {
                 "state": j.state,
                 "value": j.value,
                 "usual": j.usual,

@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from django.db import IntegrityError, connections, transaction
 from django.db.models import Q
@@ -158,7 +157,7 @@ def _last_seal() -> tuple[int, str]:
 
 
 def _link(before: str, row: Change, part: str) -> str:
-    facts: list[Any] = [row.pk, part]
+    facts: list[object] = [row.pk, part]
     if part == ACT:
         facts += [
             row.at.isoformat(),

@@ -218,7 +218,7 @@ def _fields(step: DocumentStep, now: Present) -> list[FieldChange]:
     return changed_since(step, now.values.get((step.kind, step.key)))
 
 
-def _display(value: Any) -> str:
+def _display(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
@@ -322,7 +322,7 @@ def _execute_topic(step: DocumentStep, desired: dict[str, Any], actor: str, comm
     return str(row.pk)
 
 
-def _execute_route(step: DocumentStep, desired: dict[str, Any], actor: str, comment: str) -> str:
+def _execute_route(step: DocumentStep, desired: dict[str, object], actor: str, comment: str) -> str:
     match step.action:
         case StepAction.CREATE:
             row = routes.create_route(step.key, desired, actor=actor, comment=comment)

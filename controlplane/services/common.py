@@ -68,7 +68,7 @@ def record_refusal(
     refused: Rejected,
     *,
     comment: str = "",
-    after: Any = None,
+    after: object = None,
 ) -> None:
     """Write the change row of a rejected operation. Must run outside the transaction that the rejection rolled back."""
     record(

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from functools import partial
-from typing import Any
 
 from controlplane.clients import connectors as api
 from controlplane.clients.connect import (
@@ -285,7 +284,7 @@ def _change(
     comment: str,
     send: Callable[[ConnectClient], None],
     *,
-    after: Any = None,
+    after: object = None,
     reason_needed: bool = False,
 ) -> None:
     with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=after):
@@ -303,8 +302,8 @@ def _send_audited(
     comment: str,
     send: Callable[[], None],
     *,
-    before: Any = None,
-    after: Any = None,
+    before: object = None,
+    after: object = None,
     hide: Callable[[str], str] = str,
 ) -> None:
     object_id = f"connector-{uuid.uuid4().hex}"
@@ -339,6 +338,6 @@ def _object(cluster: str, name: str) -> str:
     return f"{cluster}/{name}"[:255]
 
 
-def _names(config: Mapping[str, str]) -> dict[str, Any]:
+def _names(config: Mapping[str, str]) -> dict[str, object]:
     """Return the audit values of a rejected config: without config values, because it is not known yet which of them are secrets."""
     return {CLASS: config.get(CLASS, "")[:255], "configs": sorted(config)[:CONFIGS_MAX]}

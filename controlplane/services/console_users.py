@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from controlplane.models.change import Outcome
@@ -13,7 +12,7 @@ COMMAND = "disable_user"
 """The actor in the audit log: a command on the machine has no user."""
 
 
-def set_active(user: Any, *, is_active: bool) -> None:
+def set_active(user: User, *, is_active: bool) -> None:
     """A disabled user has no sessions, cannot log in, and the API tokens are refused, from the next request on. Without effect if the user is already
     disabled."""
     if user.is_active == is_active:

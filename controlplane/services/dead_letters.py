@@ -275,7 +275,7 @@ def _send_audited(
     of: DeadLetterTopic,
     target: ResendTarget,
     made: Restored,
-    requested: Mapping[str, Any],
+    requested: Mapping[str, object],
     comment: str,
 ) -> ResendResult:
     """Send the records. Called between the audit row and its outcome."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from django.contrib.auth.models import User
 
 from controlplane.clients import ldap
 from controlplane.domain.external_login import LoginRefused
@@ -12,7 +12,7 @@ from controlplane.services import external_logins
 REMOVED = "The directory has no entry of the user any more."
 
 
-def refresh_user(user: Any) -> str:
+def refresh_user(user: User) -> str:
     """Refresh the rights of this user. Returns why the session must end; empty: it continues. Raises LoginRefused if the directory does not answer."""
     identity = ExternalIdentity.objects.filter(user=user).first()
     found = ldap.find_user(user.get_username())

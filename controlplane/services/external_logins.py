@@ -7,11 +7,10 @@ user are exactly those of its last login. A local administrator is never taken o
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -40,7 +39,7 @@ def group_rules() -> GroupRules:
     )
 
 
-def user_of(found: ExternalUser) -> Any:
+def user_of(found: ExternalUser) -> User:
     """The user of this account, with the rights of its groups. Creates the user at the first login. Raises LoginRefused."""
     try:
         rights = rights_of(found, group_rules())
@@ -55,7 +54,7 @@ def user_of(found: ExternalUser) -> Any:
             return _refresh(found, rights)
 
 
-def _refresh(found: ExternalUser, rights: Rights) -> Any:
+def _refresh(found: ExternalUser, rights: Rights) -> User:
     now = timezone.now()
     identity = (
         ExternalIdentity.objects.select_for_update(of=("self",))
@@ -114,7 +113,7 @@ def _withdraw(found: ExternalUser) -> None:
         )
 
 
-def _new_or_linked(found: ExternalUser) -> Any:
+def _new_or_linked(found: ExternalUser) -> User:
     users = get_user_model().objects
     try:
         get_user_model().username_validator(found.name)  # type: ignore[attr-defined]
@@ -134,16 +133,16 @@ def _new_or_linked(found: ExternalUser) -> Any:
     return user
 
 
-def _rights(user: Any) -> dict[str, Any]:
+def _rights(user: User) -> dict[str, object]:
     groups = sorted(user.groups.values_list("name", flat=True))
     return {"is_staff": user.is_staff, "is_superuser": user.is_superuser, "groups": groups}
 
 
-def is_external(user: Any) -> bool:
+def is_external(user: User) -> bool:
     return ExternalIdentity.objects.filter(user=user).exists()
 
 
-def token_refusal(user: Any) -> str:
+def token_refusal(user: User) -> str:
     """Return the reason why the API tokens of this user are not accepted; empty if they are. `user` has its `external_identity` from the same query."""
     identity = getattr(user, "external_identity", None)
     if identity is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from brokerd.cluster.configs import half_topic_name
 from brokerd.delivery.half_messages import HalfDecision
@@ -43,7 +42,7 @@ def _find(target: str) -> tuple[str, int, int, selectors.HalfMessageRow | None]:
     return topic, index, offset, next((r for r in found.rows if r.offset == offset), None)
 
 
-def _show(decision: HalfDecision, target: str, arguments: Mapping[str, Any]) -> Shown:
+def _show(decision: HalfDecision, target: str, arguments: Mapping[str, object]) -> Shown:
     topic, index, offset, row = _find(target)
     if row is None:
         raise Rejected(

@@ -60,7 +60,7 @@ def claim(actor: str, key: str, request: str) -> Claim:
     return Claim(ClaimState.STORED, row.pk, row.status, row.body, row.secret)
 
 
-def keep_response(claim_id: int, status: int, body: Any, *, secret: bool) -> None:
+def keep_response(claim_id: int, status: int, body: object, *, secret: bool) -> None:
     """Store the response of a request that had an effect. The body is not stored if it is secret."""
     IdempotencyKey.objects.filter(pk=claim_id).update(status=status, body=None if secret else body, secret=secret)
 

@@ -5,9 +5,8 @@ Invariant: a session remembers its backend, and Django ends the sessions of a ba
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from controlplane.clients import ldap
@@ -17,7 +16,7 @@ from controlplane.services import external_logins
 class OidcUsers(ModelBackend):
     """Sessions and permissions of users whom the provider of OpenID Connect has authenticated. Checks no password (`console.views.oidc` logs in)."""
 
-    def authenticate(self, request: HttpRequest | None, *args: Any, **kwargs: Any) -> None:
+    def authenticate(self, request: HttpRequest | None, *args: object, **kwargs: object) -> None:
         return None
 
 
@@ -26,7 +25,7 @@ class LdapUsers(ModelBackend):
     answer."""
 
     def authenticate(
-        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
-    ) -> Any:
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: object
+    ) -> User | None:
         found = ldap.authenticate(username or "", password or "")
         return None if found is None else external_logins.user_of(found)

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, F, Q, Sum
@@ -53,7 +52,7 @@ def advance_move(move_id: int) -> str | None:
         if not steps.parts and steps.state is None and note is None and not measured:
             return move.state
         # The version of the move is the only lock: a worker that loses the compare-and-set changes nothing.
-        changes: dict[str, Any] = {"version": F("version") + 1, **measured}
+        changes: dict[str, object] = {"version": F("version") + 1, **measured}
         if steps.parts:
             changes["step"] = F("step") + 1
         if steps.state is not None:
@@ -183,8 +182,8 @@ def views_of(parts: Sequence[MovePartition], *, deadline: bool = False) -> list[
 
 
 def observed_parts(
-    keys: Iterable[tuple[Any, int]], *, deadline: bool = False
-) -> dict[tuple[Any, int], types.ObservedPart]:
+    keys: Iterable[tuple[object, int]], *, deadline: bool = False
+) -> dict[tuple[object, int], types.ObservedPart]:
     requested = set(keys)
     rows = (
         ObservedPartition.objects.filter(topic_id__in={t for t, _ in requested}, index__in={i for _, i in requested})
@@ -246,7 +245,7 @@ def _busy(move: Move) -> Mapping[int, int]:
 def apply_steps(move: Move, steps: Sequence[types.PartStep]) -> None:
     now = timezone.now()
     for step in steps:
-        values: dict[str, Any] = {"state": step.state, "version": F("version") + 1}
+        values: dict[str, object] = {"state": step.state, "version": F("version") + 1}
         if step.desired_replicas is not None:
             values["desired_replicas"] = list(step.desired_replicas)
         for name in (
@@ -290,9 +289,9 @@ def _busiest(move: Move) -> int:
     return max(comes.values(), default=0)
 
 
-def _measurements(move: Move, steps: types.Steps, now: float) -> dict[str, Any]:
+def _measurements(move: Move, steps: types.Steps, now: float) -> dict[str, object]:
     """The move's own sample, speed, estimated end and required resources; empty without new measurements."""
-    out: dict[str, Any] = {}
+    out: dict[str, object] = {}
     if steps.needs != move.needs_bytes_per_s:
         out["needs_bytes_per_s"] = steps.needs
     if steps.waits_for != move.waits_for:

@@ -266,7 +266,12 @@ def _transition(
 def _set_state(
     move: Move, to: MoveState, actor: str, comment: str, *, started: bool = False, finished: bool = False
 ) -> Move:
-    values: dict[str, Any] = {"state": to, "version": F("version") + 1, "needs_bytes_per_s": None, "resumes_at": None}
+    values: dict[str, object] = {
+        "state": to,
+        "version": F("version") + 1,
+        "needs_bytes_per_s": None,
+        "resumes_at": None,
+    }
     values |= {"waits_for": "", "sums": None}
     if to in (MoveState.CANCELLING, MoveState.ROLLING_BACK):
         values |= {"samples": (), "bytes_per_s": None, "ends_in_s_min": None, "ends_in_s_max": None}
@@ -287,8 +292,8 @@ def _record(
     actor: str,
     comment: str,
     *,
-    before: Any = None,
-    after: Any = None,
+    before: object = None,
+    after: object = None,
     outcome: Outcome = Outcome.PENDING,
 ) -> None:
     record(

@@ -184,7 +184,7 @@ def send_test(channel_id: int, *, actor: str, comment: str = "") -> Notification
     return done
 
 
-def audited_values(row: NotificationChannel) -> dict[str, Any]:
+def audited_values(row: NotificationChannel) -> dict[str, object]:
     """A channel without its credentials."""
     return {
         "name": row.name,

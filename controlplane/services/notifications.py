@@ -295,7 +295,7 @@ def failure_text(result: SendResult) -> str:
     return f"{result.status} {line}"[:200].strip() if result.status else line[:200]
 
 
-def _answer_columns(result: SendResult) -> dict[str, Any]:
+def _answer_columns(result: SendResult) -> dict[str, object]:
     # PostgreSQL stores no NUL in a text.
     return {"error": result.error, "status": max(result.status, 0), "answer": result.answer.replace("\0", "")}
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -338,7 +337,7 @@ def _release(row: OffsetReset, state: ResetState, stop: NotReady) -> None:
     )
 
 
-def change_state(row: OffsetReset, state: ResetState, **values: Any) -> None:
+def change_state(row: OffsetReset, state: ResetState, **values: object) -> None:
     """Compare-and-set. Raises Rejected if the row has changed since it was read."""
     values |= {"state": state}
     if not OffsetReset.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
@@ -374,7 +373,7 @@ def existing(reset_id: int) -> OffsetReset:
     return row
 
 
-def stored(rows: list[PartitionReset]) -> dict[str, Any]:
+def stored(rows: list[PartitionReset]) -> dict[str, object]:
     """The columns of a computed reset."""
     return {"rows": tuple(rows), "totals": core.totals(rows)}
 
@@ -387,7 +386,7 @@ def change_id(row: OffsetReset) -> str:
     return f"offset-reset-{row.pk}"
 
 
-def spec_of_audit(row: OffsetReset) -> dict[str, Any]:
+def spec_of_audit(row: OffsetReset) -> dict[str, object]:
     return {"reset": row.pk, **{k: v for k, v in row.spec.to_json().items() if k != "offsets"}}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from brokerd.cluster.model import REPLACED
 from brokerd.delivery.half_messages import HalfDecision
@@ -27,7 +26,7 @@ PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read
 # -- a move that overrides a safety refusal: the target is its number; arguments {"start": start at once} ----------------------
 
 
-def _show_move(target: str, arguments: Mapping[str, Any]) -> Shown:
+def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:
     move = _move(target)
     if not move.overrides:
         raise Rejected(
@@ -69,7 +68,7 @@ def _move(target: str) -> Move:
 # -- deletion of records before retention deletes them: the target is the move; arguments {"confirm": the typed name} ---------------
 
 
-def _show_cut(target: str, arguments: Mapping[str, Any]) -> Shown:
+def _show_cut(target: str, arguments: Mapping[str, object]) -> Shown:
     move = _move(target)
     preview = tails.deletion_preview(move.pk)
     if preview.problem is not None:
@@ -140,7 +139,7 @@ def _offline(target: str) -> tuple[ObservedPartition, list[int]]:
     return row, living
 
 
-def _show_election(target: str, arguments: Mapping[str, Any]) -> Shown:
+def _show_election(target: str, arguments: Mapping[str, object]) -> Shown:
     row, living = _offline(target)
     ends = {r.broker_id: r.end_offset for r in row.replica_rows.all()}
     proven = sorted({*row.isr, *row.elr, *row.last_isr} - {REPLACED})

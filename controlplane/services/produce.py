@@ -182,7 +182,7 @@ def check_target(topic: str, partition: int | None) -> int:
 
 @contextmanager
 def permission_check(
-    user: User, verb: str, topic: str, requested: Mapping[str, Any], comment: str = ""
+    user: User, verb: str, topic: str, requested: Mapping[str, object], comment: str = ""
 ) -> Iterator[None]:
     """Checks the permission. A refusal, of the permission or inside the block, is in the audit log."""
     try:
@@ -196,7 +196,7 @@ def permission_check(
 
 
 def send_audited(
-    user: User, verb: str, topic: str, requested: Mapping[str, Any], comment: str, batch: Sequence[NewRecord]
+    user: User, verb: str, topic: str, requested: Mapping[str, object], comment: str, batch: Sequence[NewRecord]
 ) -> ProduceResult:
     """Write the records between the audit row and its outcome."""
     object_id = f"produce-{uuid.uuid4().hex}"

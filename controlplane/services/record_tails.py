@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter, deque
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -140,7 +139,7 @@ class LiveTail:
         name = name_of(self._query)
         record(actor, "records.tail_end", "records", name, after=after, outcome=Outcome.CONFIRMED, detail=detail)
 
-    def _audited_query(self) -> dict[str, Any]:
+    def _audited_query(self) -> dict[str, object]:
         """A tail starts now and has no limit of records."""
         return {k: v for k, v in asked_of(self._query).items() if k not in START_FIELDS}
 

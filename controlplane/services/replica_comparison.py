@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from django.db.models import F
 
@@ -64,7 +63,7 @@ def compare_part(part_id: int) -> str | None:
     if row is None or row.leader is None or not set(part.replicas_to) <= set(row.isr):
         return None
     found = _compare_step(row, part.compared, whole=part.move.mode == MoveMode.TAIL)
-    values: dict[str, Any] = {"note": found.text}
+    values: dict[str, object] = {"note": found.text}
     if found.equal is not None or found.after:
         values["compared"] = found.stored()
     rows = MovePartition.objects.filter(pk=part.pk, version=part.version).exclude(note=values["note"])

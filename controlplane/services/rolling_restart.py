@@ -7,7 +7,6 @@ Does not contain: the safety check of a restart (`controlplane.domain.restart`),
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -114,7 +113,7 @@ def advance_restart(restart_id: int) -> str | None:
         decision = core.next_step(view_of(row), timezone.now().timestamp())
         if decision == core.RestartDecision():
             return str(row.state)
-        values: dict[str, Any] = {"version": F("version") + 1}
+        values: dict[str, object] = {"version": F("version") + 1}
         if decision.state is not None:
             values |= {
                 "state": decision.state,

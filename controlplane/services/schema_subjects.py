@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from controlplane.clients import schema_subjects as subjects
 from controlplane.clients.schema_subjects import NewSchema as NewSchema
@@ -118,7 +118,7 @@ def _check_input(subject: str, schema: NewSchema) -> None:
 
 
 def _send_audited(
-    verb: str, subject: str, requested: Any, actor: str, comment: str, send: Callable[[], T], field: str = ""
+    verb: str, subject: str, requested: object, actor: str, comment: str, send: Callable[[], T], field: str = ""
 ) -> T:
     object_id = f"schema-{uuid.uuid4().hex}"
     record(actor, verb, "schema", subject[:255], comment=comment, after=requested, object_id=object_id)

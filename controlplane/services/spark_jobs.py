@@ -84,9 +84,9 @@ def validate_parameters(kind: JobKind, parameters: Mapping[str, Any]) -> dict[st
     except ParameterError as e:
         raise Rejected(str(e), f"parameters.{e.name}") from None
     for parameter in kind.parameters:
-        if parameter.type is not ParameterType.TOPICS:
-            continue
         names = values[parameter.name]
+        if parameter.type is not ParameterType.TOPICS or not isinstance(names, list):
+            continue
         known = set(ObservedTopic.objects.filter(name__in=names).values_list("name", flat=True))
         if missing := [n for n in names if n not in known]:
             raise Rejected(f"Topic {missing[0]!r} does not exist.", f"parameters.{parameter.name}")

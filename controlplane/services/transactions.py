@@ -7,7 +7,6 @@ offset identifies it in a partition, the producer epoch at its coordinator. The 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from controlplane.clients import transactions as client
 from controlplane.clients.connection import Declined, NoAnswer
@@ -60,7 +59,7 @@ def _hanging(target: str) -> hanging_transactions.HangingRow:
     return row
 
 
-def show_abort(target: str, arguments: Mapping[str, Any]) -> Shown:
+def show_abort(target: str, arguments: Mapping[str, object]) -> Shown:
     row = _hanging(target)
     name = f"{row.topic}-{row.index}"
     verdict = TransactionVerdict(row.verdict)
@@ -100,7 +99,7 @@ def abort(act: Act) -> tuple[Outcome, str]:
     return outcome, said
 
 
-def _abort(topic: str, index: int, offset: int, facts: Mapping[str, Any]) -> tuple[Outcome, str]:
+def _abort(topic: str, index: int, offset: int, facts: Mapping[str, object]) -> tuple[Outcome, str]:
     try:
         now = hanging_transactions.open_in_partition(topic, index, offset)
     except LookupError as e:
@@ -141,7 +140,7 @@ def _open_transaction(transactional_id: str) -> selectors.TransactionDetail:
     return found
 
 
-def show_fence(target: str, arguments: Mapping[str, Any]) -> Shown:
+def show_fence(target: str, arguments: Mapping[str, object]) -> Shown:
     found = _open_transaction(target)
     row = found.row
     assert row is not None
@@ -178,7 +177,7 @@ def fence(act: Act) -> tuple[Outcome, str]:
     return outcome, said
 
 
-def _fence(transactional_id: str, facts: Mapping[str, Any]) -> tuple[Outcome, str]:
+def _fence(transactional_id: str, facts: Mapping[str, object]) -> tuple[Outcome, str]:
     row = selectors.transaction(transactional_id).row
     if row is None:
         return Outcome.REFUSED, "Nothing was changed: the coordinator of this transactional id does not answer."

@@ -44,7 +44,7 @@ class MapEntry(click.ParamType[tuple[str, str]]):
 
     name = "key=value"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
         key, equals, text = str(value).partition("=")
@@ -53,7 +53,7 @@ class MapEntry(click.ParamType[tuple[str, str]]):
         return key, text
 
 
-class JsonValue(click.ParamType[Any]):
+class JsonValue(click.ParamType[object]):
     """A JSON text."""
 
     name = "json"
@@ -65,7 +65,7 @@ class JsonValue(click.ParamType[Any]):
             self.fail(f"{value!r} is not JSON: {e}", param, ctx)
 
 
-BASE_TYPES: Mapping[RestParameterType, click.ParamType[Any]] = {
+BASE_TYPES: Mapping[RestParameterType, click.ParamType[object]] = {
     RestParameterType.STRING: click.STRING,
     RestParameterType.INTEGER: click.INT,
     RestParameterType.NUMBER: click.FLOAT,
@@ -83,7 +83,7 @@ def option_of(parameter: RestParameter, in_query: bool) -> click.Option:
     doc = parameter.doc or None
     if parameter.type is RestParameterType.BOOLEAN:
         return click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=doc)
-    kind: click.ParamType[Any] = click.STRING if in_query else BASE_TYPES[parameter.type]
+    kind: click.ParamType[object] = click.STRING if in_query else BASE_TYPES[parameter.type]
     if parameter.choices:
         kind = click.Choice(parameter.choices)
     multiple = not in_query and parameter.type in REPEATED
@@ -94,7 +94,7 @@ def command_for(operation: RestOperation) -> click.Command:
     """The command of one operation."""
 
     @click.pass_context
-    def run(context: click.Context, /, **values: Any) -> None:
+    def run(context: click.Context, /, **values: object) -> None:
         call(context, operation, values)
 
     params: list[click.Parameter] = [click.Argument([name], metavar=name.upper()) for name in operation.arguments]
@@ -155,7 +155,7 @@ def call(context: click.Context, operation: RestOperation, values: dict[str, Any
         wait_for_end(settings, operation, response)
 
 
-def _query_text(name: str, value: Any) -> str:
+def _query_text(name: str, value: object) -> str:
     """The value of a query parameter. For a time also an age, for example 15m, 1h or 7d."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -239,7 +239,7 @@ def app(context: click.Context, server: str | None, token: str | None, data_dir:
 @click.argument("path")
 @click.option("--body", type=JsonValue(), help="The body, as JSON.")
 @click.pass_obj
-def api(settings: CliOptions, method: str, path: str, body: Any) -> None:
+def api(settings: CliOptions, method: str, path: str, body: object) -> None:
     """Any request. PATH is below /api/v1, for example /topics?query=flights."""
     show(settings, send(settings, method, "/" + path.removeprefix(PREFIX).lstrip("/"), None, body))
 

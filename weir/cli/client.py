@@ -76,7 +76,7 @@ class RestClient:
 
 def _response(got: requests.Response) -> Response:
     kind = got.headers.get("Content-Type", "").partition(";")[0]
-    data: Any = got.json() if kind in ("application/json", PROBLEM) and got.content else got.text
+    data: object = got.json() if kind in ("application/json", PROBLEM) and got.content else got.text
     if got.status_code >= 400:
         raise RequestRefused(got.status_code, data if isinstance(data, dict) else {"detail": got.text[:500]})
     return Response(got.status_code, data)

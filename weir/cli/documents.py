@@ -28,7 +28,7 @@ TAKE_OVER = click.option("--take-over", is_flag=True, help="Also take resources 
 COMMENT = click.option("--comment", default="", help="The reason; kept with the changes.")
 
 
-def request_of(file: TextIO, prune: bool, take_over: bool) -> dict[str, Any]:
+def request_of(file: TextIO, prune: bool, take_over: bool) -> dict[str, object]:
     """The body of a comparison of this file."""
     try:
         document = read_document(file.read())
@@ -64,11 +64,11 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{what}: {numbers}; digest {found['digest'][:12]}{done}"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "not set" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _show(settings: CliOptions, found: Mapping[str, Any]) -> None:
+def _show(settings: CliOptions, found: Mapping[str, object]) -> None:
     for line in [json.dumps(found, indent=2, ensure_ascii=False)] if settings.json else lines(found):
         click.echo(line)
 

@@ -110,7 +110,7 @@ def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _command(method: str, path: str, paths: Mapping[str, Any]) -> tuple[str, str]:
+def _command(method: str, path: str, paths: Mapping[str, object]) -> tuple[str, str]:
     """(noun, verb) of a path below PREFIX."""
     parts = path.strip("/").split("/")
     noun = parts[0]

@@ -22,7 +22,7 @@ def rows_of(data: Any) -> list[Mapping[str, Any]] | None:
     return None
 
 
-def lines(data: Any, width: int) -> Iterator[str]:
+def lines(data: object, width: int) -> Iterator[str]:
     """A response as text, at most `width` columns wide where it is a table."""
     rows = rows_of(data)
     if rows is not None:
@@ -39,7 +39,7 @@ def lines(data: Any, width: int) -> Iterator[str]:
         yield json.dumps(data, ensure_ascii=False)
 
 
-def table(rows: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+def table(rows: Sequence[Mapping[str, object]], width: int) -> Iterator[str]:
     """Columns in the order of the response, as many as fit. Columns with nested values, or without any value, are left out."""
     if not rows:
         yield "none"
@@ -76,7 +76,7 @@ def _object(data: Mapping[str, Any], width: int) -> Iterator[str]:
             yield f"{name:<{size}}{GAP}{_text(value)}"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     match value:
         case None | "":
             return NONE

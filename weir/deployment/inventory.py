@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 ID_MAX = 255
 """The largest server number of ZooKeeper. The ids of the machines are used as server numbers."""
@@ -82,7 +81,7 @@ class Inventory:
         return tuple(m for m in self.machines if role in m.roles)
 
 
-def parse(tables: Mapping[str, Any]) -> Inventory:
+def parse(tables: Mapping[str, object]) -> Inventory:
     """The inventory of these tables. Raises InvalidInventory with all problems."""
     problems = [f"unknown table [{name}]; allowed: {', '.join(TABLES)}" for name in tables if name not in TABLES]
     texts = {name: _texts(tables.get(name, {}), name, problems) for name in TABLES[1:]}
@@ -102,7 +101,7 @@ SECURITY = {"zookeeper_password": r"[\w.~+/=-]{16,}", "certificates": "generated
 """The keys of [security] and their forms."""
 
 
-def _parse_table(tables: Mapping[str, Any], name: str, problems: list[str]) -> Mapping[str, Any]:
+def _parse_table(tables: Mapping[str, object], name: str, problems: list[str]) -> Mapping[str, object]:
     value = tables.get(name)
     if not isinstance(value, Mapping) or not value:
         problems.append(f"[{name}] is missing: a cluster has at least one machine, as a table [machines.NAME]")
