@@ -23,6 +23,7 @@ from controlplane.monitoring import live_events
 from controlplane.monitoring import live_shapes as shapes
 from controlplane.monitoring.live_events import LiveUpdate
 from controlplane.monitoring.live_points import figures
+from controlplane.selectors.overview import OverviewShape
 from controlplane.selectors.partitions import (  # type: ignore[attr-defined]
     partition_state,
     replicas_owed,
@@ -100,18 +101,17 @@ def _select_subjects(update: PageUpdate, subjects: Set[str]) -> PageUpdate:
     )
 
 
-def _cluster(data: dict[str, object], subjects: Set[str], out: PageUpdate) -> None:
+def _cluster(data: OverviewShape, subjects: Set[str], out: PageUpdate) -> None:
     out.put("cluster", **cluster_cells.cluster(data))
-    problems = (
-        "under_replicated",
-        "under_min_isr",
-        "offline",
-        "reassigning",
-        "brokers_alive",
-        "brokers_total",
-        "drift",
+    out.marks["problems", ""] = (
+        data["under_replicated"],
+        data["under_min_isr"],
+        data["offline"],
+        data["reassigning"],
+        data["brokers_alive"],
+        data["brokers_total"],
+        data["drift"],
     )
-    out.marks["problems", ""] = tuple(data[k] for k in problems)
     out.marks["alerts", ""] = (data["alerts"], data["alerts_at_risk"], data["alert_newest"])
     out.marks["topics", ""] = data["topics"]
     out.marks["groups", ""] = data["groups"]

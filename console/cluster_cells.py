@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import Any
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -17,10 +16,11 @@ from console.texts import counted
 from console.vocabulary import alert_title, translated
 from controlplane.domain.text import coarse_duration
 from controlplane.monitoring import live_shapes as shapes
+from controlplane.selectors.overview import OverviewShape
 
 
-def health(data: dict[str, Any]) -> dict[str, str]:
-    """Health and controller of the top bar, from a dict in the shape of `overview()`."""
+def health(data: OverviewShape) -> dict[str, str]:
+    """Health and controller of the top bar."""
     word, reason = data["health"]["word"], health_reason(data)
     epoch = data["controller_epoch"]
     controller = (
@@ -32,8 +32,8 @@ def health(data: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def cluster(data: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of the cluster by field. `data` has the shape of `overview()`."""
+def cluster(data: OverviewShape) -> dict[str, str]:
+    """Return the cells of the cluster by field."""
     return {
         "partitions": f.number(data["partitions"]),
         "topics": f.number(data["topics"]),
@@ -62,7 +62,7 @@ def cluster(data: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def health_reason(data: dict[str, Any]) -> str:
+def health_reason(data: OverviewShape) -> str:
     """Return the reason for the health of the cluster, as text. In English it is the sentence of the health. In other languages it is the title of the alert
     that is the cause, or a text with the first figure that is out of its range."""
     reason = str(data["health"]["reason"])

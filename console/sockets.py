@@ -33,9 +33,8 @@ from controlplane.monitoring import live_selectors
 from controlplane.monitoring.age import DataAge, data_age
 from controlplane.monitoring.live_events import CLUSTER, LiveUpdate
 from controlplane.monitoring.visible_updates import visible_update
-from controlplane.selectors.common import as_dict
 from controlplane.selectors.moves import visible_moves
-from controlplane.selectors.overview import overview
+from controlplane.selectors.overview import overview, overview_shape
 from controlplane.selectors.sessions import signed_in
 from controlplane.selectors.visibility import seen_by
 from controlplane.services.authorization import visibility_of_stored
@@ -96,7 +95,7 @@ def _visible_moves(seen: Visibility, subjects: Iterable[str]) -> set[str]:
 
 def _cluster_cells(seen: Visibility, language: str) -> dict[tuple[str, str], str]:
     with seen_by(seen), translation.override(language):
-        update: LiveUpdate = {"run": "", "seq": 0, "kind": CLUSTER, "data": as_dict(overview())}
+        update: LiveUpdate = {"run": "", "seq": 0, "kind": CLUSTER, "data": overview_shape(overview())}
         return page_update(update, {"cluster"}).cells
 
 

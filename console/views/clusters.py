@@ -10,9 +10,8 @@ from console.panels import lazy
 from console.texts import gettext_lazy
 from console.views.shell import render_page, viewer_required
 from controlplane.domain.other_cluster import ClusterProblem
-from controlplane.selectors.common import as_dict
 from controlplane.selectors.other_clusters import ClusterRow, cluster_rows
-from controlplane.selectors.overview import overview
+from controlplane.selectors.overview import overview, overview_shape
 
 PROBLEMS = {
     ClusterProblem.NOT_READ: gettext_lazy("not asked yet"),
@@ -39,5 +38,5 @@ def _rows() -> list[tuple[ClusterRow, str, str]]:
     for row in cluster_rows(own):
         cause = "" if row.is_current else gettext(str(PROBLEMS[ClusterProblem(row.problem)]))
         reason = row.figures.reason if english and row.figures else ""
-        found.append((row, cause, reason if row.url else cluster_cells.health_reason(as_dict(own))))
+        found.append((row, cause, reason if row.url else cluster_cells.health_reason(overview_shape(own))))
     return found

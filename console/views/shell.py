@@ -29,9 +29,8 @@ from console.texts import gettext_lazy
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_selectors
-from controlplane.selectors.common import as_dict
 from controlplane.selectors.other_clusters import cluster_links
-from controlplane.selectors.overview import overview
+from controlplane.selectors.overview import overview, overview_shape
 from controlplane.selectors.visibility import current
 from controlplane.services import Rejected, authorization
 from controlplane.services.common import READ_ONLY
@@ -186,7 +185,7 @@ def render_page(
         "run": run,
         "seq": seq,
         "o": now,
-        "head": lazy(lambda: cluster_cells.health(as_dict(now()))),
+        "head": lazy(lambda: cluster_cells.health(overview_shape(now()))),
         "nav": nav,
         "limited": seen.limited,
         "nav_sections": navigation(seen),

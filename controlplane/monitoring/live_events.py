@@ -13,7 +13,7 @@ LIVE_GROUP = "live"
 LIVE_TYPE = "live.updates"
 
 CLUSTER = "cluster"
-"""The overview's figures: what `selectors.overview.overview().as_dict()` returns."""
+"""`selectors.overview.OverviewShape`: the overview's figures."""
 BROKERS = "brokers"
 """`live_shapes.BrokersUpdate`: all brokers."""
 PARTITIONS = "partitions"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TypedDict, cast
 
 from django.conf import settings
 from django.db.models import Count, Max, Min, Q, Sum
@@ -17,7 +18,7 @@ from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import AlertRow, gravest
 from controlplane.selectors.alerts import counts as alert_counts
-from controlplane.selectors.common import age_s, cluster_row
+from controlplane.selectors.common import age_s, as_dict, cluster_row
 from controlplane.selectors.topics import drift_count
 from controlplane.selectors.visibility import limited, visible
 
@@ -92,6 +93,63 @@ class Overview:
     alerts: int
     alerts_at_risk: int
     alert_newest: int
+
+
+class HealthShape(TypedDict):
+    word: str
+    reason: str
+    alert_kind: str
+    alert_subject: str
+
+
+class OverviewShape(TypedDict):
+    """`Overview` as JSON: the data of a live update and of the cells. Times are ISO 8601."""
+
+    cluster_name: str
+    cluster_id: str
+    bootstrap: str
+    controller_id: int | None
+    controller_epoch: int | None
+    metadata_seq: int
+    zookeeper_connected: bool | None
+    age_s: float | None
+    sample_age_s: float | None
+    observed_at: str | None
+    sample_note: str
+    health: HealthShape
+    brokers_alive: int
+    brokers_total: int
+    topics: int
+    partitions: int
+    under_replicated: int
+    under_min_isr: int
+    offline: int
+    reassigning: int
+    not_preferred: int
+    size_bytes: int | None
+    size_as_of: str | None
+    brokers_sized: int
+    records: int | None
+    records_per_s: float | None
+    bytes_in_per_s: float | None
+    bytes_out_per_s: float | None
+    replication_bytes_in_per_s: float | None
+    groups: int
+    lag_records: int | None
+    lag_ms_max: int | None
+    lag_at_least: bool
+    moves_working: int
+    recoveries_working: int
+    archives_working: int
+    changes_pending: int
+    drift: int | None
+    alerts: int
+    alerts_at_risk: int
+    alert_newest: int
+
+
+def overview_shape(row: Overview) -> OverviewShape:
+    return cast(OverviewShape, as_dict(row))
 
 
 def overview() -> Overview:

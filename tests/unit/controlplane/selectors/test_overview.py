@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from controlplane.models import Cluster
-from controlplane.selectors.overview import health, overview
+from controlplane.selectors.overview import (
+    Health,
+    HealthShape,
+    Overview,
+    OverviewShape,
+    health,
+    overview,
+    overview_shape,
+)
 from controlplane.services import alerts
 from tests.unit.controlplane.world import World
 
@@ -61,3 +70,11 @@ def test_counts_are_over_all_topics(world: World) -> None:
     world.topic("__consumer_offsets", (3, 1))
     found = overview()
     assert (found.topics, found.partitions, found.brokers_alive, found.brokers_total) == (2, 3, 3, 3)
+
+
+def test_the_shape_has_the_fields_of_the_overview(world: World) -> None:
+    for row, shape in ((Overview, OverviewShape), (Health, HealthShape)):
+        assert [f.name for f in fields(row)] == list(shape.__annotations__)
+    found = overview_shape(overview())
+    assert list(found) == list(OverviewShape.__annotations__)
+    assert found["observed_at"] is None or isinstance(found["observed_at"], str)
