@@ -38,6 +38,18 @@ def _page(name: str, args: Sequence[str], /, **query: str) -> str:
     return f"{address}?{urlencode(query)}" if query else address
 
 
+def _move(topic: str, placements: Sequence[str]) -> str:
+    """The review of a move with these placements."""
+    query = {"kind": "partitions", "topic": topic, "step": "review"}
+    parts = [p.split("=") for p in placements]
+    return (
+        _page("move-new", [])
+        + "?"
+        + urlencode([*query.items(), *(("p", p) for p, _ in parts), *((f"r{p}", r) for p, r in parts)])
+    )
+
+
+RETENTION = ("retention.bytes", "retention.ms")
 PERMISSION = ("principal", "host", "resource_type", "resource_name", "operation")
 
 _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
@@ -48,12 +60,12 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.PROPOSE_ELECTION: lambda t: _page("proposal-new", [], kind="election.unclean", target=f"{t[0]}-{t[1]}"),
     StepKind.OPEN_PARTITION: lambda t: _page("partition", t),
     StepKind.RECOVER_REPLICA: lambda t: _page("recover", t),
-    StepKind.MOVE_OFF_BROKER: lambda t: _page("move-new", [], kind="rebalance", step="review", goal="disk"),
+    StepKind.MOVE_OFF_BROKER: lambda t: _move(t[1], t[2:]),
     StepKind.OPEN_MOVE: lambda t: _page("move", t),
     StepKind.ROLL_BACK_MOVE: lambda t: _page("move-act", [*t, "roll_back"]),
     StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
     StepKind.READ_RECORD: lambda t: record_url(t[0], t[1], t[2]),
-    StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t),
+    StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t) + "?" + urlencode({"config": RETENTION}, doseq=True),
     StepKind.OPEN_GROUP: lambda t: _page("group", t),
     StepKind.RESUME_ARCHIVE: lambda t: _page("job-act", [*t, "resume"]),
     StepKind.OPEN_TOPIC: lambda t: _page("topic", t),
@@ -88,7 +100,7 @@ LABELS: dict[str, str] = {
     StepKind.PROPOSE_ELECTION: gettext_lazy("Propose unclean election of {0}-{1}"),
     StepKind.OPEN_PARTITION: gettext_lazy("Open {0}-{1}"),
     StepKind.RECOVER_REPLICA: gettext_lazy("Re-replicate {0}-{1} on broker {2}"),
-    StepKind.MOVE_OFF_BROKER: gettext_lazy("Move replicas to brokers with more space"),
+    StepKind.MOVE_OFF_BROKER: gettext_lazy("Move replicas of {1} to brokers with more space"),
     StepKind.OPEN_MOVE: gettext_lazy("Open move {0}"),
     StepKind.ROLL_BACK_MOVE: gettext_lazy("Roll back move {0}"),
     StepKind.THROTTLE_MOVE: gettext_lazy("Change the throttle of move {0}"),

@@ -29,8 +29,10 @@ from controlplane.domain.text import size_text
 from controlplane.monitoring import change_marks
 from controlplane.selectors import partitions, recoveries, remote_sizes, topics
 from controlplane.selectors.changes import previous_configs
+from controlplane.selectors.retention_effect import RetentionEffect, deletion
 from controlplane.services import Rejected, recovery
 from controlplane.services import topics as services
+from controlplane.services.front_topics import ENABLED_BY
 from controlplane.services.topic_problems import config_problems
 
 
@@ -82,10 +84,10 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     detail = topics.topic_detail(name)
     if detail is None:
         return not_found(request, _("topic {name}").format(name=name), "topics", nav="topics")
-    configs = topics.topic_configs(name)
+    configs = [c for c in topics.topic_configs(name) if c.name not in ENABLED_BY]  # the service refuses to change those
     restored = _restored_configs(request, name)
-    if (chosen := request.GET.get("config", "")) and any(c.name == chosen for c in configs):
-        configs = [c for c in configs if c.name == chosen]
+    if chosen := [c for c in configs if c.name in request.GET.getlist("config")]:
+        configs = chosen
     elif restored:
         configs = [c for c in configs if c.name in restored]
     context: dict[str, object] = {
@@ -190,9 +192,17 @@ def _review(
             "requested": json.dumps(requested),
             "body": body,
             "grows": requested["partitions"] is not None,
+            "deletion": _deletion(name, changed, deleted),
         },
         nav="topics",
     )
+
+
+def _deletion(name: str, changed: dict[str, str], deleted: list[str]) -> RetentionEffect | None:
+    """The records that this change deletes."""
+    known = {c.name: c for c in topics.topic_configs(name)}
+    now = {n: c.value for n, c in known.items()}
+    return deletion(name, now, {**changed, **{n: known[n].default for n in deleted}})
 
 
 def _values(typed: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -65,7 +65,7 @@ RULES = (
          "Broker {id} has {dirs}.",
          "The replicas on them are offline. Replace the disk and restart the broker, which replicates them again, or drain the broker."),
     AlertRule(AlertKind.DISK_LOW, Severity.DEGRADED, cases.disks_low,
-         "Broker {id} has {free} % of its disk free. A full disk rejects writes.",
+         "Broker {id} has {free} % of its disk free ({total} in all). A full disk rejects writes.",
          "Move partitions off the broker (Moves, or a rebalance by disk), reduce the retention of a topic, or add disk space."),
     AlertRule(AlertKind.DISK_FILLING, Severity.DEGRADED, cases.disks_filling,
          "The disk of broker {id} is forecast to be full {when} ({stated} % interval: {interval}): {used} of {total} are used. {accuracy}",

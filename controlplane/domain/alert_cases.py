@@ -207,8 +207,8 @@ def disks_low(facts: Facts) -> list[Case]:
     for b in facts.brokers:
         severity = disk_severity(b.total_bytes, b.free_bytes, facts.thresholds, b.broker_id) if b.alive else None
         if severity is not None and b.total_bytes and b.free_bytes is not None:
-            free = f"{100 * b.free_bytes / b.total_bytes:.0f}"
-            out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free}, severity))
+            free, total = f"{100 * b.free_bytes / b.total_bytes:.0f}", size_text(b.total_bytes)
+            out.append(Case(str(b.broker_id), {"id": str(b.broker_id), "free": free, "total": total}, severity))
     return out
 
 

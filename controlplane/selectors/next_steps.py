@@ -31,6 +31,7 @@ from controlplane.models import (
 )
 from controlplane.models.change import Outcome
 from controlplane.selectors.alerts import AlertRow
+from controlplane.selectors.disk_relief import relief
 from controlplane.selectors.topics import drift_list
 from controlplane.selectors.visibility import visible
 
@@ -39,8 +40,6 @@ PARTS_EXAMINED_MAX = 1000
 
 TOPICS_EXAMINED_MAX = 20
 """Largest topics of the cluster among which the one that fills a broker's disk is searched."""
-SPACE_RATIO_MIN = 1.1
-"""A broker with less free space in relation to the full one cannot take its replicas."""
 
 
 class StepKind(StrEnum):
@@ -80,7 +79,7 @@ class StepKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """`target`: the object, in the order of an address: [broker], [topic, partition], [topic, partition, broker], [topic, partition,
-    offset], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation],
+    offset], [broker, topic, partition=replicas, ...], [process name], [topic-partition@offset], [principal, host, resource type, resource name, operation],
     [Connect cluster], [Connect cluster, connector], [Connect cluster, connector, task]."""
 
     kind: str
@@ -135,18 +134,12 @@ def _disk_low(a: AlertRow) -> list[NextStep]:
     filling = {move for move, old, new in placed if any(str(b) == a.subject for b in set(new) - set(old))}
     moves = [NextStep(StepKind.OPEN_MOVE, f"Open move {move}", [str(move)]) for move in sorted(filling)]
     steps = [*moves]
-    if _others_have_space(a.subject):
-        steps.append(NextStep(StepKind.MOVE_OFF_BROKER, "Move replicas to brokers with more space", [a.subject]))
     if (topic := _largest_topic(a.subject)) is not None:
+        if placements := relief(a.subject, topic):
+            label = f"Move replicas of {topic} to brokers with more space"
+            steps.append(NextStep(StepKind.MOVE_OFF_BROKER, label, [a.subject, topic, *placements]))
         steps.append(NextStep(StepKind.RAISE_RETENTION, f"Change retention of {topic}", [topic]))
     return steps
-
-
-def _others_have_space(broker_id: str) -> bool:
-    """Unknown free space counts as space: the plan of the move shows the truth."""
-    free = dict(Broker.objects.filter(alive=True).values_list("pk", "free_bytes"))
-    own = free.pop(int(broker_id), None)
-    return own is None or any(other is None or other > own * SPACE_RATIO_MIN for other in free.values())
 
 
 def _largest_topic(broker_id: str) -> str | None:

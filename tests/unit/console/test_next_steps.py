@@ -21,6 +21,7 @@ TARGETS = {
     StepKind.RECOVER_REPLICA: ["orders", "0", "2"],
     StepKind.READ_RECORD: ["orders", "0", "77"],
     StepKind.RAISE_RETENTION: ["orders"],
+    StepKind.MOVE_OFF_BROKER: ["2", "orders", "0=1,3", "7=4,1"],
     StepKind.OPEN_TOPIC: ["orders"],
     StepKind.OPEN_GROUP: ["a/b"],
     StepKind.OPEN_DOCUMENT_DRIFT: ["2", "shop.toml"],
@@ -49,3 +50,16 @@ def test_each_step_is_chinese_on_a_chinese_page(kind: StepKind) -> None:
 def test_the_record_at_the_committed_offset_is_read_directly() -> None:
     (button,) = buttons([NextStep(StepKind.READ_RECORD, "x", ["orders", "0", "77"])], ADMINISTRATOR)
     assert button.url == "/messages/?topic=orders&partitions=0&start=offset&offset=77&limit=1"
+
+
+def test_a_full_disk_leads_to_the_review_of_a_move_and_to_the_fields_of_retention() -> None:
+    """The rebalance by disk said "Nothing to move", and the form of the topic had 42 other fields first."""
+    move, retention = buttons(
+        [
+            NextStep(StepKind.MOVE_OFF_BROKER, "x", ["2", "orders", "0=1,3", "7=4,1"]),
+            NextStep(StepKind.RAISE_RETENTION, "x", ["orders"]),
+        ],
+        ADMINISTRATOR,
+    )
+    assert move.url == "/moves/new/?kind=partitions&topic=orders&step=review&p=0&p=7&r0=1%2C3&r7=4%2C1"
+    assert retention.url == "/topics/orders/alter/?config=retention.bytes&config=retention.ms"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.models import Topic
+from controlplane.models import ObservedPartition, Topic
 from controlplane.models.change import Outcome
 from controlplane.services.common import record
 
@@ -90,3 +90,34 @@ def test_the_configs_before_a_change_are_restored_by_its_page(seeded: dict[str, 
     sent = {"step": "review", "partitions": "2", "c:retention.ms": "86400000", "c:cleanup.policy": ""}
     assert "86400000 (1 d)" in operator.post(address, sent).content.decode()
     assert operator.get(f"/topics/fresh/alter/?restore={other.pk}").content.decode().count('name="c:') > 2
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"c:retention.bytes": "1000"}, "About 3.0 kB of the oldest records of 1 partition."),
+        ({"c:retention.ms": "1 h"}, "Records that are older than 1 h."),
+        ({"c:retention.bytes": "5000"}, ""),
+        ({"c:retention.ms": "30 d"}, ""),
+        ({"c:retention.ms": "1 h", "c:cleanup.policy": "compact"}, ""),
+    ],
+)
+def test_a_review_names_the_records_that_a_shorter_retention_deletes(
+    seeded: dict[str, Any], operator: Client, sent: dict[str, str], expected: str
+) -> None:
+    """On call the retention of the largest topic is shortened because a disk is full: the review did not say that records are lost."""
+    ObservedPartition.objects.filter(topic__name="flights").update(size_bytes=500)
+    ObservedPartition.objects.filter(topic__name="flights", index=0).update(size_bytes=4000)
+    Topic.objects.filter(name="flights").update(configs={})
+    form = {"step": "review", "partitions": str(Topic.objects.get(name="flights").partitions), **sent}
+    page = operator.post("/topics/flights/alter/", form).content.decode()
+    assert "Review changes" in page
+    assert ("This cannot be undone." in page) == bool(expected) and expected in page
+
+
+def test_several_configs_are_edited_alone(seeded: dict[str, Any], operator: Client) -> None:
+    page = operator.get("/topics/flights/alter/?config=retention.bytes&config=retention.ms").content.decode()
+    assert page.count('name="c:') == 2 and "All configs" in page
+    whole = operator.get("/topics/flights/alter/?config=absent").content.decode()
+    assert whole.count('name="c:') > 20 and "c:weir.delay.enable" in whole
+    assert "c:weir.delay.topic" not in whole, "read-only"

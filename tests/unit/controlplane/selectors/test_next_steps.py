@@ -43,8 +43,8 @@ def test_alerts_about_an_object_lead_to_its_operation(world: World) -> None:
     assert steps("broker_down", "2") == [("open_broker", ["2"]), ("drain_broker", ["2"])]
     assert steps("broker_silent", "2") == [("open_broker", ["2"])]
     assert steps("disk_failed", "2") == [("drain_broker", ["2"])]
-    assert steps("disk_low", "2") == [("move_off_broker", ["2"])]
-    assert steps("disk_filling", "2") == [("move_off_broker", ["2"]), ("open_broker", ["2"])]
+    assert steps("disk_low", "2") == [], "no topic has bytes on it"
+    assert steps("disk_filling", "2") == [("open_broker", ["2"])]
     assert steps("disk_slow", "2") == [("demote_broker", ["2"]), ("open_broker", ["2"])]
     Broker.objects.filter(pk=2).update(configs={LEADERSHIP: "false"})
     assert steps("disk_slow", "2") == [("open_broker", ["2"])], "its page restores leadership"
@@ -62,22 +62,24 @@ def test_a_full_disk_leads_to_the_retention_of_the_topic_with_the_most_bytes_on_
     ObservedReplica.objects.filter(topic_name="here").update(size_bytes=900)
     ObservedReplica.objects.filter(topic_name="everywhere").update(size_bytes=500)
     Broker.objects.update(free_bytes=None)
-    assert steps("disk_low", "3") == [("move_off_broker", ["3"]), ("raise_retention", ["here"])]
+    move = ("move_off_broker", ["3", "here", "0=1"])
+    assert steps("disk_low", "3") == [move, ("raise_retention", ["here"])]
+    assert steps("disk_filling", "3") == [move, ("raise_retention", ["here"]), ("open_broker", ["3"])]
     Broker.objects.update(free_bytes=1000)
-    assert steps("disk_low", "3") == [("raise_retention", ["here"])], "no other broker has more space"
-    assert steps("disk_low", "2") == [("raise_retention", ["everywhere"])]
+    assert steps("disk_low", "3") == [("raise_retention", ["here"])], "no other broker has room for 900 bytes"
+    assert steps("disk_low", "2")[-1] == ("raise_retention", ["everywhere"])
     Broker.objects.filter(pk=1).update(free_bytes=1200)
-    assert steps("disk_low", "2") == [("move_off_broker", ["2"]), ("raise_retention", ["everywhere"])]
+    assert steps("disk_low", "3") == [move, ("raise_retention", ["here"])]
 
 
 def test_a_full_disk_leads_to_the_running_move_that_fills_it(world: World) -> None:
     world.topic("flights", (1, 2))
     move = plan_move(parse_scope({"kind": "drain", "broker": 1}), actor="alice").pk
     target = next(iter(set(MovePartition.objects.get(move_id=move).replicas_to) - {1, 2}))
-    assert steps("disk_low", str(target)) == [("move_off_broker", [str(target)])], "the move is only planned"
+    assert steps("disk_low", str(target)) == [], "the move is only planned"
     Move.objects.filter(pk=move).update(state="running")
     assert steps("disk_low", str(target))[0] == ("open_move", [str(move)])
-    assert steps("disk_low", "1") == [("move_off_broker", ["1"])], "the move copies nothing to this broker"
+    assert steps("disk_low", "1") == [], "the move copies nothing to this broker"
 
 
 def test_a_resolved_alert_and_a_silent_monitor_have_no_operation(world: World) -> None:
