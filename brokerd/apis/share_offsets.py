@@ -123,7 +123,7 @@ class ShareOffsetsApi:
                     for part in parts
                     if part.partition_index in known.get(name, ())
                 ]
-        if topics is not None:  # as in Kafka, a request for all topics leaves out unauthorized ones
+        if topics is not None:  # as in Kafka, a request for all topics omits unauthorized ones
             for name in unauthorized:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 parts = [part_shape(partition_index=p, error_code=error) for p in partitions_by_topic[name]]

@@ -233,7 +233,7 @@ class SaslServerExchange:
         self._count_failure()
         self._busy = True
         log.info(
-            "authentication failed address=%s mechanism=%s reason=%s",
+            "authentication failed: address=%s mechanism=%s reason=%s",
             self._connection.peer,
             self._mechanism,
             reason or "refused",
@@ -281,7 +281,11 @@ class SaslServerExchange:
 
         def drop() -> None:
             auth.dropped += 1
-            log.warning("login queue full: closed connection=%s waiting=%d", connection.peer, queue.waiting)
+            log.warning(
+                "connection closed, queue of password checks is full: peer=%s waiting=%d",
+                connection.peer,
+                queue.waiting,
+            )
             connection.close()
 
         self._busy = True
@@ -297,7 +301,7 @@ class SaslServerExchange:
         try:
             user, ends = self._auth.tokens.check(bearer_token(token))
         except TokenError as e:
-            log.info("%s: %s", self._connection.peer, e)
+            log.info("OAUTHBEARER authentication failed: peer=%s reason=%s", self._connection.peer, e)
             return SaslOutcome(
                 b'{"status":"invalid_token"}'
             )  # the client answers with a byte of value 1; then the error is sent

@@ -206,5 +206,5 @@ class Appender:
     def _step_down(self, reason: str) -> None:
         self._stopped = True
         self._queue.clear()
-        log.warning("controller steps down reason=%s", reason)
+        log.warning("controller steps down: reason=%s", reason)
         self._deposed(reason)

@@ -81,7 +81,7 @@ class SnapshotWriter:
             if not result.ok:
                 self._busy = False
                 return
-            log.info("metadata snapshot written seq=%s", pointer["seq"])
+            log.info("metadata snapshot written: seq=%s", pointer["seq"])
             if old is not None:
                 self._truncate_log(int(old["seq"]), str(old["folder"]))
             else:

@@ -197,7 +197,7 @@ class Tailer:
         self.halted = reason
         self.current = False
         self._not_confirmed(also_unsynced=True)
-        log.error("metadata log tailer halted reason=%s", reason)
+        log.error("metadata log tailer halted: reason=%s", reason)
         self._listener.halted(reason)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
@@ -250,6 +250,6 @@ class Tailer:
         # In place, because other objects refer to the image.
         for name in Image.__slots__:
             setattr(self.image, name, getattr(loaded, name))
-        log.info("metadata snapshot loaded seq=%d reason=log-truncated", loaded.seq)
+        log.info("metadata snapshot loaded: seq=%d reason=log-truncated", loaded.seq)
         self._listener.image_loaded(self.image, self._clock())
         self._read_head()

@@ -182,7 +182,7 @@ class ZooKeeperStore:
             if isinstance(error, (ke.ConnectionLoss, ke.ConnectionClosedError, ke.SessionExpiredError)):
                 return
             if error is not None:
-                log.error("ZooKeeper chroot cannot be created path=%s error=%s", chroot, type(error).__name__)
+                log.error("ZooKeeper chroot cannot be created: path=%s error=%s", chroot, type(error).__name__)
             self._client.chroot, self._chroot_to_create = chroot, ""
             then()
 

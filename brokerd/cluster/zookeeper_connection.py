@@ -192,7 +192,7 @@ def retry_authentication(client: KazooClient, user: str | None) -> None:
         try:
             authenticate(host, timeout)
         except Exception as e:
-            log.error("ZooKeeper SASL authentication failed host=%s user=%s error=%s", host, user, type(e).__name__)
+            log.error("ZooKeeper SASL authentication failed: host=%s user=%s error=%s", host, user, type(e).__name__)
             raise ke.ConnectionDropped("SASL authentication failed") from e
 
     connection._authenticate_with_sasl = authenticate_or_reconnect
@@ -200,7 +200,7 @@ def retry_authentication(client: KazooClient, user: str | None) -> None:
 
 def try_silent_servers_last(client: KazooClient, session_timeout_ms: int) -> None:
     """Connect to servers that did not answer only after all others. kazoo tries all servers in a random order, and then all of them in another one: it waited
-    two times in a row for a server that was frozen, while the others elected a leader and refused connections at once."""
+    twice in a row for a server that was frozen, while the others elected a leader and refused connections at once."""
     connection, handler, silent = client._connection, client.handler, set[tuple[str, int]]()
     expand, connect = connection._expand_client_hosts, connection._connect
     used: tuple[str, int] | None = None

@@ -130,7 +130,7 @@ class Live:
                 invalid = problem(settings, name, text, scope)
                 if invalid is not None:
                     shown = text if name in settings and not settings[name].secret else "..."
-                    log.error("dynamic setting ignored name=%s value=%s reason=%s", name, shown, invalid)
+                    log.error("dynamic setting ignored: name=%s value=%s reason=%s", name, shown, invalid)
                 elif topic_default(name) is not None:
                     defaults[name] = text
                 else:

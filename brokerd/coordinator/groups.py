@@ -117,7 +117,11 @@ class GroupCoordinator(GroupWrites):
             del shard.groups[group_id]
         # A deposed coordinator may answer heartbeats for this long. Its members then keep their partitions for one more session timeout.
         self._reset_session_timeouts(shard, now._replace(mono_ms=now.mono_ms + FOLLOWER_SILENCE_MS_MAX))
-        log.info("__consumer_offsets-%d loaded: %d groups", partition, len(shard.groups))
+        log.info(
+            "group coordinator partition loaded: partition=__consumer_offsets-%d groups=%d",
+            partition,
+            len(shard.groups),
+        )
 
     @staticmethod
     def _reset_session_timeouts(shard: GroupShard, now: Now) -> None:

@@ -81,7 +81,7 @@ class DiskProbes:
         if any(w.probe.health is DiskHealth.HUNG for w in self._watched):
             replaced = self._jobs.replace_stuck(STUCK_S)
             if replaced:
-                log.warning("threads that wait for a hung disk replaced count=%d", replaced)
+                log.warning("threads that wait for a hung disk replaced: count=%d", replaced)
 
     def _write(self, watched: _Watched) -> None:
         watched.took_ms = self._environment.probe_disk(watched.directory.path)
@@ -91,7 +91,7 @@ class DiskProbes:
             watched.probe.finished(watched.took_ms, self._limits())
             if watched.probe.health is DiskHealth.HUNG:
                 log.warning(
-                    "hung log directory answers again path=%s probe_ms=%d online=after-restart",
+                    "hung log directory answers again: path=%s probe_ms=%d online=after-restart",
                     watched.directory.path,
                     watched.took_ms,
                 )
@@ -100,7 +100,7 @@ class DiskProbes:
             if isinstance(error, DiskFailed) and error.of_device:
                 self._log_dirs.fail(watched.directory, str(error))
             elif not isinstance(error, DiskFull):  # a full disk has an alert of its own
-                log.warning("probe of a log directory failed path=%s error=%s", watched.directory.path, error)
+                log.warning("probe of a log directory failed: path=%s error=%s", watched.directory.path, error)
         self._publish(watched)
 
     def _publish(self, watched: _Watched) -> None:
@@ -114,6 +114,6 @@ class DiskProbes:
                 directory, f"the disk hangs: a write of 4 KiB has not returned for {probe.waiting_ms} ms"
             )
         elif probe.health is DiskHealth.SLOW:
-            log.warning("log directory slow path=%s probe_ms=%d", directory.path, probe.latency_ms or 0)
+            log.warning("log directory slow: path=%s probe_ms=%d", directory.path, probe.latency_ms or 0)
         else:
-            log.info("log directory no longer slow path=%s probe_ms=%d", directory.path, probe.latency_ms or 0)
+            log.info("log directory no longer slow: path=%s probe_ms=%d", directory.path, probe.latency_ms or 0)

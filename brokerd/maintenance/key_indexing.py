@@ -109,7 +109,7 @@ class KeyIndexing(SegmentIndexing[KeyIndexBuild]):
             for segment in closed:
                 segment.remove_key_index()
         except (DiskFailed, DiskFull) as e:
-            log.warning("key indexes not removed partition=%s error=%s", replica.name, e)
+            log.warning("key indexes not removed: partition=%s error=%s", replica.name, e)
 
     def _state(self, segment: Segment) -> IndexFileState:
         return segment.key_index

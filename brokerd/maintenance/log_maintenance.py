@@ -243,4 +243,4 @@ class LogMaintenance:
         elif isinstance(error, CorruptBatch):
             self._partitions.damage_reports.add(replica.name, replica.tp, CORRUPT, f"compaction failed: {error}")
         else:
-            log.warning("%s: compaction postponed: %s", replica.name, error)
+            log.warning("compaction failed, retrying later: partition=%s error=%s", replica.name, error)

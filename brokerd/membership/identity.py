@@ -96,7 +96,7 @@ class Identity:
             )
         if self._absent:
             log.error(
-                "log directories of this broker are missing count=%d dirs=%s. %s",
+                "log directories of this broker are missing: count=%d dirs=%s. %s",
                 len(self._absent),
                 ",".join(str(d.path) for d in metas),
                 CONSEQUENCE,

@@ -254,7 +254,7 @@ class Membership:
             early, self._requests_before_registration = self._requests_before_registration, []
             for w in early:
                 self.request(w.payload, max(1, w.deadline_mono_ms - self._clock().mono_ms), w.done)
-        log.info("broker registered id=%d broker_epoch=%d", self.broker_id, self.broker_epoch)
+        log.info("broker registered: id=%d broker_epoch=%d", self.broker_id, self.broker_epoch)
         self._unsaid()
         self._listener.registered(self.broker_epoch, self._clock())
         self._send_proposals()

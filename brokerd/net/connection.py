@@ -49,7 +49,7 @@ READ_BYTES_MAX = 16 * 1024
 """File regions up to this size are read and sent with the preceding bytes, because a copy is cheaper than a sendfile call."""
 MUTED_LOOK_MS = 10_000
 """Maximum timer of a throttled connection. Longer pauses use several timers."""
-TOO_LARGE = "connection closed, request too large peer=%s bytes=%d socket.request.max.bytes=%d"
+TOO_LARGE = "connection closed, request too large: peer=%s bytes=%d socket.request.max.bytes=%d"
 SHORT = "a log segment is shorter than its recorded size"
 LENGTH = 4
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
@@ -339,7 +339,7 @@ class Connection:
             pass
         except OSError as e:
             if e.errno not in GONE:
-                log.warning("connection closed while sending a response peer=%s error=%s", self.peer, e)
+                log.warning("connection closed while sending a response: peer=%s error=%s", self.peer, e)
             self.close()
             return
         self._update_events()

@@ -94,7 +94,7 @@ class InterBrokerClient:
                 try:
                     _, answer = framing.decode_response(key, version, frame)
                 except framing.WireError as e:
-                    log.warning("malformed response broker=%d api=%d error=%s", broker_id, key, e)
+                    log.warning("malformed response: broker=%d api=%d error=%s", broker_id, key, e)
             done(answer)
 
         known[1].send_request(framing.encode_request(key, version, 0, name, body), on_response)

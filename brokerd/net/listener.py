@@ -113,11 +113,11 @@ class Listener:
             except BlockingIOError:
                 return
             except OSError as e:
-                log.warning("accept failed error=%s", e)
+                log.warning("new connection not accepted: error=%s", e)
                 return
             problem = self._admission.problem(address[0], self.loop.now.mono_ms)
             if problem is not None:
-                log.warning("connection rejected address=%s reason=%s", address[0], problem.reason)
+                log.warning("connection rejected: address=%s reason=%s", address[0], problem.reason)
                 self._admission.refusals.add(RefusalReason.CONNECTION_LIMIT, address[0])
                 self._delay(sock, problem.wait_ms)
                 continue
@@ -180,7 +180,7 @@ class Listener:
         address = max(self._unauthenticated_per_address, key=lambda a: self._unauthenticated_per_address[a])
         connections = [c for c in self._unauthenticated.values() if c.address == address]
         victim = next((c for c in connections if not c.has_pending_request), connections[-1])
-        log.warning("too many unauthenticated connections: closed connection=%s", victim.peer)
+        log.warning("connection closed, too many unauthenticated connections: peer=%s", victim.peer)
         victim.close()
 
     def _remove_unauthenticated(self, connection: Connection) -> None:
@@ -198,7 +198,9 @@ class Listener:
             if now.mono_ms - oldest.since_ms < UNAUTHENTICATED_MS_MAX:
                 return
             log.info(
-                "connection closed, authentication timed out peer=%s timeout_ms=%d", oldest.peer, UNAUTHENTICATED_MS_MAX
+                "connection closed, authentication timed out: peer=%s timeout_ms=%d",
+                oldest.peer,
+                UNAUTHENTICATED_MS_MAX,
             )
             oldest.close()
 

@@ -159,7 +159,7 @@ class Peer:
         try:
             self._secured = sock.handshake()
         except OSError as e:
-            log.warning("TLS handshake failed peer=%s:%d error=%s", self.host, self.port, e)
+            log.warning("TLS handshake failed: peer=%s:%d error=%s", self.host, self.port, e)
             self.close()
             return
         if not self._secured:
@@ -233,7 +233,7 @@ class Peer:
         try:
             more = sasl_exchange.on_frame(frame)
         except SaslClientError as e:
-            log.warning("SASL authentication failed peer=%s:%d error=%s", self.host, self.port, e)
+            log.warning("SASL authentication failed: peer=%s:%d error=%s", self.host, self.port, e)
             self.close()
             return
         if more is not None:

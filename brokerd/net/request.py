@@ -144,7 +144,7 @@ class Request:
     def reply(self, body: Struct | None) -> None:
         header = self.header
         if self.authorization_pending:
-            log.error("request handler did not authorize the request: api_key=%d", header.api_key)
+            log.error("connection closed, request handler has not authorized the request: api_key=%d", header.api_key)
             self._connection.close()
             return
         try:

@@ -205,7 +205,7 @@ class TlsConnection(Connection):
             pass
         except OSError as e:
             if not isinstance(e, ssl.SSLError) and e.errno not in GONE:
-                log.warning("connection closed while sending a response peer=%s error=%s", self.peer, e)
+                log.warning("connection closed while sending a response: peer=%s error=%s", self.peer, e)
             self.close()
             return
         self._unsent = tls.unsent

@@ -112,7 +112,7 @@ class ChunkCache:
         self.submit(key, load)
 
     def submit(self, key: Hashable, load: Callable[[], object]) -> None:
-        """Run `load` in the background, where there is one: it may be left out."""
+        """Run `load` in the background, where there is one: it may be omitted."""
         if self._submit is not None:
             self._submit(key, load)
 

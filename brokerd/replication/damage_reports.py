@@ -32,7 +32,7 @@ class DamageReports:
             self._reports
         ) >= DAMAGE_REPORTS_MAX:
             return
-        log.error("%s: %s: %s", name, kind, text)
+        log.error("replica damaged: partition=%s kind=%s reason=%s", name, kind, text)
         self._reports[tp] = DamageReport(tp, kind, text)
         self._outbox.mark_changed(OutboxEntry.DAMAGE_REPORTS)
 

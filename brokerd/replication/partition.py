@@ -299,7 +299,7 @@ class Partition:
         return tuple(desired)
 
     def _isr_is_current(self, now: Now) -> bool:
-        """True when every replica is in the ISR and caught up, so that the ISR stays as it is. Runs at each fetch of a follower."""
+        """True when every replica is in the ISR and caught up, so that the ISR does not change. Runs at each fetch of a follower."""
         assert self.state is not None
         if len(self.state.isr) != len(self.state.replicas):
             return False

@@ -318,7 +318,10 @@ class ReplicaManager:
                     self.hooks.on_resignation(replica.topic, replica.tp.partition, now)
                 case core.Lead():
                     log.info(
-                        "leading %s, epoch %d from offset %d", replica.name, effect.leader_epoch, effect.epoch_start
+                        "became leader: partition=%s leader_epoch=%d start_offset=%d",
+                        replica.name,
+                        effect.leader_epoch,
+                        effect.epoch_start,
                     )
                     self.hooks.on_election(replica.topic, replica.tp.partition, effect.leader_epoch, now)
                 case core.Follow():

@@ -68,7 +68,7 @@ REOPEN_INTERVAL_MS = 2_000
 METADATA_POSITION_INTERVAL_MS = 5_000
 """Interval at which the applied metadata position is written to `meta.properties` and the running marks are rewritten."""
 HISTORY_READ_TIMEOUT_MS = 3_000
-"""Time-out of a request to a history replica. It is shorter than the time-out of clients, so that there is time to ask another history replica."""
+"""Time-out of a request to a history replica. It is shorter than the time-out of clients, so that another history replica can be tried."""
 
 
 class BrokerServer:
@@ -360,7 +360,7 @@ class BrokerServer:
 
     def _after_turn(self) -> None:
         if self.partitions.open_pending(self.loop.now):
-            self.loop.call_later(0, lambda now: None)  # start the next turn without waiting for sockets
+            self.loop.call_later(0, lambda now: None)  # start the next iteration without waiting for sockets
         if self.partitions.unflushed:
             self.log_maintenance.commit(self.loop.now)
         if self.partitions.unflushed_starts:
@@ -389,14 +389,14 @@ class BrokerServer:
             self.jobs.submit(self.identity.mark_running, done)
 
     def log_directory_failed(self) -> None:
-        """Called by the replicas after those of the directory are offline."""
+        """Called when the replicas of a failed directory are offline."""
         if not self.log_dirs.online:
             log.critical("all log directories failed: broker shuts down")
             self.exit_status = 1
             self.loop.call_later(0, lambda now: self._abort())
 
     def _abort(self) -> None:
-        """End the ZooKeeper session at once because no log directory is writable. Other brokers can then become leaders."""
+        """End the ZooKeeper session immediately because no log directory is writable. Other brokers can then become leaders."""
         self._close_connections()
         self.membership.close()
         self.stopped = True
@@ -431,7 +431,7 @@ class BrokerServer:
         self.membership.shutdown(self.config["controlled.shutdown.timeout.ms"], self._finish)
 
     def _finish(self) -> None:
-        # Wait a moment, so that clients with a parked request receive the new leaders.
+        # Wait for a short time, so that clients with a parked request receive the new leaders.
         self.loop.call_later(200, lambda now: self._close())
 
     def _close(self) -> None:
@@ -447,4 +447,4 @@ class BrokerServer:
         self.loop.unregister(self.store.fileno())
         self.membership.close()
         self.stopped = True
-        log.info("stopped")
+        log.info("broker stopped")

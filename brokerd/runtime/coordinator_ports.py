@@ -91,7 +91,7 @@ class ImageTopics:
             self.version += 1
 
     def reloaded(self) -> None:
-        """A whole new image was loaded."""
+        """Called when a complete new image was loaded."""
         self.version += 1
 
     def named(self, name: str) -> tuple[UUID, int] | None:
@@ -99,7 +99,7 @@ class ImageTopics:
         return (topic.topic_id, topic.partition_count) if topic is not None and topic.ready else None
 
     def names(self) -> Iterator[str]:
-        """Names of topics that a subscription pattern can match. Internal topics are not among them."""
+        """Names of topics that a subscription pattern can match. Internal topics are excluded."""
         return (t.name for t in self._image().topics.values() if t.ready and not t.internal)
 
 

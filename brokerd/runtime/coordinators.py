@@ -115,7 +115,7 @@ class Coordinators:
         )
 
     def on_election(self, topic: str, partition: int, epoch: int, now: Now) -> None:
-        """This broker became the leader of a partition. Only internal topics have a coordinator; other topics are ignored."""
+        """Called when this broker becomes the leader of a partition. Only internal topics have a coordinator; other topics are ignored."""
         if topic == GROUP_OFFSETS_TOPIC:
             self.groups.on_election(partition, epoch, now)
         elif topic == TRANSACTION_STATE_TOPIC:
@@ -132,7 +132,7 @@ class Coordinators:
             self.share_states.on_resignation(partition, now)
 
     def image_loaded(self) -> None:
-        """A whole new image was loaded."""
+        """Called when a complete new image was loaded."""
         self.topics.reloaded()
 
     def entry_applied(self, records: Sequence[MetadataRecord]) -> None:
@@ -184,7 +184,7 @@ class Coordinators:
     def _initialize_state(
         self, group_id: str, request: InitializeState, done: Callable[[StateInitialized], None]
     ) -> None:
-        """Initialize share partitions of a group. `done` gets those that were initialized."""
+        """Initialize share partitions of a group. `done` receives the initialized partitions."""
 
         def start(place: SharePartitionKey, on_result: Callable[[int], None]) -> None:
             self.persister.initialize(place, request.state_epoch, NO_START, on_result)

@@ -1,4 +1,4 @@
-"""Metrics in the text format 0.0.4 of Prometheus. Pure. Invariants: label values are escaped. A family without samples is left out. Does not contain: the
+"""Metrics in the text format 0.0.4 of Prometheus. Pure. Invariants: label values are escaped. A family without samples is omitted. Does not contain: the
 metrics of a broker (`metrics`)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Family:
 
 
 def lines(families: Iterable[Family]) -> Iterator[str]:
-    """The lines of the text, each with its end."""
+    """The lines of the text, each with its line end."""
     for family in families:
         begun = False
         for suffix, labels, value in family.samples:

@@ -1,7 +1,8 @@
 """Delivery of delayed messages and half messages: the front partitions that this broker leads, with their logs and the connection to the target partitions.
 
 Invariant: a front partition is served only in the leader epoch for which this broker was elected. A front partition of half messages continues when its high
-watermark changes, because a decision is then stable. One of delayed messages waits for the tick. Does not contain: the choice of due records, the journal
+watermark changes, because a decision is then stable. A front partition of delayed messages waits for the periodic timer.
+Does not contain: the choice of due records, the journal
 (`brokerd/delivery`).
 """
 
@@ -132,7 +133,7 @@ class ReplicaFrontLog:
     def discard_index(self, base_offset: int) -> None:
         for segment in self._replica.log.segments:
             if segment.base_offset == base_offset:
-                log.warning("invalid delay index discarded partition=%s segment=%s", self._replica.name, segment)
+                log.warning("invalid delay index discarded: partition=%s segment=%s", self._replica.name, segment)
                 segment.remove_delay_index()
 
     def run(self, job: Callable[[], T], done: Callable[[T | None], None]) -> None:
@@ -190,7 +191,7 @@ class FrontDelivery:
         return self._loop.now
 
     def on_election(self, topic: str, partition: int, epoch: int) -> None:
-        """This broker became the leader of a partition. Topics that are not front topics are ignored."""
+        """Called when this broker becomes the leader of a partition. Topics that are not front topics are ignored."""
         self.on_resignation(topic, partition)
         replica = self.partitions.named(topic, partition)
         if replica is None or not (replica.config.delay_topic or replica.config.half_topic):

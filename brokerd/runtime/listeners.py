@@ -78,7 +78,7 @@ class Listeners:
         return total, per_ip, overrides, self._config["max.connection.creation.rate"]
 
     def quotas_changed(self, rates: Mapping[str | None, float]) -> None:
-        """Set connection rates (connections per second) by address."""
+        """Set the connection rates (connections per second) of addresses."""
         self._admission.limit_rates(rates)
 
     def limits_changed(self) -> None:

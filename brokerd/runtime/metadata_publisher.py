@@ -95,14 +95,14 @@ class MetadataPublisher:
 
     def halted(self, reason: str) -> None:
         self.failed = reason
-        log.error("produce suspended: %s", reason)
+        log.error("produce suspended: reason=%s", reason)
         self._partitions.suspend_produce()
 
     def _update_config(self, image: Image) -> bool:
         """Apply the dynamic settings of this broker from the metadata log. Returns whether defaults of topics have changed."""
         changed = self._config.follow(image.broker_configs)
         if changed:
-            log.info("settings changed: %s", ", ".join(sorted(changed)))
+            log.info("dynamic settings changed: names=%s", ", ".join(sorted(changed)))
             self._listeners.limits_changed()
         return any(topic_default(name) is not None for name in changed)
 

@@ -1,4 +1,4 @@
-"""The metrics endpoint of a broker: `GET /metrics`, and the health checks `/healthz` and `/readyz`, over HTTP, on a thread of its own.
+"""The metrics endpoint of a broker: `GET /metrics`, and the health checks `/healthz` and `/readyz`, over HTTP, on a separate thread.
 
 Invariants: the event loop does no work for the endpoint. The server answers one request at a time, each with a time-out, and uses a generated text for
 INTERVAL_S. The endpoint has neither authentication nor TLS: the address in the setting decides which machines can reach it. `/healthz` shows only that the
@@ -59,7 +59,7 @@ class MetricsServer:
                 server.answer(self)
 
             def log_message(self, text: str, *args: object) -> None:
-                """Log nothing: most lines of the log would be about scrapes."""
+                """Do not log requests: most log lines would be about scrapes."""
 
         class Server(HTTPServer):
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,8 +1,8 @@
 """Readiness of a broker, for load balancers, orchestrators and rolling restarts. A broker is ready when it is registered and each of its replicas is in the
 ISR.
 
-Runs on the thread of the metrics server, like `metrics`. Invariant: when a broker is ready, another broker can be restarted, and no partition gets below its
-minimum ISR because of the ready broker. Does not contain: sockets, the decision of a restart (`controlplane.domain.restart`).
+Runs on the thread of the metrics server, like `metrics`. Invariant: when a broker is ready, another broker can be restarted, and the ready broker
+does not cause a partition to fall below its minimum ISR. Does not contain: sockets, the decision of a restart (`controlplane.domain.restart`).
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ class RemoteCleanup:
             self._partitions.hooks.confirm_leadership(lambda confirmed: compare(confirmed, list(value)))
 
         def compare(confirmed: bool, names: list[str]) -> None:
-            # The record of a copy is replicated before the objects of the copy are written. So each listed copy is in the records of this leader or of an
-            # earlier one.
+            # The record of a copy is replicated before the objects of the copy are written. Each listed copy is therefore in the
+            # records of this leader or of an earlier one.
             if not confirmed or not self._compare(index, tp, names):
                 self._swept_ms.pop(tp, None)
 
@@ -108,7 +108,7 @@ class RemoteCleanup:
         self._helper.request("names", {"prefix": prefix}, REQUEST_TIMEOUT_MS, on_objects)
 
     def _compare(self, index: int, tp: TopicPartition, names: list[str]) -> bool:
-        """Delete the objects without metadata. Returns False if the metadata is not completely known."""
+        """Delete the objects without metadata. Returns False if not all metadata records have been read."""
         if not self._metadata.refresh(index) or (remote_log := self._logs.get(index, {}).get(tp)) is None:
             return False
         for name in {n.rpartition(".")[0] for n in names if not n.endswith(".partial")}:

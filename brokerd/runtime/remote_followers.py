@@ -70,7 +70,7 @@ class RemoteFollowers:
         return {known.index for known in current.values()}
 
     def changed(self, tp: TopicPartition) -> None:
-        """The remote log of `tp` has changed."""
+        """Called when the remote log of `tp` has changed."""
         if (known := self.followed.get(tp)) is not None:
             known.stale = True
 
@@ -79,7 +79,7 @@ class RemoteFollowers:
             known.stale = True
 
     def restart(self, index: int) -> None:
-        """The metadata partition will be read from its start again, or is no longer read."""
+        """Called before the metadata partition is read from its start again, and when it is no longer read."""
         for tp, known in list(self.followed.items()):
             if known.index == index:
                 del self.followed[tp]

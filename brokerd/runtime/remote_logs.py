@@ -1,8 +1,9 @@
 """Tiered storage of one broker: the remote logs of the partitions that it leads, connected to their local logs, the metadata topic and the helper.
 `remote_followers` has the remote logs of the partitions that it follows.
 
-Invariants: a partition with tiered storage has a `RemoteView` as soon as this broker is its leader. So a fetch below the local log does not get
-OFFSET_OUT_OF_RANGE, and no local segment is deleted before its copy is known. Results of an earlier leader epoch are not used, and their objects are deleted.
+Invariants: a partition with tiered storage has a `RemoteView` as soon as this broker is its leader. Therefore a fetch below the local log does not get
+OFFSET_OUT_OF_RANGE, and no local segment is deleted before its copy is recorded.
+Results of an earlier leader epoch are not used, and their objects are deleted.
 Does not contain: decisions (`remote/leader`), the topic (`remote_metadata`), reads (`replication/remote_reads`).
 """
 
@@ -46,7 +47,7 @@ from brokerd.storage.disk import DiskFailed, DiskFull
 log = logging.getLogger(__name__)
 
 COPY_TIMEOUT_MS = 3_600_000
-"""A segment of 1 GiB at 1 MB/s needs 18 minutes. A helper that hangs is noticed earlier by its reads."""
+"""A segment of 1 GiB at 1 MB/s needs 18 minutes. Reads detect a hanging helper earlier."""
 DELETE_TIMEOUT_MS = 60_000
 POLL_MS = 100
 """Interval of reads of metadata partitions that this broker leads."""
@@ -98,7 +99,7 @@ class RemoteLogs:
 
     # -- leadership ------------------------------------------------------------------------------------------------------------
     def on_election(self, topic: str, partition: int) -> None:
-        """This broker leads the partition, in a new leader epoch."""
+        """Called when this broker leads the partition in a new leader epoch."""
         replica = self._partitions.named(topic, partition)
         if replica is not None:
             self._follow_config(replica)
@@ -160,7 +161,7 @@ class RemoteLogs:
         self.followers.changed(change.tp)
 
     def restart(self, index: int) -> None:
-        """The metadata partition will be read from its start again, or is no longer read."""
+        """Called before the metadata partition is read from its start again, and when it is no longer read."""
         self.logs.pop(index, None)
         for tp, tiered in list(self.led.items()):
             if self.metadata.partition_of(tp) == index:
@@ -221,7 +222,7 @@ class RemoteLogs:
     def _local_log(replica: Replica) -> LocalLog:
         log_, config, state = replica.log, replica.config, replica.core.state
         *closed, active = log_.segments
-        # Records below a hand-over offset are on history replicas only. The chain of remote segments would begin above them.
+        # Records below a hand-over offset are on history replicas only. The chain of remote segments would start above them.
         handed_over = state is not None and state.handover_offset >= 0
         return LocalLog(
             start_offset=log_.start_offset,
@@ -265,7 +266,7 @@ class RemoteLogs:
             self._changed[replica.tp] = None
 
     def sizes(self) -> Iterator[RemoteSizes]:
-        """Yield the remote sizes of the partitions with tiered storage that this broker leads. Partitions whose remote log is not loaded yet are left out."""
+        """Yield the remote sizes of the partitions with tiered storage that this broker leads. Partitions whose remote log is not loaded yet are omitted."""
         for tp, tiered in self.led.items():
             replica, leader = tiered.replica, tiered.leader
             if leader.view.loaded:

@@ -87,18 +87,18 @@ class RemoteMetadata:
         return [i for i in topic.partitions if (r := self._partitions.find(topic, i)) is not None and r.leads]
 
     def is_current(self, index: int) -> bool:
-        """Return whether everything that was replicated at the last read is applied."""
+        """Return whether all records that were replicated at the last read are applied."""
         return index in self.ends and self.positions.get(index, -1) >= self.ends[index]
 
     def refresh(self, index: int) -> bool:
-        """Read a partition that this broker leads up to its end. Returns whether everything replicated until now is applied."""
+        """Read a partition that this broker leads up to its end. Returns whether all records that are replicated now are applied."""
         self.ends.pop(index, None)
         self.poll()
         return index in self.led() and self.is_current(index)
 
     def create_topic(self) -> None:
         """Request the creation of the topic if it does not exist and enough brokers for its replication factor are registered. Until then no segment is copied:
-        with fewer replicas, a power failure could destroy the information which objects belong to which partition."""
+        with fewer replicas, a power failure could destroy the list of the remote objects of each partition."""
         now = self._clock().mono_ms
         if (
             self._partitions.image.topic_named(REMOTE_LOG_METADATA_TOPIC) is not None

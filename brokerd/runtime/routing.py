@@ -127,11 +127,19 @@ class ReplicaRoutePort:
         self._errors[target] = error
         source = f"{self._topic}-{self._replica.tp.partition}"
         if target is None:
-            log.info("position of a route: group=%s source=%s error=%s", self._group, source, error.name)
+            log.info(
+                "result of route position commits changed: group=%s source=%s error=%s", self._group, source, error.name
+            )
         else:
             topic = self._routing.partitions.image.topics.get(target.topic_id)
             name = f"{topic.name if topic is not None else target.topic_id}-{target.partition}"
-            log.info("routed records: group=%s source=%s target=%s error=%s", self._group, source, name, error.name)
+            log.info(
+                "result of routed records changed: group=%s source=%s target=%s error=%s",
+                self._group,
+                source,
+                name,
+                error.name,
+            )
 
 
 class Routing:
@@ -154,7 +162,7 @@ class Routing:
 
     # -- routes of this broker --------------------------------------------------------------------------------------------------
     def on_election(self, topic: str, partition: int, epoch: int) -> None:
-        """This broker leads a partition of a topic."""
+        """Called when this broker leads a partition of a topic."""
         self.on_resignation(topic, partition)
         self._led[topic, partition] = epoch
         for route in self._by_source.get(topic, {}).values():
@@ -166,7 +174,7 @@ class Routing:
             self._stop(name, topic, partition)
 
     def image_loaded(self) -> None:
-        """A whole new image was loaded."""
+        """Called when a complete new image was loaded."""
         for name in {*self.partitions.image.access.get(AccessKind.ROUTE, {}), *(name for name, _, _ in self.running)}:
             self._on_route_changed(name)
         self._topics_changed()
@@ -183,7 +191,7 @@ class Routing:
             route.topics_changed()
 
     def _on_route_changed(self, name: str) -> None:
-        """The definition of a route may have changed."""
+        """Called when the definition of a route may have changed."""
         generation, value = self.partitions.image.access_to(AccessKind.ROUTE, name)
         route = None
         try:

@@ -1,6 +1,6 @@
 """A callback that runs shortly after it was requested. Requests within a short time share one run.
 
-Does not contain: the periodic tick, which runs also without a request.
+Does not contain: the periodic timer, which also runs without a request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INTERVAL_MS = 20
 
 
 class Wakeup:
-    """Runs `run` from a timer, and never inside of `request`, because the caller may be in the middle of a change."""
+    """Runs `run` from a timer, and never inside of `request`, because the caller may not have completed a change."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ EXIT_STATUS = 70
 
 
 class LifeCycle(Protocol):
-    """The life cycle of a broker. During a controlled shutdown a slow turn is expected."""
+    """The life cycle of a broker. During a controlled shutdown a slow iteration of the loop is expected."""
 
     stopping: bool
     stopped: bool

@@ -54,7 +54,7 @@ class Certificates:
             return False
         self._seen, self._reported = marks, None
         self.server, self.client = server, client
-        log.info("certificates reloaded for new connections files=%s", ",".join(str(path) for path, _ in marks))
+        log.info("certificates reloaded for new connections: files=%s", ",".join(str(path) for path, _ in marks))
         return True
 
 

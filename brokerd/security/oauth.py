@@ -71,7 +71,7 @@ class Tokens:
             keys = self._jwt.PyJWKSet.from_dict(json.loads(self._path.read_text())).keys
             self._keys = {k.key_id: k for k in keys if k.algorithm_name in ALGORITHMS}
         except (OSError, ValueError, self._jwt.PyJWTError) as e:
-            log.error("JWKS reload failed, the old keys stay in use path=%s error=%s", self._path, e)
+            log.error("JWKS reload failed, the old keys stay in use: path=%s error=%s", self._path, e)
 
     def check(self, token: str) -> tuple[str, int]:
         self._read_keys()

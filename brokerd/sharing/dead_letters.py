@@ -1,6 +1,6 @@
 """Dead letters of share groups: the record that is written for a record whose delivery has failed (KIP-1191). Pure.
 
-Invariant: a dead letter names its record by its headers, whether or not it has the key and the value. As in Kafka, the headers of the record are not
+Invariant: the headers of a dead letter identify its record, whether or not it has the key and the value. As in Kafka, the headers of the record are not
 copied. Does not contain: when it is written (`share_partition`), requests.
 """
 
@@ -39,7 +39,7 @@ class Unwritable(StrEnum):
 
 
 class Sending(NamedTuple):
-    """A batch of dead letters. It stays the same until it is written, so that its last number identifies it. `copied`: with keys and values."""
+    """A batch of dead letters. It does not change until it is written, so that its last number identifies it. `copied`: with keys and values."""
 
     target: TopicPartition
     run: FailedRun
@@ -58,7 +58,7 @@ class Letters:
     failures: int = 0
     retry_ms: int = 0
     problem: Unwritable | None = None
-    """The last one that was logged."""
+    """The reason that was logged last."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class LetterCounts:
 
 
 def shorten_run(run: FailedRun, records: Mapping[int, Record]) -> FailedRun:
-    """The first part of `run`, so that the copied records fit into a batch."""
+    """The first part of `run` whose copied records fit into a batch."""
     size = 0
     for offset in range(run.first, run.last + 1):
         record = records.get(offset)
@@ -84,7 +84,7 @@ def shorten_run(run: FailedRun, records: Mapping[int, Record]) -> FailedRun:
 def dead_letters(
     group_id: str, topic: str, partition: int, run: FailedRun, records: Mapping[int, Record], wall_ms: int
 ) -> Iterable[Record]:
-    """One dead letter for each offset of `run`. `records`: those to copy, by offset; others have neither key nor value."""
+    """One dead letter for each offset of `run`. `records`: the records to copy, by offset. The other dead letters have neither key nor value."""
     for offset in range(run.first, run.last + 1):
         copied = records.get(offset)
         yield Record(

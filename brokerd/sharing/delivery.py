@@ -47,8 +47,8 @@ class Acquired(NamedTuple):
 
 
 class FailedRun(NamedTuple):
-    """Adjacent offsets, both inclusive, whose dead letters are to be written. `rejected`: a member rejected them; otherwise their deliveries are used
-    up. After a change of leader it is derived from `deliveries`."""
+    """Adjacent offsets, both inclusive, whose dead letters are to be written. `rejected`: a member rejected them; otherwise they have reached the
+    delivery count limit. After a change of leader it is derived from `deliveries`."""
 
     first: int
     last: int

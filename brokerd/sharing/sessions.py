@@ -27,7 +27,7 @@ class ShareSession:
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
 
     def fetched(self, tp: TopicPartition) -> None:
-        """The partition had records: the others are fetched first next time."""
+        """Called when the partition had records: the other partitions are fetched first next time."""
         if tp in self.partitions:
             del self.partitions[tp]
             self.partitions[tp] = None

@@ -2,7 +2,7 @@
 
 Invariants: `runs` are sorted and cover all offsets from `start` to below `end` exactly once. A record has one holder until its lock ends or the
 holder acknowledges it. A final state never changes. An acknowledgement is durable when the write that contains it has ended. At most one write is
-in progress; changes meanwhile go into the next one. Does not contain: reads of the log, the share coordinator, sessions.
+in progress; changes during a write go into the next write. Does not contain: reads of the log, the share coordinator, sessions.
 
 | state        | event                                        | next state                                                |
 |--------------|----------------------------------------------|-----------------------------------------------------------|
@@ -37,7 +37,7 @@ from brokerd.sharing.delivery import (
 from brokerd.wire.errors import ErrorCode
 
 JOIN_ABOVE = 16
-"""Runs are joined when their number has doubled and is above this."""
+"""Minimum number of runs at which runs are joined; they are joined when their number has doubled."""
 RESULT = {
     AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
     AcknowledgeType.REJECT: RecordState.ARCHIVED,
@@ -59,7 +59,7 @@ class SharePartition:
     locks_max: int
     renew: bool = True
     dead_letters: bool = False
-    """Records that are rejected, or whose deliveries are used up, are archived after their dead letters are written."""
+    """Records that are rejected, or that have reached the delivery count limit, are archived after their dead letters are written."""
     runs: list[OffsetRun] = field(default_factory=list)
     available: int = 0
     """Number of offsets in state AVAILABLE."""
@@ -194,7 +194,7 @@ class SharePartition:
         out.append(Acquired(run.first, run.last, run.count))
 
     def _absent(self, first: int, last: int) -> None:
-        """The log has no records to deliver between these offsets: archive the available ones."""
+        """Archive the available records between these offsets, because the log has no records to deliver there."""
         if first <= self.end <= last:
             # One run, so the limit of records in flight does not apply.
             self._append(OffsetRun(self.end, last, RecordState.ARCHIVED, dirty=True))
@@ -237,7 +237,7 @@ class SharePartition:
         return ErrorCode.NONE
 
     def release(self, member: str) -> bool:
-        """The share session of a member has ended: its records were not delivered. Returns whether there were any."""
+        """Release the records of a member whose share session has ended. Returns whether there were any."""
         acquired = [r for r in self.runs if r.state is RecordState.ACQUIRED and r.member == member]
         for run in acquired:
             run.count -= 1
@@ -258,7 +258,7 @@ class SharePartition:
         return bool(late)
 
     def raise_start(self, log_start: int) -> bool:
-        """Records below the log start offset are deleted: archive them, also those that a member holds. Dead letters that are due are still written.
+        """Archive the records below the log start offset, which are deleted, including acquired records. Due dead letters are still written.
         Returns whether records were archived."""
         if log_start <= self.log_start:
             return False
@@ -295,7 +295,7 @@ class SharePartition:
         return FailedRun(run.first, min(run.last, run.first + records_max - 1), run.count, run.rejected)
 
     def archive(self, first: int, last: int) -> None:
-        """The dead letters of these offsets are written, or given up."""
+        """Called when the dead letters of these offsets are written or cannot be written."""
         for run in self._split_at(first, last):
             if run.state is RecordState.ARCHIVING:
                 self._change(run, RecordState.ARCHIVED)

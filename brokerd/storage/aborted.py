@@ -210,7 +210,7 @@ class AbortedIndex:
 
     def rebuild(self, below: int = 1 << 62, reason: str = "the snapshot does not match") -> None:
         """Rebuild the entries with markers below `below` by reading the log from its start."""
-        log.warning("transaction index rebuilt path=%s file=%s reason=%s", self.folder, SUFFIX, reason)
+        log.warning("transaction index rebuilt: path=%s file=%s reason=%s", self.folder, SUFFIX, reason)
         with cold.blocking_reads():  # reads the complete log, once
             entries = aborted_in(walk(self.segments, 0, below), self._known_at_start())
         newer = {

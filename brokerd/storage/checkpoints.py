@@ -28,7 +28,7 @@ def read_offsets(disk: Disk, path: Path) -> Offsets:
     try:
         return parse_offsets(data)
     except (ValueError, IndexError) as e:
-        log.warning("unreadable checkpoint ignored path=%s error=%s", path, e)
+        log.warning("unreadable checkpoint ignored: path=%s error=%s", path, e)
         return {}
 
 

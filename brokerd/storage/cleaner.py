@@ -343,7 +343,7 @@ def finish(log_: Log, done: Cleaning) -> bool:
         log_.segments_replaced(i, len(group.sources), group.result, group.sources[-1].end, group.aborted)
     log_.cleaner.record_cleaned(upto)
     log.info(
-        "log compacted partition=%s upto=%d kept=%d removed=%d",
+        "log compacted: partition=%s upto=%d kept=%d removed=%d",
         log_.folder.name,
         done.upto,
         done.records_kept,

@@ -36,7 +36,7 @@ class CleanerState:
         try:
             self.disk.replace(self.folder / recovery.CLEANER_OFFSET, str(offset).encode())
         except DiskFull as e:
-            log.warning("cleaner offset not written partition=%s error=%s", self.folder.name, e)
+            log.warning("cleaner offset not written: partition=%s error=%s", self.folder.name, e)
 
     def before_truncation(self, offset: int) -> None:
         """The log will be truncated to `offset`. Compacted files contain records that will be deleted."""

@@ -2,7 +2,7 @@
 
 A file `<base>.delayindex` beside the segment contains the delayed records, 32 bytes each, in runs of at most RUN_RECORDS in the order of the log. Within
 a run they are grouped by bucket: the delivery time divided by the duration of a bucket. After the runs follow a directory of the groups, the last
-tombstone of each key, a bitmap of the offsets of the delayed records, and the journal entries. Records of aborted transactions are left out. So an
+tombstone of each key, a bitmap of the offsets of the delayed records, and the journal entries. Records of aborted transactions are omitted. So an
 index depends on the log up to `decided_below`, and is removed when the log is truncated below that.
 
 All parts have a CRC-32C. The header identifies the segment by its base offset, its size and the checksum of its last batch header. An index that

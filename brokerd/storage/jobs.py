@@ -119,7 +119,7 @@ class Jobs:
 
         def on_finished(error: BaseException | None) -> None:
             if error is not None:
-                log.warning("background work failed: %s", error)
+                log.warning("background job failed: error=%s", error)
 
         self.submit(run, on_finished)
 

@@ -158,7 +158,7 @@ class LogDirs:
             failed.failed = reason
             left = len(self.online)
             log.error(
-                "log directory offline path=%s online=%d total=%d reason=%s",
+                "log directory offline: path=%s online=%d total=%d reason=%s",
                 failed.path,
                 left,
                 len(self.all),
@@ -201,7 +201,7 @@ class LogDirs:
     def _finish_move(self, name: str, future: str) -> bool:
         """Complete a move that was interrupted after the current replica directory was renamed. Returns whether there was one."""
         for folder in self.folders(future):
-            log.info("interrupted directory move completed path=%s partition=%s", folder, name)
+            log.info("interrupted directory move completed: path=%s partition=%s", folder, name)
             self.disk.rename(folder, folder.with_name(name))
             return True
         return False
@@ -228,7 +228,7 @@ class LogDirs:
             log_.close_files()
             self.remove_folder(log_.folder)
         except DiskFailed as e:
-            log.warning("partition directory not deleted path=%s error=%s", log_.folder, e)
+            log.warning("partition directory not deleted: path=%s error=%s", log_.folder, e)
 
     def sort(self, d: LogDir, image: Image, hosted: Set[UUID], broker_id: int) -> None:
         """Classify the partition directories (safety section 1). Directories of deleted topics are deleted. These are renamed to `-stray`:
@@ -280,7 +280,7 @@ class LogDirs:
         self._owners.clear()
 
     def set_aside(self, folder: Path, reason: str) -> None:
-        log.warning("partition directory renamed to -stray partition=%s reason=%s", folder.name, reason)
+        log.warning("partition directory renamed to -stray: partition=%s reason=%s", folder.name, reason)
         self.disk.rename(folder, self.aside(folder, "-stray"))
 
     # -- high watermarks -------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ class LogDirs:
 
     def _on_checkpoint_written(self, d: LogDir, error: DiskFailed | DiskFull | None) -> None:
         if error is not None and d.checkpointed:
-            log.warning("high watermark checkpoint not written path=%s error=%s", d.path, error)
+            log.warning("high watermark checkpoint not written: path=%s error=%s", d.path, error)
         d.checkpointed = error is None
         if isinstance(error, DiskFailed) and d.failed is None:
             self.io_error()

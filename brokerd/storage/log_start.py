@@ -90,7 +90,7 @@ class StoredLogStart:
         try:
             self.write()
         except DiskFull as e:
-            log.warning("log start offset not written partition=%s error=%s", self._log.folder.name, e)
+            log.warning("log start offset not written: partition=%s error=%s", self._log.folder.name, e)
             return None
         return LogStartFlush(self._log.folder / LOG_START, self._log.disk, self._log.start_offset, self._resets)
 

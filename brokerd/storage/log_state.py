@@ -98,7 +98,7 @@ class LogState:
         try:
             write()
         except DiskFull as e:
-            log.warning("optional log file not written partition=%s file=%s error=%s", self.folder.name, what, e)
+            log.warning("optional log file not written: partition=%s file=%s error=%s", self.folder.name, what, e)
 
     def write_optional_files(self) -> None:
         self.try_write("index", self.segments[-1].save_indexes)

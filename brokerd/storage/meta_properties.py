@@ -45,7 +45,7 @@ class MetaWriter:
                     if flush:
                         file.fsync()
             except (DiskFailed, DiskFull) as e:
-                log.error("loss not recorded, the next start may trust this log directory path=%s error=%s", path, e)
+                log.error("loss not recorded, the next start may trust this log directory: path=%s error=%s", path, e)
 
 
 class Writing:

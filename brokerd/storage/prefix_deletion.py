@@ -64,7 +64,7 @@ def retain(log_: LogState, now: Now, high_watermark: int, copied_end: int | None
     log_.start_offset = upto
     removed = _start_raised(log_)
     log.info(
-        "retention deleted segments partition=%s count=%d log_start_offset=%d", log_.folder.name, len(removed), upto
+        "retention deleted segments: partition=%s count=%d log_start_offset=%d", log_.folder.name, len(removed), upto
     )
     return removed
 
@@ -77,5 +77,5 @@ def retain_as(log_: LogState, offset: int, now: Now, high_watermark: int) -> boo
     if not retention.may_delete(log_.segments, log_.config, now.wall_ms, offset):
         return False
     raise_start(log_, offset)
-    log.info("retention follows a follower partition=%s log_start_offset=%d", log_.folder.name, offset)
+    log.info("retention follows a follower: partition=%s log_start_offset=%d", log_.folder.name, offset)
     return True

@@ -131,7 +131,7 @@ def _find_delay_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, n
         try:
             decided_below = delay_index.parse_header(disk.open(path).pread).decided_below
         except delay_index.InvalidDelayIndex as e:
-            log.info("invalid delay index removed path=%s error=%s", path, e)
+            log.info("invalid delay index removed: path=%s error=%s", path, e)
             disk.unlink(path)
             continue
         if base in closed and decided_below <= segments[-1].end_offset:
@@ -163,12 +163,12 @@ def _truncate_at(out: Recovered, folder: Path, disk: Disk, segment: Segment, siz
     """Truncate the log at the end of `segment`. Later segments are renamed, not deleted, so that an operator can inspect them."""
     out.snapshots.drop_above(segment.end_offset)
     out.bytes_cut += size - segment.size
-    log.warning("log truncated path=%s end_offset=%d bytes=%d", segment.path, segment.end_offset, size - segment.size)
+    log.warning("log truncated: path=%s end_offset=%d bytes=%d", segment.path, segment.end_offset, size - segment.size)
     for base in later:
         path = folder / f"{base:020d}.log"
         out.bytes_cut += disk.size(path)
         if disk.size(path):
-            log.error("segment after a damaged segment renamed path=%s suffix=%s", path, DAMAGED)
+            log.error("segment after a damaged segment renamed: path=%s suffix=%s", path, DAMAGED)
             disk.rename(path, path.with_suffix(DAMAGED))
         else:
             disk.unlink(path)
@@ -186,7 +186,7 @@ def _newest_snapshot(
         if snapshot is not None and sound and snapshot.segment == bases[-1]:
             sound = disk.size(folder / f"{snapshot.segment:020d}.log") >= snapshot.position
         if snapshot is None or not sound:
-            log.info("untrusted snapshot ignored path=%s", out.snapshots.path(offset))
+            log.info("untrusted snapshot ignored: path=%s", out.snapshots.path(offset))
             out.snapshots.drop(offset)
             continue
         out.snapshots.offsets[offset] = snapshot.flushed
@@ -200,7 +200,7 @@ def _epochs_of_empty_log(disk: Disk, folder: Path) -> list[tuple[int, int]]:
     try:
         return EpochCache.from_text(data.decode()) if data else []
     except ValueError as e:
-        log.warning("unreadable leader epoch checkpoint ignored path=%s error=%s", folder / EPOCHS, e)
+        log.warning("unreadable leader epoch checkpoint ignored: path=%s error=%s", folder / EPOCHS, e)
         return []
 
 

@@ -126,7 +126,7 @@ class Segment:
             if index is not None and self._names_a_batch(index, len(index) - 1):
                 self._index = index
             else:
-                log.warning("missing or invalid index rebuilt path=%s", self.path)
+                log.warning("missing or invalid index rebuilt: path=%s", self.path)
                 self.rebuild(self.size)
             assert self._index is not None
         return self._index
@@ -265,7 +265,7 @@ class Segment:
         position = index.positions[i]
         chunk = self.file.pread(SCAN_BYTES, position)
         if len(chunk) < _EDGE.size or _EDGE.unpack_from(chunk)[0] != self.base_offset + index.offsets[i]:
-            log.warning("wrong index entry, index rebuilt path=%s entry=%d", self.path, i)
+            log.warning("wrong index entry, index rebuilt: path=%s entry=%d", self.path, i)
             self.rebuild(self.size)
             return self.edges(0)
         return self.edges(position, chunk=chunk)

@@ -131,7 +131,9 @@ def test_r7_a_leader_cut_off_from_zookeeper_acknowledges_nothing_and_recovers_wi
     process, log_lines = c.processes["broker-1"].pid, LogLines(c, "broker-1")
     client, other_log_lines = RawConnection(c, 1), LogLines(c, "broker-2")
     zk_proxy.cut()
-    other_log_lines.wait("leading r7-0")  # an earlier write to broker 1 would wait there until its request times out
+    other_log_lines.wait(
+        f"{log_phrases.BECAME_LEADER}r7-0"
+    )  # an earlier write to broker 1 would wait there until its request times out
     # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).
     produce(c, "r7", ["meanwhile"], bootstrap_servers=f"127.0.0.1:{c.ports[2]}")
     # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.

@@ -202,7 +202,9 @@ def test_an_ensemble_with_a_follower_that_serves_old_data_and_a_leader_that_dies
                 zk_proxy.cut()
             create(c, "news", min_insync=2, replicas=(2, 3), at=second)
             assert past() < present(), "the third server does not lag: the scenario did not happen"
-            received.wait("leading past-0")  # an earlier write to broker 1 would wait there until its request times out
+            received.wait(
+                f"{log_phrases.BECAME_LEADER}past-0"
+            )  # an earlier write to broker 1 would wait there until its request times out
             # A client with only broker 1 as bootstrap server would learn from it that broker 1 leads (docs/pitfalls.md).
             produce(c, "past", ["meanwhile"], bootstrap_servers=second)
             # By now no follower fetches from broker 1. A moment earlier it might rightly have acknowledged.

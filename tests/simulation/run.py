@@ -59,7 +59,7 @@ LOG_PHRASES = {
     "log reset: reason=below-leader-log-start": "log reset",
     "reason=log-start-too-high": "log start too high",
     "observer is bootstrapped again": "observer bootstrapped again",
-    "log truncated path=": "torn batch",
+    "log truncated: path=": "torn batch",
     "ZooKeeper session expired": "session lost",
     "this broker leaves every ISR": "replica lost",
     "group converted to the consumer protocol": "group upgraded",

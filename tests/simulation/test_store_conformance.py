@@ -456,7 +456,7 @@ def test_a_client_is_served_only_after_authentication(
     # Retried: a server that ends during authentication looks the same, and no other process would retry.
     unauthenticated.until(lambda: reported.count(SessionState.SUSPENDED) >= 3, 60)
     assert unauthenticated.send_request(lambda d: store.exists("/", d)).code is Code.CONNECTION_LOSS
-    assert "SASL authentication failed host=127.0.0.1 user=weir" in caplog.text and "guess" not in caplog.text
+    assert "SASL authentication failed: host=127.0.0.1 user=weir" in caplog.text and "guess" not in caplog.text
     store._client._connection.sasl_options["password"] = PASSWORD
     out: list[Result] = []
 

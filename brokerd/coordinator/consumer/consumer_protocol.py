@@ -64,7 +64,7 @@ def read_assignment(data: bytes, topics: Topics) -> Assignment:
 
 
 def assignment(share: Assignment, names: Iterable[str], topics: Topics, version: int) -> bytes:
-    """`names`: the topics that the member is subscribed to. Other partitions belong to deleted topics and are left out."""
+    """`names`: the topics that the member is subscribed to. Other partitions belong to deleted topics and are omitted."""
     known = {found[0]: name for name in names if (found := topics.named(name)) is not None}
     by_name: dict[str, list[int]] = {}
     for topic_id, partition in sorted(share):

@@ -82,7 +82,11 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
             done(ErrorCode.NOT_COORDINATOR)
 
     def _on_loaded(self, partition: int, shard: ShareStateShard, now: Now) -> None:
-        log.info("__share_group_state-%d loaded: %d share partitions", partition, len(shard.states))
+        log.info(
+            "share coordinator partition loaded: partition=__share_group_state-%d share_partitions=%d",
+            partition,
+            len(shard.states),
+        )
 
     def _replay(self, shard: ShareStateShard, data: bytes, at: int, header: BatchHeader) -> None:
         for record in records_of(data, at, header):

@@ -62,7 +62,11 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
     def _on_loaded(self, partition: int, shard: TransactionShard, now: Now) -> None:
         for transaction in shard.ids.values():
             transaction.loaded(now)
-        log.info("__transaction_state-%d loaded: %d transactional ids", partition, len(shard.ids))
+        log.info(
+            "transaction coordinator partition loaded: partition=__transaction_state-%d transactional_ids=%d",
+            partition,
+            len(shard.ids),
+        )
         for transaction in list(shard.ids.values()):
             self._run_effects(partition, shard, transaction, transaction.handle(events.TransactionTick(), now))
 

@@ -96,7 +96,7 @@ def test_a_slow_directory_stays_online_until_its_probes_are_fast(caplog: pytest.
     scene.seconds(6, 0, 1)
     assert scene.health == [DiskHealth.SLOW, DiskHealth.OK]
     assert (scene.dirs.all[0].failed, scene.dirs.all[0].probe_ms) == (None, 150)
-    assert caplog.text.count("log directory slow path=/a probe_ms=150") == 1
+    assert caplog.text.count("log directory slow: path=/a probe_ms=150") == 1
     scene.took[A] = 2
     scene.seconds(8, 0, 1)
     assert scene.health == [DiskHealth.OK, DiskHealth.OK] and not scene.replacements

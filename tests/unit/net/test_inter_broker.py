@@ -110,4 +110,4 @@ def test_a_response_is_decoded_and_a_malformed_one_is_none(scene: Scene, caplog:
     malformed(memoryview(b"\0"))
     fine(memoryview(b"".join(map(bytes, parts)))[4:])
     assert scene.answers[:2] == [None, None] and scene.answers[2].error_code == 27
-    assert "malformed response broker=2" in caplog.text
+    assert "malformed response: broker=2" in caplog.text

@@ -70,7 +70,9 @@ def test_an_unauthorized_response_is_not_sent(caplog: pytest.LogCaptureFixture) 
     it, connection = request()
     it.authorization_pending = True
     it.reply(m.HeartbeatResponse())
-    assert connection.closed and not connection.answers and "did not authorize the request" in caplog.text
+    assert (
+        connection.closed and not connection.answers and "request handler has not authorized the request" in caplog.text
+    )
 
 
 def test_a_response_that_cannot_be_encoded_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:

@@ -77,5 +77,5 @@ def test_a_full_disk_loses_the_hint_only(disk: SimDisk, caplog: pytest.LogCaptur
     disk.fail_at[disk.steps + 1] = DiskFull("no space left on the device")
     state = CleanerState(FOLDER, disk)
     state.record_cleaned(70)
-    assert state.offset == 70 and "cleaner offset not written partition=t-0" in caplog.text
+    assert state.offset == 70 and "cleaner offset not written: partition=t-0" in caplog.text
     assert loaded(disk, 1_000) == 0

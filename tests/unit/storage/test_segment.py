@@ -107,7 +107,7 @@ def test_a_damaged_index_is_rebuilt_from_the_batches(caplog: pytest.LogCaptureFi
     index = segment.disk.names[segment.path.with_suffix(".index")]
     index.live[:] = index.live[8:] + index.live[:8]
     assert segment.position_of(106) == filled(*range(8)).position_of(106)
-    assert "index rebuilt path=" in caplog.text
+    assert "index rebuilt: path=" in caplog.text
 
 
 def test_a_wrong_newest_timestamp_of_the_index_is_corrected_before_it_is_used() -> None:
