@@ -26,7 +26,7 @@ class PasswordForm(WeirForm):
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "autofocus": True}),
         help_text=gettext_lazy(
-            "At least {password_chars_min} characters. Empty: a password is generated and shown one time.",
+            "At least {password_chars_min} characters. Empty: a password is generated and shown once.",
             password_chars_min=rules.PASSWORD_CHARS_MIN,
         ),
     )

@@ -180,7 +180,7 @@ RULES: dict[str, AccessRule | None] = {
 
 VIEW = Access.VIEW
 LIST = AccessRule(RoleResource.TOPIC, no_names, VIEW)
-"""The selectors leave out what the user may not see (`controlplane.selectors.visibility`), or the page is about the user alone."""
+"""The selectors omit what the user may not see (`controlplane.selectors.visibility`), or the page is about the user alone."""
 VIEW_TOPIC = AccessRule(RoleResource.TOPIC, path_name("name"), VIEW)
 VIEW_GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"), VIEW)
 VIEWS: dict[str, AccessRule] = {

@@ -1,7 +1,7 @@
 """CSV of a list: all pages of the filter in the order of the page, with the columns of the REST API.
 
 Invariants: at most ROWS_MAX rows; the file says in its last line if there are more. Pages are read one after the other, so rows that are added or
-removed meanwhile may be missing or be there two times.
+removed meanwhile may be missing or be there twice.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def lag_status(word: str, block: str = "") -> SafeString:
 def retention_in(in_s: float | None, at_most: bool = False) -> SafeString:
     """Seconds until retention deletes unread records. `at_most`: an upper bound, `< 10 min`."""
     if in_s is None:
-        return unknown(_("Not expected at the present rates."))
+        return unknown(_("Not expected at the current rates."))
     tone = "red" if in_s <= 1800 else "amber"
     return format_html('<b class="t-{}">{}{}</b>', tone, "< " if at_most else "", coarse_duration(in_s))
 

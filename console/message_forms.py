@@ -34,7 +34,7 @@ FORMATS = [(f.value, gettext_lazy(LABELS[f])) for f in Format]
 MINUTES_FIRST = 15
 LIMIT_FIRST = 50
 DEFAULTS = {"start": StartPosition.LATEST.value, "minutes": str(MINUTES_FIRST), "limit": str(LIMIT_FIRST)}
-"""Values of parameters that an address leaves out."""
+"""Values of parameters that an address omits."""
 
 FILTER_FIELDS = ("key", "all_partitions", "key_contains", "value_contains", "json", "header", "expression", "until")
 TIME_FORMATS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
@@ -96,7 +96,7 @@ class MessagesForm(WeirForm):
 
     @classmethod
     def of_address(cls, given: QueryDict) -> Self:
-        """Return the data with the defaults of parameters that are left out."""
+        """Return the data with the defaults of parameters that are omitted."""
         data = given.copy()
         for name, value in DEFAULTS.items():
             data.setdefault(name, value)

@@ -203,7 +203,7 @@ def singular(what: str) -> str:
 
 
 def translated(text: object) -> str:
-    """A text of `texts` in the language of the request. Another text, for example a name, stays as it is."""
+    """A text of `texts` in the language of the request. Another text, for example a name, does not change."""
     return gettext(str(text)) if text else ""
 
 

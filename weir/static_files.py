@@ -160,7 +160,7 @@ def _response(request: HttpRequest, found: StaticFile, *, current: bool) -> Http
 class Compression(GZipMiddleware):
     """Compresses pages and answers of the API. Django adds random bytes against BREACH and masks its CSRF tokens.
 
-    A response with an entity tag stays as it is: compression would make the tag weak, and `If-Match` compares strong tags only.
+    A response with an entity tag does not change: compression would make the tag weak, and `If-Match` compares strong tags only.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -163,7 +163,7 @@ KINDS: dict[str, JobKind] = {
         JobKind(
             "replay",
             "Replay",
-            "Produces the rows of a table to a topic again, each one time, also over restarts.",
+            "Produces the rows of a table to a topic again, each once, also across restarts.",
             (
                 Parameter("table", ParameterType.TEXT, "Table", "Name of a table of the lake.", minimum=1),
                 Parameter("topics", ParameterType.TOPICS, "Target topic", "The topic that receives the records."),

@@ -50,7 +50,7 @@ KINDS = (
     "console_user",
 )
 CLUSTER_CHANGES = "changes"
-"""The choice that leaves out reads of records and logins."""
+"""The choice that omits reads of records and logins."""
 
 WITHIN = ("15m", "1h", "24h", "7d")
 """The ranges that the page offers, of `history_charts.RANGES`."""

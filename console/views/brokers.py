@@ -1,4 +1,4 @@
-"""Brokers: list, one broker with its replicas, restart check, drain state, and the operations. A reversible operation runs at once and offers
+"""Brokers: list, one broker with its replicas, restart check, drain state, and the operations. A reversible operation runs immediately and offers
 an undo; a drain has a review."""
 
 from __future__ import annotations

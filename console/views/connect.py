@@ -252,7 +252,7 @@ def delete(request: HttpRequest) -> HttpResponse:
         title=_("Delete connector {name}").format(name=name),
         lines=[
             _(
-                "Its tasks end and its config is deleted. The config has secrets that nobody can read here: keep a copy of them."
+                "Its tasks end and its config is deleted. The config has secrets that cannot be read here: keep a copy of them."
             ),
             _("Topics and records stay. A new connector of this name continues at the offsets of this one."),
         ],

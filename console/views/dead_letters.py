@@ -208,7 +208,7 @@ def _summary(result: ResendResult) -> str:
 
 
 def _lines(request: HttpRequest, of: DeadLetterTopic) -> list[str]:
-    lines = [_("Each dead letter is written to a target at most one time, also if this request is repeated.")]
+    lines = [_("Each dead letter is written to a target at most once, even if this request is repeated.")]
     if of.of_share_groups:
         lines += [
             _("The failed record is read from its topic, and written again with its key, value and headers."),

@@ -1,4 +1,4 @@
-"""Moves and replica recoveries: lists, one move with its progress, and the operations on it. Pause and resume run at once with an undo; cancel
+"""Moves and replica recoveries: lists, one move with its progress, and the operations on it. Pause and resume run immediately with an undo; cancel
 and roll back have a review."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def buttons(row: moves.MoveRow, counts: dict[str, int]) -> list[ActionButton]:
         "start": ActionButton(
             "start",
             _("Start ({parts})").format(parts=counted(row.parts, "partition")),
-            _("Reassignments start at once."),
+            _("Reassignments start immediately."),
             True,
             "primary",
         ),
@@ -231,9 +231,9 @@ def _throttle(request: HttpRequest, row: moves.MoveRow, back: str) -> HttpRespon
             return redirect_to("move", row.id)
     lines = [
         _("Now: no throttle.") if now is None else _("Now: {rate}/s per broker.").format(rate=size_text(now)),
-        _("Present speed: 0.")
+        _("Current speed: 0.")
         if not row.bytes_per_s
-        else _("Present speed: {rate}/s in total.").format(rate=size_text(row.bytes_per_s)),
+        else _("Current speed: {rate}/s in total.").format(rate=size_text(row.bytes_per_s)),
         _("Brokers apply the throttle within a second, also to active reassignments."),
         _("The end of the move restores the previous throttle configuration."),
     ]

@@ -1,4 +1,4 @@
-"""Client quotas: list, one quota with its present use, create, edit, delete."""
+"""Client quotas: list, one quota with its current use, create, edit, delete."""
 
 from __future__ import annotations
 

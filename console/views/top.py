@@ -1,4 +1,4 @@
-"""Top: the topics, partitions, groups, brokers, clients and principals with the greatest figures."""
+"""Top: the topics, partitions, groups, brokers, clients and principals with the greatest values."""
 
 from __future__ import annotations
 

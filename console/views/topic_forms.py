@@ -171,7 +171,7 @@ def _review(
     elif errors:
         context["error"] = _("Nothing was changed. Correct the marked values.")
     elif not diff:
-        context["error"] = _("No changes: all values are the present ones.")
+        context["error"] = _("No changes: all values are the current values.")
     if context.get("error"):
         return render_page(request, "console/topic_alter.html", context, nav="topics", status=400)
     requested = {

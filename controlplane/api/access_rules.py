@@ -187,7 +187,7 @@ RULES: dict[str, AccessRule | None] = {
 
 VIEW = Access.VIEW
 LIST = AccessRule(RoleResource.TOPIC, no_names, VIEW)
-"""The selectors leave out what the user may not see (`controlplane.selectors.visibility`), or the rows have no resource."""
+"""The selectors omit what the user may not see (`controlplane.selectors.visibility`), or the rows have no resource."""
 VIEW_TOPIC = AccessRule(RoleResource.TOPIC, path_name("name"), VIEW)
 VIEW_GROUP = AccessRule(RoleResource.GROUP, path_name("group_id"), VIEW)
 VIEW_MOVE = AccessRule(RoleResource.TOPIC, topics_of_move, VIEW)

@@ -125,6 +125,6 @@ class ProcessStartView(InputMixin):
 class MetricsView(InputMixin):
     @extend_schema(parameters=[serializers.MetricsQuery], responses={(200, "text/plain"): OpenApiTypes.STR})
     def get(self, request: Request) -> HttpResponse:
-        """Every metric in Prometheus' text format, read from rows. Unknown figures are left out."""
+        """Every metric in Prometheus' text format, read from rows. Unknown figures are omitted."""
         requested = self.query(serializers.MetricsQuery)
         return HttpResponse(metrics.exposition(topics=requested["topics"]), content_type=CONTENT_TYPE_LATEST)

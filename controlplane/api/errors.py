@@ -64,7 +64,7 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
     """None for a defect: Django logs it, and the middleware answers 500."""
     if isinstance(error, OperationalError):
         # Reads continue from the WAL. A write waited for a lock for longer than the time-out, or the database is not available.
-        log.warning("the database does not answer: %s", error)
+        log.warning("database unavailable: error=%s", error)
         return problem(ProblemCode.UNAVAILABLE, LOCKED)
     if isinstance(error, InvalidInput):
         return invalid(error.errors)

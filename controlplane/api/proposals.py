@@ -43,7 +43,7 @@ class ProposalViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, proposal_id: int) -> Response:
-        """Approve as the second person. The operation runs at once; `state` and `detail` contain its outcome."""
+        """Approve as the second person. The operation runs immediately; `state` and `detail` contain its outcome."""
         self.get_object()
         services.approve(proposal_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self.row()

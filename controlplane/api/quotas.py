@@ -1,4 +1,4 @@
-"""Client quotas: list, one with its present use, set, change, delete."""
+"""Client quotas: list, one with its current use, set, change, delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects with the greatest figures: read only."""
+"""The objects with the greatest values: read only."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class BrokerSample:
     share_groups: tuple[DescribedShareGroup, ...] | None = ()
     """The share groups that the broker coordinates; None: it did not answer in time."""
     traffic: Mapping[Key, TrafficCounters] | None = None
-    """Requested with `replicas`. Replicas without traffic are left out. None: not requested."""
+    """Requested with `replicas`. Replicas without traffic are omitted. None: not requested."""
     requests: Mapping[str, ApiSample] = field(default_factory=dict)
     """Request metrics by Kafka's name of the API, for APIs with requests; requested with `replicas`. Empty: not reported."""
     refusals: Mapping[str, int] = field(default_factory=dict)

@@ -237,7 +237,7 @@ def _definition(found: Mapping[str, Any]) -> ValidatedConfig:
 
 
 def _texts(config: Mapping[str, Any]) -> dict[str, str]:
-    """Configs as text: a null is left out."""
+    """Configs as text: a null is omitted."""
     return {str(name): str(value) for name, value in config.items() if value is not None}
 
 

@@ -150,7 +150,7 @@ class GroupOffsetsClient:
         return found, unstable
 
     def leaders(self, topics: Iterable[str]) -> dict[Key, int]:
-        """The leader of each partition of these topics, -1 = none. A topic that does not exist is left out."""
+        """The leader of each partition of these topics, -1 = none. A topic that does not exist is omitted."""
         names = sorted(set(topics))
         body = m.MetadataRequest(
             topics=[m.MetadataRequest.MetadataRequestTopic(name=n) for n in names], allow_auto_topic_creation=False
@@ -171,7 +171,7 @@ class GroupOffsetsClient:
 
     def offsets_at(self, leaders: Mapping[Key, int], timestamp: int) -> dict[Key, int]:
         """The offset of the first record at or after `timestamp` (ms since 1970, EARLIEST or LATEST). Partitions without such a record, and those
-        whose leader does not respond, are left out."""
+        whose leader does not respond, are omitted."""
         request = m.ListOffsetsRequest
         found: dict[Key, int] = {}
         for leader in sorted({b for b in leaders.values() if b in self._brokers}):

@@ -1,7 +1,7 @@
 """Reads records of one topic from the partition leaders: offsets, and bounded chunks of committed records.
 
 Invariants: a request has a deadline, and a fetch a limit of bytes. An error belongs to its partition: the others are read. Records of aborted
-transactions and transaction markers are left out. Nothing is committed, and no broker keeps state of a read. Does not contain: order, filters and
+transactions and transaction markers are omitted. Nothing is committed, and no broker keeps state of a read. Does not contain: order, filters and
 budgets (`domain.record_scan`).
 """
 

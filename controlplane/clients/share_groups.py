@@ -81,7 +81,7 @@ def list_share_groups(connection: KafkaConnection, broker_id: int) -> list[Liste
 
 
 def describe_share_groups(connection: KafkaConnection, group_ids: Sequence[str]) -> list[DescribedShareGroup]:
-    """Describe the groups that this broker coordinates and has loaded, with their offsets. Other groups are left out. Raises NoAnswer."""
+    """Describe the groups that this broker coordinates and has loaded, with their offsets. Other groups are omitted. Raises NoAnswer."""
     described = connection.call(
         ApiKey.SHARE_GROUP_DESCRIBE,
         DESCRIBE_VERSION,

@@ -68,7 +68,7 @@ def list_transactions(
 
 
 def describe_transactions(connection: KafkaConnection, transactional_ids: Sequence[str]) -> list[DescribedTransaction]:
-    """Describe the transactional ids that this broker coordinates. Others are left out. Raises NoAnswer, or Declined while the coordinator loads."""
+    """Describe the transactional ids that this broker coordinates. Others are omitted. Raises NoAnswer, or Declined while the coordinator loads."""
     body = m.DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
     answer = connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, body, READ_SECONDS)
     found = []

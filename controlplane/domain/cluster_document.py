@@ -1,7 +1,7 @@
 """A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. The parser reports all faults at once.
 
 Invariants: a document contains no secret. Of a user it contains the name and the mechanisms; a password in it is a fault. `parse` either returns a document
-whose resources are well-formed and named once each, or every fault with its path. A config or limit that a document does not name stays as it is; null removes
+whose resources are well-formed and named once each, or every fault with its path. A config or limit that a document does not name does not change; null removes
 it.
 Does not contain: the current state (`document_plan`), text (`weir_common.document_text`).
 """

@@ -35,7 +35,7 @@ def hint(name: str) -> str:
 
 
 def parse_value(name: str, text: str) -> str:
-    """The value that the config stores. A plain number and a config without a unit stay as they are. Raises ValueError with the reason."""
+    """The value that the config stores. A plain number and a config without a unit do not change. Raises ValueError with the reason."""
     text, units = text.strip(), units_of(name)
     if text.lower() in UNLIMITED:
         if name not in UNLIMITED_VALUES:

@@ -69,7 +69,7 @@ def unpack_entries(data: bytes) -> list[StoredEntry]:
             for seq, at_ms, records in json.loads(zlib.decompress(data))
         ]
     except (ValueError, TypeError, KeyError, zlib.error) as e:
-        raise MetadataError(f"cannot read kept entries of the metadata log: {e}") from e
+        raise MetadataError(f"cannot read stored entries of the metadata log: {e}") from e
 
 
 def pack_image(records: Iterable[MetadataRecord]) -> bytes:
@@ -85,6 +85,6 @@ def unpack_image(data: bytes) -> Iterator[MetadataRecord]:
         length = int.from_bytes(data[at:end], "big")
         at = end + length
         if at > len(data):
-            raise MetadataError("a kept image of the metadata log is truncated")
+            raise MetadataError("a stored image of the metadata log is truncated")
         chunks.append(data[end:at])
     return unpack_chunks(chunks)

@@ -55,7 +55,7 @@ class QuotaLimit:
 
 
 def limits_of(values: Mapping[str, float]) -> list[QuotaLimit]:
-    """The limits of an entity in the order of UNITS. Unknown names of another version are left out."""
+    """The limits of an entity in the order of UNITS. Unknown names of another version are omitted."""
     return [QuotaLimit(quota, float(values[quota]), unit) for quota, unit in UNITS.items() if quota in values]
 
 

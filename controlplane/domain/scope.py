@@ -143,7 +143,7 @@ def _no_log_dirs(partitions: Sequence[object]) -> None:
     for p in partitions:
         if isinstance(p, Mapping) and any(d != "any" for d in p.get("log_dirs") or ()):
             raise ScopeError(
-                f"log_dirs {p['log_dirs']} are not supported here; leave them out, and move replicas between log directories later."
+                f"log_dirs {p['log_dirs']} are not supported here; remove them, and move replicas between log directories later."
             )
 
 

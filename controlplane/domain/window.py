@@ -34,7 +34,7 @@ def read(said: Mapping[str, Json]) -> Window:
         raise ValueError(f"Unknown field {unknown[0]!r}: a window has opens, stop_by and days, or from and stop_by.")
     if "opens" not in said:
         if "days" in said:
-            raise ValueError('"days" needs "opens"; a window with "from" opens one time.')
+            raise ValueError('"days" needs "opens"; a window with "from" opens once.')
         begins, ends = _instant(said.get("from")), _instant(said.get("stop_by"))
         if ends is None:
             raise ValueError('A window with "from" needs "stop_by", such as 2026-11-22T05:30 (UTC).')

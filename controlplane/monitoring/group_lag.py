@@ -30,7 +30,7 @@ STORE_MS = 10_000
 """Milliseconds between writes of the data that a restart needs."""
 
 STORE_ROWS_MAX = 500
-"""Maximum number of rows per write: a cluster with more lagging partitions writes them in turn."""
+"""Maximum number of rows per write: a cluster with more lagging partitions writes them one after the other."""
 
 STALLED_MS = 10_000
 """The last stable offset is requested for a partition without a commit for this time."""

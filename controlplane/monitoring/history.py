@@ -134,7 +134,7 @@ class HistoryRecorder:
         room = max(0, SERIES_MAX - len(self._ids))
         if len(new) > room and not self._full:
             self._full = True
-            log.warning("history is full, figures of new objects are not recorded: series=%s", len(self._ids))
+            log.warning("history is full, metrics of new objects are not recorded: series=%s", len(self._ids))
         if new[:room]:
             rows = [HistorySeries(subject=s, figure=f) for s, f in new[:room]]
             HistorySeries.objects.bulk_create(rows, batch_size=ROWS_PER_STATEMENT, ignore_conflicts=True)

@@ -1,6 +1,6 @@
 """The figures that the history records for one point in time, from the image and the samples in memory.
 
-Invariant: a figure that the brokers did not report is left out. Does not contain: rows.
+Invariant: a figure that the brokers did not report is omitted. Does not contain: rows.
 """
 
 from __future__ import annotations

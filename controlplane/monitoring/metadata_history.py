@@ -85,7 +85,7 @@ class MetadataHistoryRecorder:
     def entry_applied(self, image: Image, records: Sequence[MetadataRecord], written_ms: int, now_ms: int) -> None:
         if len(self._items) >= PENDING_MAX:
             if not self._image_due:
-                log.warning("entries of the metadata log are not kept, too many are waiting: seq=%d", image.seq)
+                log.warning("metadata log entries dropped, too many wait for the database: seq=%d", image.seq)
             self._image_due = True
             return
         entry = StoredEntry(image.seq, written_ms or now_ms, kept_records(records))
@@ -147,7 +147,7 @@ class MetadataHistoryRecorder:
         """Rows with later entries than the log has are from another log: this database was used with another cluster."""
         if (self._stored or 0) <= head:
             return
-        log.warning("kept metadata log belongs to another cluster and is deleted: kept=%s head=%d", self._stored, head)
+        log.warning("stored metadata log of another cluster deleted: stored=%s head=%d", self._stored, head)
         with transaction.atomic():
             MetadataSegment.objects.all().delete()
             MetadataImage.objects.all().delete()

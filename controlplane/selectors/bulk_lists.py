@@ -71,7 +71,7 @@ LISTS = {
 
 
 def row_ids(keys: Sequence[str]) -> list[int]:
-    """The keys that can be ids of rows, as numbers. Others are left out."""
+    """The keys that can be ids of rows, as numbers. Others are omitted."""
     return [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
 
 

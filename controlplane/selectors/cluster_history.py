@@ -187,7 +187,7 @@ def _moment(at: datetime, earlier: Moment | None = None) -> Moment:
             found = Moment(at, image, row["seq"], _time(row["at_ms"]))
         _replay(found, at_ms)
     except MetadataError as e:
-        raise Rejected(f"The kept metadata log cannot be read by this version: {e}", "at") from e
+        raise Rejected(f"This version cannot read the stored metadata log: {e}", "at") from e
     return found
 
 

@@ -127,7 +127,7 @@ class ConnectorOffsetRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDetail:
-    """`topics` and `offsets`: null if the workers do not report them. `offsets_complete`: no offset was left out at the end. `version`: of the config, for
+    """`topics` and `offsets`: null if the workers do not report them. `offsets_complete`: no offset was omitted at the end. `version`: of the config, for
     a change that must not overwrite another one. `is_this_cluster`: topics and group are those of this Kafka cluster; null if unknown."""
 
     row: ConnectorRow

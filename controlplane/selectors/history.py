@@ -113,9 +113,9 @@ def checked_range(since: datetime | None, until: datetime | None) -> tuple[datet
     except OverflowError:
         raise Rejected("The time is too early.", "until") from None
     if begin > now:
-        raise Rejected("The begin of the range is in the future.", "since")
+        raise Rejected("The start of the range is in the future.", "since")
     if begin >= end:
-        raise Rejected("The begin of the range must be before its end.", "since")
+        raise Rejected("The start of the range must be before its end.", "since")
     if (end - begin).total_seconds() > RANGE_S_MAX:
         raise Rejected(f"The range is at most {RANGE_S_MAX // 86_400} days.", "since")
     return begin, end

@@ -238,7 +238,7 @@ def _partitions(topic: str, chosen: Collection[int], token: str) -> dict[int, in
         return dict.fromkeys(chosen or known, -1)
     before = decode_token(token)
     if foreign := sorted(set(before) - set(chosen or known)):
-        raise Rejected(f"The token belongs to another question: it names partition {foreign[0]}.", "token")
+        raise Rejected(f"The token belongs to another look-up: it names partition {foreign[0]}.", "token")
     return before
 
 

@@ -1,5 +1,5 @@
 """The cluster's figures for Prometheus, in its text format. Invariants: figures come from rows, never from a broker, with the age of the data as a
-metric. An unknown figure is left out, never zero. Figures per topic are optional: ten thousand topics are five times as many series."""
+metric. An unknown figure is omitted, never zero. Figures per topic are optional: ten thousand topics are five times as many series."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def exposition(*, topics: bool = False) -> bytes:
         ),
         (
             "weir_group_retention_seconds",
-            "Seconds until retention deletes unread records, at the present rates.",
+            "Seconds until retention deletes unread records, at the current rates.",
             of_groups("retention_in_s"),
         ),
         (
@@ -292,7 +292,7 @@ def exposition(*, topics: bool = False) -> bytes:
 
 
 def _of_messages() -> list[tuple[str, str, Series]]:
-    """Half messages, delayed messages and dead letters. Topics whose leaders did not answer for a minute are left out."""
+    """Half messages, delayed messages and dead letters. Topics whose leaders did not answer for a minute are omitted."""
     now = timezone.now()
     since = now - timedelta(milliseconds=STALE_MS)
     rows = list(TopicMessages.objects.filter(sampled_at__gt=since).order_by("topic"))

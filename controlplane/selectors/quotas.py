@@ -1,4 +1,4 @@
-"""Client quotas: the desired limits by entity, and one quota with its present use, which is read from the brokers."""
+"""Client quotas: the desired limits by entity, and one quota with its current use, which is read from the brokers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def quota_row(quota_id: int) -> QuotaRow | None:
 
 
 def quota_detail(quota_id: int) -> QuotaDetail | None:
-    """One quota with its present use. Waits up to a second for brokers that do not answer."""
+    """One quota with its current use. Waits up to a second for brokers that do not answer."""
     row = quota_row(quota_id)
     if row is None:
         return None

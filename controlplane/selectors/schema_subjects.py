@@ -90,7 +90,7 @@ class SubjectDetail:
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
-    """Lines of a unified difference. `complete`: no line was left out at the end."""
+    """Lines of a unified difference. `complete`: no line was omitted at the end."""
 
     subject: str
     version: int

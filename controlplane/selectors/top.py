@@ -1,6 +1,6 @@
-"""The objects with the greatest figures: topics, partitions, groups, brokers, clients, principals.
+"""The objects with the greatest values: topics, partitions, groups, brokers, clients, principals.
 
-Invariants: a list has the greatest values, each with its share of the sum over all objects where a sum has a meaning. Unknown values are left out. Only
+Invariants: a list has the greatest values, each with its share of the sum over all objects where a sum has a meaning. Unknown values are omitted. Only
 the lists of clients and principals wait for brokers.
 """
 

@@ -164,7 +164,7 @@ def import_access(image: Image, *, actor: str) -> int:
 
 
 def mark_applied(row: AccessEntry, epoch: int) -> None:
-    """Record that the log contains this generation. A row with a newer generation, or a row that a newer controller has changed, stays as it is."""
+    """Record that the log contains this generation. A row with a newer generation, or a row that a newer controller has changed, does not change."""
     AccessEntry.objects.filter(pk=row.pk, generation=row.generation, controller_epoch__lte=epoch).update(
         waiting=False, applied_generation=row.generation, controller_epoch=epoch
     )

@@ -93,7 +93,7 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
         if (problem := order_problem(after)) is not None:
             raise Rejected(problem, "value")
         if len(own) > OVERRIDES_MAX:
-            raise Rejected(f"At most {OVERRIDES_MAX} objects have a value of their own for {name}.", "subject")
+            raise Rejected(f"At most {OVERRIDES_MAX} objects can override the threshold {name}.", "subject")
         rows = AlertThresholdOverride.objects.filter(name=key, subject=subject)
         if value is None:
             rows.delete()

@@ -1,6 +1,6 @@
 """Stored alerts. Reads facts from the rows, evaluates them with `controlplane.domain.alert`, and writes the resulting alert rows.
 
-Invariants: no request to a broker. The cost is some sums and a few names, whatever the size of the cluster. Ended alerts are kept for a week.
+Invariants: no request to a broker. The cost is some sums and a few names, independent of the size of the cluster. Ended alerts are kept for a week.
 """
 
 from __future__ import annotations

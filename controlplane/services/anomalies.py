@@ -129,7 +129,7 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
 
 @audited("anomaly.switch", "{name}", after=lambda given: {"alerts": given["alerts"]})
 def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> None:
-    """Turn the alerts about anomalies of a figure on or off. Raises Rejected."""
+    """Turn the alerts about anomalies of a metric on or off. Raises Rejected."""
     if name not in WATCHED_OF:
         raise Rejected(f"There is no watched figure {name!r}. The figures are: {', '.join(WATCHED_OF)}.", "name")
     with transaction.atomic():

@@ -46,7 +46,7 @@ def create_token(
     if not name.strip() or len(name) > NAME_CHARS_MAX:
         raise Rejected(f"Give a name of 1 to {NAME_CHARS_MAX} characters.", "name")
     if not limit.permits(scope):
-        raise Rejected(f"Your role permits tokens of the scope {limit} at most.", "scope")
+        raise Rejected(f"Your role permits only tokens up to the scope {limit}.", "scope")
     if expires_at is not None and expires_at <= timezone.now():
         raise Rejected("The end must be in the future.", "expires_at")
     user = get_user_model().objects.get(username=actor)

@@ -93,7 +93,7 @@ def _postgres() -> Iterator[str]:
 
 
 def _rules(differs: str) -> list[tuple[str, str, str, str]]:
-    """(name, event, table, condition). A change row is final at once, except its outcome, which is final when it is no longer pending. Other rows are
+    """(name, event, table, condition). A change row is final immediately, except its outcome, which is final when it is no longer pending. Other rows are
     final as a whole."""
     act = " OR ".join(f"NEW.{c} {differs} OLD.{c}" for c in _FIXED)
     end = " OR ".join(f"NEW.{c} {differs} OLD.{c}" for c in _ONCE)

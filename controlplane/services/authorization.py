@@ -79,7 +79,7 @@ class AccessRule:
 
     @property
     def filtered(self) -> bool:
-        """True if a user who sees only some resources may open it: its selectors leave out the others."""
+        """True if a user who sees only some resources may open it: its selectors omit the others."""
         return self.resource in FILTERED and not self.whole_cluster
 
 

@@ -77,7 +77,9 @@ def alter_configs(
         changes = preview_change(broker_id, configs)
         for change in changes:
             if reviewed is not None and reviewed.get(change.name) != change.now:
-                raise Rejected(f"{change.name} was changed to {change.now!r} meanwhile. Review it again.", "configs")
+                raise Rejected(
+                    f"{change.name} was changed to {change.now!r} after the review. Review it again.", "configs"
+                )
         before, generation = _current_settings(broker_id)
         access.put_settings(
             str(broker_id),

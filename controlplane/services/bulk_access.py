@@ -50,7 +50,7 @@ class BulkAccessResult:
 
 
 def preview(kind: BulkAccessKind, keys: Sequence[str]) -> list[BulkAccessRow]:
-    """The rows that a deletion would delete, in the order of the keys. Unknown keys are left out. Raises Rejected for too many."""
+    """The rows that a deletion would delete, in the order of the keys. Unknown keys are omitted. Raises Rejected for too many."""
     _limit(keys)
     found = {row.key: row for row in (_quotas(keys) if kind is BulkAccessKind.QUOTAS else _users(keys))}
     return [found[key] for key in dict.fromkeys(keys) if key in found]

@@ -42,7 +42,7 @@ class BulkAlertResult:
 
 
 def preview(keys: Sequence[str]) -> list[BulkAlertRow]:
-    """The alerts, in the order of the keys. Unknown keys are left out."""
+    """The alerts, in the order of the keys. Unknown keys are omitted."""
     rows = {str(a.pk): a for a in visible(Alert.objects.filter(pk__in=row_ids(keys)))}
     return [BulkAlertRow(k, rows[k].kind, _problem(rows[k])) for k in dict.fromkeys(keys) if k in rows]
 

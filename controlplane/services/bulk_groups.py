@@ -30,7 +30,7 @@ class GroupOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BulkGroupRow:
-    """A group of a preview. `offsets`: partitions with a committed offset, which are lost. `members`: if there are some, the group is left out."""
+    """A group of a preview. `offsets`: partitions with a committed offset, which are lost. `members`: if there are some, the group is omitted."""
 
     group_id: str
     state: str
@@ -49,7 +49,7 @@ class BulkGroupResult:
 
 
 def preview(group_ids: Sequence[str]) -> list[BulkGroupRow]:
-    """The offsets that a deletion of these groups would lose, in the order of the IDs. Unknown groups are left out. Raises Rejected for too many."""
+    """The offsets that a deletion of these groups would lose, in the order of the IDs. Unknown groups are omitted. Raises Rejected for too many."""
     _limit(group_ids)
     committed = Count("partitions", filter=Q(partitions__committed__isnull=False))
     rows = ConsumerGroup.objects.filter(pk__in=group_ids).annotate(offsets=committed).in_bulk()

@@ -65,7 +65,7 @@ def limit_problems(limits: Mapping[str, float | None]) -> dict[str, str]:
 
 
 def preview_quotas(keys: Sequence[str], limits: Mapping[str, float | None]) -> list[BulkLimitRow]:
-    """The changes of the limits, in the order of the keys. Unknown keys are left out. Raises Rejected for too many."""
+    """The changes of the limits, in the order of the keys. Unknown keys are omitted. Raises Rejected for too many."""
     _at_most(keys, ROWS_MAX)
     rows = {str(r.pk): r for r in visible(quota_rows().filter(pk__in=row_ids(keys)))}
     return [_quota_row(rows[key], limits) for key in dict.fromkeys(keys) if key in rows]
@@ -102,7 +102,7 @@ def topics_of_moves(keys: Sequence[str]) -> list[str]:
 
 
 def preview_throttles(keys: Sequence[str], bytes_per_s: int | None) -> list[BulkLimitRow]:
-    """The changes of the throttle, in the order of the keys. Unknown moves are left out. Raises Rejected for too many."""
+    """The changes of the throttle, in the order of the keys. Unknown moves are omitted. Raises Rejected for too many."""
     _at_most(keys, MOVES_MAX)
     rows = {str(m.pk): m for m in visible(Move.objects.filter(pk__in=row_ids(keys)))}
     return [_move_row(rows[key], bytes_per_s) for key in dict.fromkeys(keys) if key in rows]

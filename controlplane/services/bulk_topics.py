@@ -74,7 +74,7 @@ def problems_of(change: BulkChange) -> list[str]:
 
 
 def preview(names: Sequence[str], change: BulkChange) -> list[BulkRow]:
-    """The effect of the change on each topic, in the order of `names`. Names without a topic are left out. Raises Rejected for too many."""
+    """The effect of the change on each topic, in the order of `names`. Names without a topic are omitted. Raises Rejected for too many."""
     if len(names) > TOPICS_MAX:
         raise Rejected(
             f"{len(names):,} topics are more than {TOPICS_MAX:,}, the limit of a bulk operation. Narrow the filter, or select topics."

@@ -107,7 +107,7 @@ def create_connector(cluster: str, name: str, config: Mapping[str, str], *, acto
         if _stored_config(client, name) is not None:
             raise AlreadyExists(f"Connect cluster {cluster} has a connector {name!r} already.", "name")
         if CHARS_REFUSED & set(name) or name.strip() in (".", ".."):
-            raise Rejected("A name has no / \\ % and ;: the workers refuse addresses with them.", "name")
+            raise Rejected("A name has no / \\ % and ;: Kafka Connect workers refuse paths with them.", "name")
         complete = _complete(client, name, config, None)
         _check(client, complete)
     secrets = secret_names(client, complete)
@@ -197,7 +197,7 @@ def restart_task(cluster: str, name: str, task: int, *, actor: str, comment: str
 
 
 def delete_connector(cluster: str, name: str, *, actor: str, comment: str) -> None:
-    """Delete the connector. Its topics and records stay, and so does the consumer group of a sink. Offsets of a source stay in the offsets topic."""
+    """Delete the connector. Its topics, its records and the consumer group of a sink are not deleted. Offsets of a source stay in the offsets topic."""
     _change("connector.delete", cluster, name, actor, comment, lambda c: api.delete(c, name), reason_needed=True)
 
 

@@ -256,7 +256,8 @@ def _read_letters(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[L
         first, last = min(offsets), max(offsets)
         if last - first >= OFFSETS_SPAN_MAX:
             raise Rejected(
-                f"The dead letters of partition {partition} are too far apart. Send them in parts.", "places"
+                f"The dead letters of partition {partition} are too far apart in the log. Send them in several requests.",
+                "places",
             )
         try:
             read = record_range.read_range(of.dead_topic, partition, first, last, REQUEST_BYTES_MAX)

@@ -174,7 +174,7 @@ def plan_move(
             "handover",
         )
     if handover and deadline_hours is not None:
-        raise Rejected("An early hand-over does not wait for retention; leave the deadline out.", "deadline_hours")
+        raise Rejected("An early hand-over does not wait for retention; remove the deadline.", "deadline_hours")
     if mode == MoveMode.TAIL and (unfit := tails.tail_move_problems(plan, deadline=deadline_hours is not None)):
         raise Rejected(sentences(unfit), "mode")
     caps = {
@@ -293,7 +293,7 @@ def _write(
 
 
 def in_turn(parts: Sequence[planning.PlannedPart]) -> list[planning.PlannedPart]:
-    """The order of copying: the largest and the smallest partition in turn. With the largest last, the speed would be known only near the end.
+    """The order of copying: large and small partitions alternately. With the largest last, the speed would be known only near the end.
     Partitions that an operator lists by name keep the operator's order."""
     by_size = sorted(parts, key=lambda p: -(p.bytes_to_copy or 0))
     half = (len(by_size) + 1) // 2

@@ -120,7 +120,7 @@ def resume_move(move_id: int, *, actor: str, comment: str = "") -> Move:
 
 def cancel_move(move_id: int, *, actor: str, comment: str = "") -> Move:
     """Waiting partitions stay, partitions in flight return to their recorded placement, finished partitions stay. Raises Rejected when a partition in
-    flight has no old replica that is alive and in sync. A move that was never started is cancelled at once."""
+    flight has no old replica that is alive and in sync. A move that was never started is cancelled immediately."""
     with recorded_refusals(actor, "move.cancel", "move", str(move_id), comment=comment), transaction.atomic():
         move = _get(move_id)
         if move.state in (MoveState.PLANNED, MoveState.APPROVED):

@@ -96,7 +96,7 @@ def create_channel(
     )
     _check(row)
     if NotificationChannel.objects.count() >= CHANNELS_MAX:
-        raise Rejected(f"There are {CHANNELS_MAX} channels already.")
+        raise Rejected(f"There are {CHANNELS_MAX} channels, the maximum; delete one first.")
     with transaction.atomic():
         _save(row)
         after = audited_values(row)
@@ -115,7 +115,7 @@ def create_channel(
 
 @audited("notification.alter", "{channel_id}")
 def alter_channel(channel_id: int, changes: Mapping[str, Any], *, actor: str, comment: str = "") -> NotificationChannel:
-    """Change the named fields. An empty `url` or `secret` stays as it is; `secret` None removes it. Raises Rejected."""
+    """Change the named fields. An empty `url` or `secret` does not change; `secret` None removes it. Raises Rejected."""
     with transaction.atomic():
         NotificationChannel.objects.select_for_update().filter(pk=channel_id).first()
         row = _channel(channel_id)

@@ -197,7 +197,7 @@ def write(row: OffsetReset, actor: str, comment: str) -> OffsetReset:
         with transaction.atomic():
             change_state(row, ResetState.APPLYING, applying_at=timezone.now(), actor=actor, comment=comment)
     except IntegrityError:
-        raise Rejected(f"Another reset of group {row.group_id!r} writes at this moment. Try again.") from None
+        raise Rejected(f"Another reset of group {row.group_id!r} is being applied. Try again.") from None
     try:
         with offsets_client(row.group_id) as client:
             _verify(client, row, rows)
@@ -343,7 +343,7 @@ def change_state(row: OffsetReset, state: ResetState, **values: object) -> None:
     if not OffsetReset.objects.filter(pk=row.pk, state=row.state, version=row.version).update(
         **values, version=F("version") + 1
     ):
-        raise Rejected(f"Offset reset {row.pk} was changed by another request.")
+        raise Rejected(f"Offset reset {row.pk} was changed by another request; reload it.")
     row.refresh_from_db()
 
 

@@ -106,7 +106,7 @@ def move_of(plan_id: int, digest: str, *, actor: str, comment: str = "", caps: M
             more = f"; and {len(stale) - STALE_NAMED_MAX} more" if len(stale) > STALE_NAMED_MAX else ""
             raise Rejected(
                 f"{len(stale)} of {row.parts} partitions have changed since plan {row.pk} was made: {named}{more}. "
-                "Compare the plan with the present assignment, and save it again."
+                "Compare the plan with the current assignment, and save it again."
             )
     scope = PartitionsScope(tuple(Placement(p[1], p[2], tuple(p[4])) for p in parts))
     # There is no transaction around all steps, because the change row of a rejected operation must not be rolled back.

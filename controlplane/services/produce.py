@@ -139,7 +139,9 @@ def copy_records(
     with permission_check(user, "records.copy", topic, requested, comment):
         found = _read_source(user, source, partition, first_offset, last_offset, topic, to_partition)
         if not found.complete:
-            raise Rejected(f"The range is too large: only {len(found.records)} records could be read. Copy less.")
+            raise Rejected(
+                f"The range is too large: only {len(found.records)} records could be read. Copy a smaller range of offsets."
+            )
         if not found.records:
             raise Rejected("The range has no records. Retention or compaction may have removed them.", "first_offset")
     keep = timestamp is CopyTimestamp.ORIGINAL
@@ -176,7 +178,7 @@ def check_target(topic: str, partition: int | None) -> int:
     offline = sorted(index for index, leader in leaders.items() if leader is None or leader < 0)
     if partition in offline or len(offline) == len(leaders):
         which = f"Partition {topic}-{partition}" if partition in offline else f"Topic {topic}"
-        raise Rejected(f"{which} has no leader. Records can be written again when a replica leads.")
+        raise Rejected(f"{which} has no leader. Start the brokers of its replicas.")
     return len(leaders)
 
 

@@ -77,7 +77,7 @@ def propose(
     now, now_hash = render_target(kind, target, arguments)
     plain = _plain(now) | {"figures": list(now.figures)}
     if shown_hash and shown_hash != now_hash:
-        raise Rejected("The shown facts have changed; reload and propose again.")
+        raise Rejected("The shown facts have changed; reload and request the approval again.")
     try:
         with transaction.atomic():
             row = Proposal.objects.create(

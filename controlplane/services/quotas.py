@@ -1,6 +1,6 @@
 """Client quotas: set and remove the limits of a user, a client id, an address, or a default. `access` sends them to the brokers.
 
-Invariant: limits that a request does not name stay as they are. An entity without limits has no value, as after AlterClientQuotas of a client.
+Invariant: limits that a request does not name do not change. An entity without limits has no value, as after AlterClientQuotas of a client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reassignments requested by Kafka clients (AlterPartitionReassignments): the same moves as an operator's, started at once.
+"""Reassignments requested by Kafka clients (AlterPartitionReassignments): the same moves as an operator's, started immediately.
 
 Invariants: each partition is checked separately. A partition belongs to one move, so a request for another placement than that of the move is
 refused, and the refusal names the move. A cancellation reverts one partition of a move, with the same check as an operator's cancel. Runs in the

@@ -38,7 +38,7 @@ def create_route(name: str, definition: Mapping[str, Any], *, actor: str, commen
             if row is not None and row.value is not None:
                 raise AlreadyExists(f"There is a route {name!r} already.", "name")
             if _rows().count() >= ROUTES_MAX:
-                raise Rejected(f"There are {ROUTES_MAX} routes already, the most of a cluster.", "name")
+                raise Rejected(f"There are {ROUTES_MAX} routes, the maximum of a cluster; delete one first.", "name")
             _check(name, value)
             return access.put(AccessRecordKind.ROUTE, name, value, actor=actor, comment=comment, verb="route.create")
     except IntegrityError:

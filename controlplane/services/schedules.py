@@ -81,7 +81,7 @@ def check(window: Window | None) -> datetime | None:
     now = timezone.now()
     open_, until = windows.window_state(window, now)
     if not open_ and until is None:
-        raise Rejected("That window has closed for good; give a window that opens again.", "window")
+        raise Rejected("The window has closed permanently; enter a window that opens in the future.", "window")
     return now if open_ else until
 
 

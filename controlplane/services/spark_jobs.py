@@ -147,7 +147,7 @@ def stop_spark_job(job_id: int, *, actor: str, comment: str = "") -> SparkJob:
             state=SparkRunState.STOPPING, version=F("version") + 1
         )
         if not changed:
-            raise Rejected(f"The job {job.name!r} has no running run.")
+            raise Rejected(f"The job {job.name!r} has no active run.")
         record(actor, "spark_job.stop", "spark_job", job.name, comment=comment, object_id=f"spark-job-{job.pk}")
         return job
 

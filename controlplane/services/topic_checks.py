@@ -100,7 +100,7 @@ def check_configs(configs: Mapping[str, str]) -> None:
 def check_assignment(assignment: Mapping[int, Sequence[int]], expected: range, *, against_brokers: bool = True) -> None:
     if sorted(assignment) != list(expected):
         raise Rejected(
-            f"The assignment has partitions {sorted(assignment)}; it must have {expected.start} to {expected.stop - 1}, each one time.",
+            f"The assignment has partitions {sorted(assignment)}; it must have {expected.start} to {expected.stop - 1}, each once.",
             "assignment",
         )
     known = set(Broker.objects.values_list("broker_id", flat=True)) if against_brokers else set()

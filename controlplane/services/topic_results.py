@@ -16,7 +16,7 @@ from controlplane.services.common import finish_changes
 
 
 def mark_applied(applied: Mapping[uuid.UUID, int], controller_epoch: int) -> int:
-    """Record that the metadata log contains these generations. Rows written by a newer controller stay as they are. Idempotent."""
+    """Record that the metadata log contains these generations. Rows written by a newer controller do not change. Idempotent."""
     changed = 0
     for topic_id, generation in applied.items():
         count = Topic.objects.filter(

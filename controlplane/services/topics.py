@@ -53,7 +53,7 @@ def create_topic(
     topic_id: uuid.UUID | None = None,
     checked: bool = False,
 ) -> Topic:
-    """Request a topic. `replication_factor` None = three, or the number of live brokers if smaller. Returns its row at once. The topic is
+    """Request a topic. `replication_factor` None = three, or the number of live brokers if smaller. Returns its row immediately. The topic is
     usable when `applied_generation` has reached `generation`. `checked`: the controller has checked the request against the log, which is
     fresher than the mirrored rows. Raises Rejected."""
     desired = _requested_values(partitions, replication_factor, configs, assignment)

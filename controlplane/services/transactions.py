@@ -43,7 +43,9 @@ def _hanging(target: str) -> hanging_transactions.HangingRow:
         if scan.partitions == 0:
             raise Rejected(f"Partition {topic}-{index} does not exist.", "target")
         if scan.partitions_described == 0:
-            raise Rejected(f"The leader of {topic}-{index} does not answer, so its open transactions are unknown.")
+            raise Rejected(
+                f"The leader of {topic}-{index} does not answer, so its open transactions are unknown. Try again when it answers."
+            )
         raise Rejected(f"No open transaction of {topic}-{index} begins at offset {offset}; it has ended.")
     row = scan.rows[0]
     if row.verdict == TransactionVerdict.UNDETERMINED:
@@ -133,7 +135,7 @@ def _open_transaction(transactional_id: str) -> selectors.TransactionDetail:
     found = selectors.transaction(transactional_id)
     if found.row is None:
         if found.brokers_silent or found.offline_partitions:
-            raise Rejected("The coordinator of this transactional id does not answer.")
+            raise Rejected("The coordinator of this transactional id does not answer. Try again when it answers.")
         raise Rejected(f"There is no transactional id {transactional_id!r}.", "target")
     if found.row.state != CoordinatorState.ONGOING:
         raise Rejected(f"{transactional_id!r} is in state {found.row.state}; only an ongoing transaction is fenced.")

@@ -43,7 +43,7 @@ def test_an_operator_limits_a_client_and_sees_its_use(session: BrowserSession, d
     page.fill("[name=client_id]", CLIENT)
     page.fill("[name=producer_byte_rate]", "0.1")
     page.click("button.primary")
-    page.wait_for_selector("text=Present use")
+    page.wait_for_selector("text=Current use")
     wait_for(lambda: devcluster.get("quotas")["rows"][0]["applied"], "the quota to be in the metadata log", 60)
     throttled: list[int] = []
     producer = Producer({**devcluster.client, "client.id": CLIENT, "throttle_cb": lambda e: throttled.append(1)})

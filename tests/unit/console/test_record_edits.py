@@ -46,7 +46,7 @@ def test_what_the_form_cannot_hold_is_left_out_and_named() -> None:
     copy = edited_copy(row_of(value=b"x" * (TEXT_CHARS_MAX + 1), headers=headers), masked=False, has_registry=False)
     assert "value" not in copy.initial and copy.initial["headers"] == "trace: 1"
     assert "value cannot be edited" in copy.left_out[0]
-    assert copy.left_out[1].endswith("left out: token, a:b, lines.")
+    assert copy.left_out[1].endswith("omitted: token, a:b, lines.")
 
 
 def test_a_masked_record_is_not_filled_in() -> None:

@@ -38,7 +38,7 @@ def previewed(page: str) -> list[str]:
 def test_empty_groups_of_the_filter_are_deleted(seeded: dict[str, Any], operator: Client, deleted: list[str]) -> None:
     page = operator.get(ADDRESS).content.decode()
     empty = previewed(page)
-    assert "nightly" in empty and "billing" not in empty and "left out" in page
+    assert "nightly" in empty and "billing" not in empty and "omitted" in page
     form = {"groups": json.dumps(empty), "comment": "old"}
     for typed in ("", str(len(empty) + 1)):
         assert operator.post(ADDRESS, {**form, "confirm_name": typed}).status_code == 400

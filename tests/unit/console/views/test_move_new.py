@@ -41,7 +41,7 @@ def test_an_early_hand_over_is_chosen_in_the_wizard_and_a_partition_shows_its_hi
     seeded: dict[str, Any], operator: Client
 ) -> None:
     review = operator.get("/moves/new/?kind=partitions&topic=orders&step=review&p=0&r0=1,2,4").content.decode()
-    assert "leadership moves at once" in review and 'value="tail_early"' in review
+    assert "leadership moves immediately" in review and 'value="tail_early"' in review
     scope = {"kind": "partitions", "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 4]}]}
     form = {
         "scope": json.dumps(scope),

@@ -51,4 +51,4 @@ def test_an_unclean_election_is_proposed_from_the_page_of_a_partition_without_a_
     assert digest is not None
     seeded["world"].put("orders", 2, replicas=(3, 4, 1))
     late = operator.post(address.replace("&amp;", "&"), {"comment": "burnt", "shown_hash": digest.group(1)})
-    assert "have changed; reload and propose again" in late.content.decode()
+    assert "have changed; reload and request the approval again" in late.content.decode()

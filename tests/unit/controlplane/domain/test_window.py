@@ -58,7 +58,7 @@ def test_a_window_that_opens_once_does_not_open_again() -> None:
         ({"opens": "22:00", "stop_by": "05:00", "until": "x"}, "Unknown field 'until'"),
         ({"from": "2026-11-22T05:30", "stop_by": "2026-11-21T05:30"}, "closes before it opens"),
         ({"from": "soon", "stop_by": "2026-11-21T05:30"}, "not a time"),
-        ({"stop_by": "2026-11-21T05:30", "days": [1]}, "opens one time"),
+        ({"stop_by": "2026-11-21T05:30", "days": [1]}, "opens once"),
     ],
 )
 def test_an_invalid_window_is_rejected_with_an_example(said: dict[str, Any], sentence: str) -> None:

@@ -82,7 +82,7 @@ def test_a_name_is_used_once_and_the_number_is_limited(monkeypatch: pytest.Monke
     with pytest.raises(Rejected, match="exists already"):
         notification_channels.alter_channel(other.pk, {"name": "ops"}, actor="root")
     monkeypatch.setattr(notification_channels, "CHANNELS_MAX", 2)
-    with pytest.raises(Rejected, match="2 channels already"):
+    with pytest.raises(Rejected, match="2 channels, the maximum"):
         create(name="third")
 
 

@@ -84,7 +84,7 @@ def test_a_job_has_one_active_run_and_is_not_deleted_meanwhile() -> None:
     with pytest.raises(Rejected, match="active run"):
         spark_jobs.delete_spark_job(job.pk, actor="alice")
     spark_jobs.stop_spark_job(job.pk, actor="alice")
-    with pytest.raises(Rejected, match="no running run"):
+    with pytest.raises(Rejected, match="no active run"):
         spark_jobs.stop_spark_job(job.pk, actor="alice")
     assert spark_runs.advance_run(SparkRun.objects.get(job=job).pk) == SparkRunState.STOPPED
     spark_jobs.run_spark_job(job.pk, actor="alice")
