@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypedDict
 
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -45,6 +46,15 @@ class DescribedMember:
     client_id: str
     host: str
     partitions: tuple[Key, ...]
+
+
+class StoredMember(TypedDict):
+    """A member in the row of its group. `partitions`: [topic, index] of each."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: list[list[str | int]]
 
 
 @dataclass(frozen=True, slots=True)

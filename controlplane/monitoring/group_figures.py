@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from controlplane.clients.group_samples import DescribedMember, GroupSample, Key
+from controlplane.clients.group_samples import DescribedMember, GroupSample, Key, StoredMember
 from controlplane.domain.lag import Block, LagStatus
 from controlplane.domain.log_ends import Age
 from controlplane.domain.retention import Forecast
@@ -114,7 +113,7 @@ def partition_rows(g: GroupFigures, now: datetime) -> list[GroupPartition]:
     return rows
 
 
-def members(group: GroupSample) -> list[dict[str, Any]]:
+def members(group: GroupSample) -> list[StoredMember]:
     return [
         {
             "member_id": x.member_id,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
-from controlplane.clients.group_samples import DescribedGroupState
+from controlplane.clients.group_samples import DescribedGroupState, StoredMember
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName, ThresholdScope
 from controlplane.models import ConsumerGroup, GroupPartition
 from controlplane.selectors.alert_thresholds import AppliedThreshold, applied_threshold, current, group_thresholds
@@ -74,7 +73,7 @@ class GroupDetail:
     """`members`: [{"member_id", "client_id", "host", "partitions": [[topic, index], ...]}]. `thresholds`: those that decide about its status and alerts."""
 
     row: GroupRow
-    members: list[dict[str, Any]]
+    members: list[StoredMember]
     partitions: list[GroupPartitionRow]
     thresholds: list[AppliedThreshold]
 
@@ -155,11 +154,12 @@ def group_detail(group_id: str) -> GroupDetail | None:
     )
 
 
-def _members(group: ConsumerGroup) -> list[dict[str, object]]:
+def _members(group: ConsumerGroup) -> list[StoredMember]:
     """The members, with their partitions of visible topics."""
+    members: list[StoredMember] = list(group.members)
     if not limited():
-        return list(group.members)
-    return [{**m, "partitions": [p for p in m.get("partitions", ()) if sees(TOPIC, p[0])]} for m in group.members]
+        return members
+    return [{**m, "partitions": [p for p in m.get("partitions", []) if sees(TOPIC, str(p[0]))]} for m in members]
 
 
 def _rows(found: Iterable[ConsumerGroup]) -> list[GroupRow]:
