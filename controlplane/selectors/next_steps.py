@@ -38,6 +38,8 @@ from controlplane.selectors.visibility import visible
 PARTS_EXAMINED_MAX = 1000
 """Maximum number of partitions of running moves that are examined for a broker: the overview asks at each request."""
 
+TROUBLE_EXAMINED_MAX = 1000
+"""Maximum number of partitions with problems among which one with too few in-sync replicas is searched."""
 TOPICS_EXAMINED_MAX = 20
 """Largest topics of the cluster among which the one that fills a broker's disk is searched."""
 
@@ -153,7 +155,12 @@ def _largest_topic(broker_id: str) -> str | None:
 
 def _partition(a: AlertRow) -> list[NextStep]:
     rows = ObservedPartition.objects.filter(in_trouble=True, leader__isnull=a.kind == AlertKind.PARTITIONS_OFFLINE)
-    found = rows.order_by("topic__name", "index").values_list("topic__name", "index").first()
+    if a.kind == AlertKind.PARTITIONS_UNDER_MIN_ISR:
+        rows = rows.filter(topic__under_min_isr__gt=0)
+    places = rows.order_by("topic__name", "index").values_list("topic__name", "index", "isr")
+    # SQL cannot compare the length of an ISR. Of the topics with partitions under min ISR, the smallest ISR is one of them.
+    fewest = a.kind == AlertKind.PARTITIONS_UNDER_MIN_ISR
+    found = min(places[: TROUBLE_EXAMINED_MAX if fewest else 1], key=lambda row: len(row[2]), default=None)
     if found is None:
         return []
     name, target = f"{found[0]}-{found[1]}", [found[0], str(found[1])]

@@ -97,6 +97,18 @@ def test_each_stopped_controller_can_be_started(world: World, settings: Any, tmp
     assert steps("no_controller") == [("start_process", ["controller-2"]), ("start_process", ["controller-3"])]
 
 
+def test_too_few_in_sync_replicas_lead_to_a_partition_that_has_them(world: World) -> None:
+    """The alert named ledger-1, and its button opened flights-0, which only lacked a replica."""
+    world.topic("flights", (1, 2, 3))
+    world.topic("ledger", (1, 2, 3), (1, 2, 3), configs={"min.insync.replicas": "2"})
+    world.put("flights", 0, isr=(1, 2))
+    world.put("ledger", 0, isr=(1, 2))
+    world.put("ledger", 1, isr=(1,))
+    ObservedTopic.objects.filter(name="ledger").update(under_min_isr=1)
+    assert steps("partitions_under_min_isr") == [("open_partition", ["ledger", "1"])]
+    assert steps("partitions_under_replicated") == [("open_partition", ["flights", "0"])]
+
+
 def test_the_first_partition_with_the_problem_is_opened(world: World) -> None:
     assert steps("partitions_offline") == []
     world.topic("orders", (1, 2), (2, 3))
