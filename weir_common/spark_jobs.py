@@ -41,7 +41,7 @@ class Parameter:
     type: ParameterType
     label: str
     help: str
-    default: ParameterValue | None = None
+    default: object = None
     minimum: int = 0
     maximum: int = 2**31 - 1
     choices: tuple[str, ...] = ()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from django.contrib.auth import get_user_model
+from rest_framework import serializers as drf
 from rest_framework.test import APIClient
 
+from controlplane.api import serializers
 from controlplane.models import SparkRun
 from controlplane.services import spark_jobs
 from tests.unit.controlplane.world import World
+from weir_common.spark_jobs import Parameter
 
 pytestmark = pytest.mark.django_db
 
@@ -51,3 +55,8 @@ def test_kinds_have_their_parameters(api: APIClient) -> None:
     kinds = {k["name"]: k for k in api.get("/api/v1/spark-jobs/kinds").json()}
     assert kinds["archive"]["is_continuous"] is True
     assert kinds["profile"]["parameters"][1]["default"] == 100_000
+
+
+def test_the_default_of_a_parameter_may_have_any_type_of_json() -> None:
+    """A union would get the field of its first type, and the schema would refuse the defaults of the others."""
+    assert isinstance(serializers.field_of(get_type_hints(Parameter)["default"]), drf.JSONField)
