@@ -7,7 +7,7 @@ which nothing logs any more cannot fail.
 APPENDS_RESUMED = "appends resumed"
 APPENDS_SUSPENDED = "appends suspended"
 BECAME_LEADER = "became leader: partition="
-BROKER_REGISTERED = "broker registered"
+BROKER_REGISTERED = "broker registered: id="
 META_NOT_WRITTEN = "cannot be written"
 CONTROLLER_DEPOSED = "controller deposed: name="
 CONTROLLER_ELECTED = "controller elected: name="

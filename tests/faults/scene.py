@@ -200,7 +200,7 @@ def is_registered(cluster: LocalCluster, broker_id: int) -> bool:
     # The second phrase is of the version before, which upgrade tests run as well.
     found = list(
         re.finditer(
-            rf"{log_phrases.BROKER_REGISTERED} id=\d+ broker_epoch=(\d+)|broker \d+ registered, incarnation (\d+)", log
+            rf"{log_phrases.BROKER_REGISTERED}\d+ broker_epoch=(\d+)|broker \d+ registered, incarnation (\d+)", log
         )
     )
     if not found:
