@@ -101,16 +101,18 @@ class LiveFanout:
         self._by_key: dict[str, set[LiveReceiver]] = {}
         self._task: asyncio.Task[None] | None = None
         self._joined: asyncio.Event | None = None
+        self._receiving = False
 
     async def start(self) -> bool:
         """Returns when updates are received. The first socket of the process starts the receiver. False: the channel layer failed."""
         if self._task is None or self._task.done():
             self.run, self.seq = "", -1
+            self._receiving = False
             self._joined = asyncio.Event()
             self._task = asyncio.create_task(self._receive(self._joined))
         assert self._joined is not None
         await self._joined.wait()
-        return self._task is not None and not self._task.done()
+        return self._receiving
 
     def subscribe(self, socket: LiveReceiver, subjects: Iterable[str]) -> None:
         """Replaces the earlier subjects of the socket."""
@@ -149,6 +151,7 @@ class LiveFanout:
             channel = await layer.new_channel()
             while True:
                 await layer.group_add(LIVE_GROUP, channel)
+                self._receiving = True
                 joined.set()
                 try:
                     async with asyncio.timeout(JOIN_SECONDS):
@@ -159,6 +162,7 @@ class LiveFanout:
                     continue
         except Exception as e:  # noqa: BLE001 - a layer raises the errors of its server
             log.warning("live updates not received, browsers connect again: error=%s", e)
+            self._receiving = False
             self.end_sockets()
         finally:
             joined.set()
@@ -257,8 +261,8 @@ async def receive_for_pages() -> None:
     live, receiver = fanout(), _PageReceiver()
     try:
         while True:
+            receiver.ended.clear()
             if await live.start():
-                receiver.ended.clear()
                 live.subscribe(receiver, ())
                 await receiver.ended.wait()
             await asyncio.sleep(RETRY_SECONDS)

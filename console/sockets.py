@@ -154,16 +154,16 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         subjects = subjects if isinstance(subjects, list) else []
         self.language = known_language(content.get("language"))
         self.requested = frozenset(str(s)[:SUBJECT_CHARS_MAX] for s in subjects[:SUBJECTS_MAX])
+        await self._limit_subjects()
         live = fanout()
         if not await live.start():
             await self.close(SERVER_ERROR)
             return
-        await self._limit_subjects()
         run, seq = str(content.get("run", "")), content.get("seq")
         if not isinstance(seq, int):
             await self.send_json({"reload": True})
             return
-        # No await between here and the end of _catch_up. Otherwise an update could arrive in between and would not be sent.
+        # No await between `start` and the end of _catch_up. Otherwise an update could arrive in between and would not be sent.
         self.marks, self.shown, self.pending = {}, {}, PageUpdate()
         self.fanout = live
         live.subscribe(self, self.subjects)

@@ -328,3 +328,35 @@ def test_a_process_without_sockets_knows_the_position_and_buffers_less(
         assert live_selectors.latest()[1] == 0, "a page that connects later has missed something"
 
     asyncio.run(main())
+
+
+def test_a_receiver_that_failed_does_not_count_as_receiving_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver leaves its group before its task ends. A socket that began in that time got no updates."""
+
+    async def main() -> None:
+        layer, left = get_channel_layer(), asyncio.Event()
+
+        async def fail(*_: object) -> None:
+            raise ConnectionError("no Redis")
+
+        async def leave(*_: object) -> None:
+            await left.wait()
+
+        monkeypatch.setattr(layer, "group_add", fail)
+        monkeypatch.setattr(layer, "group_discard", leave)
+        live = fanout()
+        async with asyncio.timeout(30):
+            assert not await live.start()
+            assert not await live.start(), "the task has not ended"
+        monkeypatch.undo()
+        left.set()
+        assert live._task is not None
+        await asyncio.wait([live._task], timeout=30)
+        async with asyncio.timeout(30):
+            assert await live.start()
+        receiver = live._task
+        live.subscribe(socket := Socket(), {"cluster"})
+        live.unsubscribe(socket)
+        await asyncio.wait([receiver], timeout=30)
+
+    asyncio.run(main())
