@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,29 +13,31 @@ from brokerd.replication.purgatory import DelayedOperation
 from tests.unit.apis.test_fetch_sessions import FOLLOWER, Client
 
 
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def pending() -> list[object]:
+def _pending() -> list[object]:
     return [o for o in gc.get_objects() if isinstance(o, (PendingFetch, DelayedOperation))]
 
 
-@pytest.mark.usefixtures("no_collector")
-def test_a_fetch_without_a_session_is_freed() -> None:
+@pytest.fixture
+def pending() -> Iterator[Callable[[], list[object]]]:
+    """Lists the fetches and operations of this test that exist. Other tests of the process may have left some."""
+    gc.collect()
+    gc.disable()
+    before = {id(o): o for o in _pending()}
+    yield lambda: [o for o in _pending() if id(o) not in before]
+    gc.enable()
+
+
+def test_a_fetch_without_a_session_is_freed(pending: Callable[[], list[object]]) -> None:
     client = Client()
     client.append(0)
     assert len(client.send({0: 0}, session=(0, -1))) == 1
     assert not pending()
 
 
-@pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("follower", [None, FOLLOWER], ids=["consumer", "follower"])
-def test_a_fetch_that_waited_for_records_is_freed(follower: ReplicaIncarnation | None) -> None:
+def test_a_fetch_that_waited_for_records_is_freed(
+    follower: ReplicaIncarnation | None, pending: Callable[[], list[object]]
+) -> None:
     client = Client(followed=follower is not None)
     client.append(0)
     assert client.send({0: 0}, follower=follower)
@@ -47,8 +49,7 @@ def test_a_fetch_that_waited_for_records_is_freed(follower: ReplicaIncarnation |
     assert not pending()
 
 
-@pytest.mark.usefixtures("no_collector")
-def test_a_fetch_that_expired_is_freed() -> None:
+def test_a_fetch_that_expired_is_freed(pending: Callable[[], list[object]]) -> None:
     client = Client()
     waiting = client.send({0: 0}, session=(0, -1))
     assert not waiting
