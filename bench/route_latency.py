@@ -14,15 +14,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.peer.systems import Weir, wait_for
-from bench.routes import declare, end_offsets
+from bench.routes import create_topics, declare, end_offsets
 
 BROKERS = 3
 REPLICAS = (1, 3)
@@ -52,22 +50,10 @@ class Arrivals:
         self._consumer.close()
 
 
-def created(system: Weir, names: Sequence[str], replicas: int) -> None:
-    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    for future in admin.create_topics([NewTopic(n, 1, replicas) for n in names]).values():
-        future.result(60)
-
-    def ready() -> bool:
-        found = admin.list_topics(timeout=20).topics
-        return all(n in found and found[n].partitions and len(found[n].partitions[0].isrs) == replicas for n in names)
-
-    wait_for(ready, "topics", pause=0.1)
-
-
 def one_pass(system: Weir, name: str, replicas: int, rate: int, seconds: int) -> list[tuple[float, float]]:
     """For each record, the milliseconds from the call of the producer to the consumer of the source, and from there to the consumer of the target."""
     target = f"{name}-target"
-    created(system, [name, target], replicas)
+    create_topics(system, [name, target], replicas)
     declare(system, name, 1, [target])
     producer = Producer({"bootstrap.servers": system.bootstrap, "log_level": 0, "acks": "all", "linger.ms": 0})
     readers = Arrivals(system, name), Arrivals(system, target)

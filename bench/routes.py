@@ -37,16 +37,16 @@ create_route(name, definition, actor="bench")
 Headers = list[tuple[str, str | bytes | None]]
 
 
-def create_topics(system: Weir, names: list[str]) -> None:
+def create_topics(system: Weir, names: list[str], replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    for future in admin.create_topics([NewTopic(n, 1, 1) for n in names]).values():
+    for future in admin.create_topics([NewTopic(n, 1, replicas) for n in names]).values():
         future.result(60)
 
-    def led() -> bool:
+    def ready() -> bool:
         found = admin.list_topics(timeout=20).topics
-        return all(n in found and found[n].partitions and found[n].partitions[0].leader == 1 for n in names)
+        return all(n in found and found[n].partitions and len(found[n].partitions[0].isrs) == replicas for n in names)
 
-    wait_for(led, "topics", pause=0.1)
+    wait_for(ready, "topics", pause=0.1)
 
 
 def match_of(number: int, count: int) -> dict[str, Any]:

@@ -33,20 +33,16 @@ class StepButton:
         return not self.denied
 
 
-def _page(name: str, args: Sequence[str], /, **query: str) -> str:
+def _page(name: str, args: Sequence[str], /, **query: str | Sequence[str]) -> str:
     address = reverse(name, args=args)
-    return f"{address}?{urlencode(query)}" if query else address
+    return f"{address}?{urlencode(query, doseq=True)}" if query else address
 
 
 def _move(topic: str, placements: Sequence[str]) -> str:
-    """The review of a move with these placements."""
-    query = {"kind": "partitions", "topic": topic, "step": "review"}
-    parts = [p.split("=") for p in placements]
-    return (
-        _page("move-new", [])
-        + "?"
-        + urlencode([*query.items(), *(("p", p) for p, _ in parts), *((f"r{p}", r) for p, r in parts)])
-    )
+    """The review of a move with these placements, "partition=replicas" each."""
+    replicas = dict(p.split("=") for p in placements)
+    rows = {f"r{partition}": text for partition, text in replicas.items()}
+    return _page("move-new", [], kind="partitions", topic=topic, step="review", p=list(replicas), **rows)
 
 
 RETENTION = ("retention.bytes", "retention.ms")
@@ -65,7 +61,7 @@ _PAGES: dict[str, Callable[[Sequence[str]], str]] = {
     StepKind.ROLL_BACK_MOVE: lambda t: _page("move-act", [*t, "roll_back"]),
     StepKind.THROTTLE_MOVE: lambda t: _page("move-act", [*t, "throttle"]),
     StepKind.READ_RECORD: lambda t: record_url(t[0], t[1], t[2]),
-    StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t) + "?" + urlencode({"config": RETENTION}, doseq=True),
+    StepKind.RAISE_RETENTION: lambda t: _page("topic-alter", t, config=RETENTION),
     StepKind.OPEN_GROUP: lambda t: _page("group", t),
     StepKind.RESUME_ARCHIVE: lambda t: _page("job-act", [*t, "resume"]),
     StepKind.OPEN_TOPIC: lambda t: _page("topic", t),

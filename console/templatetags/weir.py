@@ -377,6 +377,8 @@ ALERT_PAGES: dict[str, tuple[str, str, str]] = {
     "move_will_not_finish": ("move", "", gettext_lazy("move")),
     "archive_failed": ("job", "", gettext_lazy("job")),
 }
+PAGES_OF_SUBJECT = ("broker", "log-directories", "move", "job", "half-messages", "delayed-messages", "dead-letters")
+"""Pages about the subject of the alert."""
 
 
 @register.simple_tag
@@ -391,12 +393,13 @@ def alert_link(alert: ShownAlert) -> SafeString:
     if alert.kind not in ALERT_PAGES:
         return SafeString("")
     name, query, label = ALERT_PAGES[alert.kind]
-    own = name in ("broker", "log-directories", "move", "job", "half-messages", "delayed-messages", "dead-letters")
-    address, text = reverse(name, args=[alert.subject]) + query if own else "", f"{label} {alert.subject}"
-    if name == "group":
-        address = reverse("group", args=[alert.subject]) if alert.subject else reverse("groups") + query
-        text = alert.subject or _("groups")
-    elif not own:
+    if name == "group" and alert.subject:
+        address, text = reverse(name, args=[alert.subject]), alert.subject
+    elif name == "group":
+        address, text = reverse("groups") + query, _("groups")
+    elif name in PAGES_OF_SUBJECT:
+        address, text = reverse(name, args=[alert.subject]) + query, f"{label} {alert.subject}"
+    else:
         address, text = reverse(name) + query, str(label)
     return format_html('<a class="go" href="{}">{}</a>', address, text) if may_be_shown(address) else SafeString("")
 
