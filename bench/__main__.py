@@ -1,8 +1,8 @@
 """`python -m bench`: produce and consume on a separate local cluster; prints a table and writes build/bench.json.
 
 Rates depend on the machine and on the Python client that shares it. Broker CPU seconds per GB of record values are more stable, but they also
-vary with the current cost of the machine's kernel. Each figure is the median of several passes. Before and after each pass the bare loop of
-`control` runs. The limit (1.5 times the figure of a prototype, LIMITS) grows with it if this machine is slower than the prototype's. It never
+vary with the current cost of the machine's kernel. Each value is the median of several passes. Before and after each pass the bare loop of
+`control` runs. The limit (1.5 times the value of a prototype, LIMITS) grows with it if this machine is slower than the prototype's. It never
 shrinks.
 """
 

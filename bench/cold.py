@@ -3,7 +3,7 @@ one run.
 
 The limit is set in the kernel: the blkio controller (cgroup v1) or io (v2) of the broker process, which needs root. In each round the pages
 of all logs are dropped from memory. Producers send 1,000 records/s of 1 KiB with acks=1, first alone ("quiet"), then beside the reader
-("cold"). Figures are ratios within one run.
+("cold"). Values are ratios within one run.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def main() -> int:
     parser.add_argument("--mb-per-s", type=int, default=50)
     parser.add_argument("--only", choices=["weir", *PEERS], help="one system alone")
     parser.add_argument("--folder", type=Path, help="on the disk that is to be limited (default: a temporary one)")
-    parser.add_argument("--json", type=Path, help="all figures go here")
+    parser.add_argument("--json", type=Path, help="all values go here")
     parser.add_argument("--read", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.read:

@@ -188,7 +188,7 @@ def measure_pages(web: Web, pages: tuple[str, ...], times: int, seconds_max: flo
 
 @contextmanager
 def open_browsers(web: Web, count: int, found: dict[str, Any]) -> Iterator[None]:
-    """`found` gets the figures of the browsers when they have left."""
+    """`found` gets the values of the browsers when they have left."""
     cookie = "; ".join(f"{k}={v}" for k, v in web.client.cookies.items())
     url = str(web.client.base_url).rstrip("/")
     command = [

@@ -1,7 +1,7 @@
 """`python -m bench.console_browsers URL SOCKET_URL COOKIE COUNT MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
 
 Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s and less often when the server is slow, those that
-follow progress at most every 5 s, or itself, at most every 3 s (static/weir/panels.js). Prints "open" when all pages are open, and their figures as JSON after the end of its input.
+follow progress at most every 5 s, or itself, at most every 3 s (static/weir/panels.js). Prints "open" when all pages are open, and their values as JSON after the end of its input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`uvicorn bench.console_server:application`: the console with figures in the headers of its responses.
+"""`uvicorn bench.console_server:application`: the console with values in the headers of its responses.
 
 After a request to START it also publishes the live updates of `bench.console_updates`, as a local cluster does, whose monitor is in the web process.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench.console_updates`: the live updates of a busy cluster, from an image and figures in memory, as the cluster monitor publishes them
+"""`python -m bench.console_updates`: the live updates of a busy cluster, from an image and values in memory, as the cluster monitor publishes them
 (`LivePublisher`).
 
 A process of its own, as the monitor is in production: it sends through Redis. Begins with the first line of its input and ends with it. Not included:

@@ -2,7 +2,7 @@
 
 Steps: (1) `--pending` records are written that are due in 2 to 26 hours; (2) the broker is restarted, until it says again how many are pending; (3) `--due`
 records are due at times spread over `--window` seconds, and a consumer measures how late each arrives, beside the pending ones; (4) `--burst` records are due
-in the same second. Memory is the resident set of the broker's process. The figures depend on the load of the machine, which is printed.
+in the same second. Memory is the resident set of the broker's process. The values depend on the load of the machine, which is printed.
 """
 
 from __future__ import annotations

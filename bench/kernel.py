@@ -1,4 +1,4 @@
-"""Figures of the kernel (/proc): CPU seconds, memory, cores of threads."""
+"""Values of the kernel (/proc): CPU seconds, memory, cores of threads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`python -m bench.lookup_active`: CPU of a look-up by key in an active segment, scanned and with the part that is indexed, and of the build in parts.
 
-No broker: the search and the build run in this process, on a segment in a temporary folder, in the page cache. So the figures do not contain the network and the
+No broker: the search and the build run in this process, on a segment in a temporary folder, in the page cache. So the values do not contain the network and the
 event loop. All times are CPU times of the process, so that a busy machine changes them little.
 """
 

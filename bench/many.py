@@ -145,7 +145,7 @@ def reported(passes: Sequence[Load]) -> dict[str, Any]:
 
 
 def exceeded_limits(figures: dict[str, Any]) -> list[str]:
-    """Names of the figures over their limits. If the client limits the rate over all partitions, the CPU of the broker per record counts instead
+    """Names of the values over their limits. If the client limits the rate over all partitions, the CPU of the broker per record counts instead
     of the rate. The ratios are added to `figures`."""
     few, many = figures["raw_few"], figures["raw_many"]
     for name, one, other in (("", figures["few"], figures["many"]), ("raw_", few, many)):

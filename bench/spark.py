@@ -69,7 +69,7 @@ def cpu_s(roots: Iterable[psutil.Process]) -> float:
 
 
 def sources(bootstrap: str, records: int, record_bytes: int, rounds: int, work: Path) -> dict[str, list[Figure]]:
-    """Figures of both sources, in the order of the rounds. The first round of each is not counted."""
+    """Values of both sources, in the order of the rounds. The first round of each is not counted."""
     jars = copy_dependencies(CACHE / f"spark-kafka-{KAFKA_SOURCE}", KAFKA_JARS, alone=True)
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, sorted(jars.glob('*.jar'))))} pyspark-shell"
     spark = session.start("sources", master="local[1]", work=work)
@@ -141,7 +141,7 @@ def commits(folder: Path) -> list[tuple[float, int]]:
 
 
 def archives(bootstrap: str, records: int, record_bytes: int, rounds: int, work: Path) -> dict[str, list[Figure]]:
-    """Figures with one and with two workers of one core each, in the order of the rounds."""
+    """Values with one and with two workers of one core each, in the order of the rounds."""
     found: dict[str, list[Figure]] = {"1 core": [], "2 cores": []}
     for number in range(rounds):
         for workers in (1, 2) if number % 2 == 0 else (2, 1):

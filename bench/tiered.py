@@ -2,7 +2,7 @@
 
 Three brokers as processes, an S3 server (moto) behind a proxy, two tiered topics with three replicas and the same leader. A producer sends 1,000 records/s of 1 KiB
 with acks=all to `live`, whose segments are copied meanwhile, and a consumer reads them. In all modes but `quiet` a third client reads `cold` from the earliest offset,
-again and again: more than the chunk cache has, at the fetch quota. The run fails if the store sends more than the quota allows. Latencies start at the scheduled time of a record. Figures are ratios to `quiet` of the same round. The
+again and again: more than the chunk cache has, at the fetch quota. The run fails if the store sends more than the quota allows. Latencies start at the scheduled time of a record. Values are ratios to `quiet` of the same round. The
 clients, moto and the proxy share the machine with the brokers: the cold reader, moto and the proxy run niced, because in reality they are elsewhere.
 """
 
@@ -293,7 +293,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.tiered", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=15)
-    parser.add_argument("--json", type=Path, help="all figures go here")
+    parser.add_argument("--json", type=Path, help="all values go here")
     parser.add_argument("--client", choices=["live", "cold"], help=argparse.SUPPRESS)
     parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
     given = parser.parse_args()

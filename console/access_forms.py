@@ -162,7 +162,7 @@ class AclTemplateForm(WeirForm):
         }
 
     def body(self) -> dict[str, str]:
-        """The body of the REST call with what is in the fields now."""
+        """The body of the REST call with the current values of the fields."""
         template = AclTemplate(self["template"].value()) if self["template"].value() in set(AclTemplate) else None
         needed = [f.value for f in TEMPLATES[template].fields] if template else []
         names = ["principal", *needed, "pattern_type", "host"]

@@ -54,7 +54,7 @@ class SilenceForm(WeirForm):
 
 
 class ThresholdOverrideForm(WeirForm):
-    """The value of a threshold for one object. Without a value that of the cluster applies again."""
+    """The value of a threshold for one object. Without a value, the value of the cluster applies again."""
 
     subject = forms.CharField(max_length=SUBJECT_CHARS_MAX)
     value = forms.FloatField(required=False, widget=forms.NumberInput(attrs={"class": "short", "step": "any"}))

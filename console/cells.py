@@ -34,7 +34,7 @@ from controlplane.selectors.topics import health_of
 @dataclass(slots=True)
 class PageUpdate:
     """`cells`: (subject, field) -> HTML. `refresh`: panels to reload. `marks`: (panel, key) -> value; a panel is reloaded only if one of its
-    marks differs from the previous one. `points`: (subject, figure) -> value. `gone`: subjects that were deleted."""
+    marks differs from the previous one. `points`: (subject, metric) -> value. `gone`: subjects that were deleted."""
 
     cells: dict[tuple[str, str], str] = field(default_factory=dict)
     refresh: set[str] = field(default_factory=set)

@@ -64,7 +64,7 @@ def cluster(data: OverviewShape) -> dict[str, str]:
 
 def health_reason(data: OverviewShape) -> str:
     """Return the reason for the health of the cluster, as text. In English it is the sentence of the health. In other languages it is the title of the alert
-    that is the cause, or a text with the first figure that is out of its range."""
+    that is the cause, or a text with the first value that is out of its range."""
     reason = str(data["health"]["reason"])
     if data["health"]["alert_kind"]:
         return alert_title(data["health"]["alert_kind"], data["health"]["alert_subject"], reason)
@@ -89,7 +89,7 @@ def alerts(count: int, at_risk: int) -> str:
 
 
 def cluster_size(size_bytes: int | None, answered: int, brokers: int, as_of_age_s: float | None) -> str:
-    """Size of all topics. If brokers do not respond: how many do, and the age of the oldest figure."""
+    """Size of all topics. If brokers do not respond: how many do, and the age of the oldest value."""
     shown = f.size(size_bytes)
     if answered >= brokers or size_bytes is None:
         return shown

@@ -76,7 +76,8 @@ class ConnectorForm(WeirForm):
 
     @property
     def main_fields(self) -> list[BoundField]:
-        """Name, configs that are required, important, set or wrong, then the others that the plugin does not define, and the reason."""
+        """The fields in order: name, the configs that are required, important, set or wrong, the configs that the plugin does not define, and the
+        reason."""
         return [self[n] for n in [*(["name"] if "name" in self.fields else []), *self.main, "extra", "comment"]]
 
     @property
@@ -91,7 +92,7 @@ class ConnectorForm(WeirForm):
             super().refuse(error)
 
     def add_config_error(self, name: str, text: str) -> None:
-        """Beside the field of the config; with its name if it has none."""
+        """Add the error to the field of the config, or with the config's name to the form if the config has no field."""
         field = name if name == "name" else PREFIX + name
         if field in self.fields:
             self.add_error(field, text)

@@ -124,7 +124,7 @@ def megabytes(value: int | None, reason: str = UNKNOWN_REASON) -> SafeString:
 
 
 def size(value: float | None) -> SafeString:
-    """Bytes with a unit, for sentences and single figures."""
+    """Bytes with a unit, for sentences and single values."""
     if value is None:
         return unknown()
     return format_html("{}", size_text(value))
@@ -137,7 +137,7 @@ def speed(bytes_per_s: float | None) -> SafeString:
 
 
 def rate(bytes_per_s: float | None) -> SafeString:
-    """Bytes per second with a unit, for single figures and columns of different sizes."""
+    """Bytes per second with a unit, for single values and columns of different sizes."""
     if bytes_per_s is None:
         return unknown()
     if not bytes_per_s:

@@ -47,7 +47,8 @@ INPUT_FORMAT = "%Y-%m-%dT%H:%M"
 @dataclass(frozen=True, slots=True)
 class Chart:
     """`points`: [[times in s], [averages]] as JSON, with [greatest values] if `peaks`. `peaks`: a step has several recorded values. `fed`: live updates have
-    the figure. `csv`: address of the same points, empty if the figure was never recorded. `of`: what of the page's object it is about."""
+    the metric. `csv`: address of the same points, empty if the metric was never recorded. `of`: the part of the page's object that the chart
+    shows."""
 
     subject: str
     figure: str
@@ -108,7 +109,7 @@ class PageCharts:
 def page_charts(
     request: HttpRequest, subject: str, *figures: str, also: Sequence[tuple[str, str, str]] = ()
 ) -> PageCharts:
-    """`also`: (subject, figure, what the chart is of) of charts of other subjects."""
+    """`also`: (subject, metric, what the chart is of) of charts of other subjects."""
     choice, problem = request.GET.get("range", ""), ""
     now = timezone.now()
     if choice not in RANGES:

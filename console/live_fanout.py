@@ -1,9 +1,8 @@
 """Delivers live updates to the sockets of this process.
 
 The sockets are one receiver of the channel layer, not one each: a layer copies each message for each receiver. An index of subjects leads an update to
-the sockets that show one of its rows. So the cost of an update depends on the pages that show its rows, not on the number of open pages.
-
-Invariant: a registered socket has got each update up to `run`, `seq` that concerns its subjects, in the order of the numbers.
+the sockets that show one of its rows. So the cost of an update depends on the pages that show its rows, not on the number of open pages. Invariant: a
+registered socket has received each update up to `run`, `seq` that concerns its subjects, in the order of the numbers.
 """
 
 from __future__ import annotations
@@ -255,7 +254,7 @@ class _PageReceiver:
 
 async def receive_for_pages() -> None:
     """Receive updates of a monitor in another process, also while this process has no socket. A page contains the position of the newest update, and its
-    socket may be in another web process. Without a position that socket would reload the page again and again. Runs until it is cancelled."""
+    socket may be in another web process. Without a position that socket would reload the page repeatedly. Runs until it is cancelled."""
     if isinstance(get_channel_layer(), InMemoryChannelLayer):
         return
     live, receiver = fanout(), _PageReceiver()

@@ -1,4 +1,4 @@
-"""Cells of the figures of half messages, delayed messages and dead letters in a live update, and the marks of the lists that it reloads. Pure.
+"""Cells of the values of half messages, delayed messages and dead letters in a live update, and the marks of the lists that it reloads. Pure.
 
 Does not contain: the update of a page (`cells`).
 """

@@ -77,7 +77,7 @@ PAGES = (
     (gettext_noop("Notifications"), "notifications"),
     (gettext_noop("Top topics, groups, clients, principals"), "top"),
     (gettext_noop("Health checks"), "health"),
-    (gettext_noop("Anomalies of figures"), "anomalies"),
+    (gettext_noop("Anomalies of metrics"), "anomalies"),
     ("Self-healing", "healing"),
     (gettext_noop("Time travel: cluster at an earlier time"), "time-travel"),
     (gettext_noop("Audit log"), "audit"),

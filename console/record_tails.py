@@ -4,7 +4,8 @@ From the browser: {"tail": {"id", "do", "query", "language"}}, `do`: start (with
 pause, resume, stop, visible. To the browser: {"tail": {"id", "state", "rows": [html], "status": html, "note"}}.
 
 Invariants: a socket has at most one tail, and a tail one thread at a time, of a pool that serves nothing else: it waits for brokers, and the event loop
-never does. A tail ends by itself TAIL_HIDDEN_SECONDS after the last sign of a visible page. Does not contain: reading, limits, audit (`services.record_tails`).
+never does. A tail ends automatically TAIL_HIDDEN_SECONDS after the last message of a visible page. Does not contain: reading, limits, audit
+(`services.record_tails`).
 """
 
 from __future__ import annotations

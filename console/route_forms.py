@@ -62,7 +62,7 @@ class RouteChangeForm(WeirForm):
         self.initial["bindings"], field.widget.focus = edited(rows, edit)
 
     def refuse(self, error: Rejected) -> None:
-        """The reason of one binding is in its row."""
+        """Show the reason for a refused binding in the row of the binding."""
         name, _dot, rest = error.field.partition(".")
         number = rest.partition(".")[0]
         if name == "bindings" and number.isdigit() and isinstance(self.fields["bindings"], BindingRowsField):

@@ -3,7 +3,7 @@
 Updates are numbered. A page sends its position (run, seq); it gets the updates it missed, or a request to reload.
 
 From the browser after every page change: {"run", "seq", "language", "subjects"}. To the browser: {"run", "seq", "age_s", "zookeeper_away",
-"samples_current", "cells": [[subject, field, html]], "points": [[subject, figure, value]], "refresh": [subject], "gone": [subject]}, or
+"samples_current", "cells": [[subject, field, html]], "points": [[subject, metric, value]], "refresh": [subject], "gone": [subject]}, or
 {"reload": true}. Updates are collected for FLUSH_SECONDS, so a burst of elections is a few messages, each of at most `live_frames.FRAME_BYTES_MAX`.
 Messages with "tail" belong to the live tail of the page (`console.record_tails`).
 """
@@ -271,8 +271,8 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
                 await self._send(await self._own_cluster(), self.sent)
 
     async def _own_cluster(self) -> PageUpdate:
-        """Health, alerts and totals of a user who sees only some resources: the updates of the cluster count all of them. Read at each heartbeat, as the age
-        of the data in the same bar would otherwise be that of newer figures."""
+        """Health, alerts and totals of a user who sees only some resources: the updates of the cluster count all of them. Read at each heartbeat.
+        Otherwise the age of the data in the same bar would belong to newer values."""
         if not self.seen.limited or "cluster" not in self.requested:
             return PageUpdate()
         try:

@@ -1,4 +1,4 @@
-"""Addresses of the page "Time travel" about one moment: what the cluster was then, and what differed before."""
+"""Addresses of the page "Time travel" for one time: the state of the cluster at this time, and the changes shortly before it."""
 
 from __future__ import annotations
 

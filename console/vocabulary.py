@@ -1,8 +1,8 @@
-"""Texts of the domain that pages show in the language of the user: health checks, titles and next steps of alerts, labels of figures, states.
+"""Texts of the domain that pages show in the language of the user: health checks, titles and next steps of alerts, labels of values, states.
 
 The domain knows no languages. Its constant texts are English, and they are the keys of the catalogues. Invariant: `texts` lists each text that
 `translated` is called with; tests/unit/console/test_catalogues.py compares the list with the catalogues. Does not contain: texts that are stored with their
-figures, for example the notes of a move, which stay English.
+values, for example the notes of a move, which stay English.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def wait_text(waits_for: str) -> str:
 
 
 def alert_text(kind: str, subject: str, text: str) -> str:
-    """The text of an alert. It is stored in English with its figures; other languages show the short text of its kind."""
+    """The text of an alert. It is stored in English with its values; other languages show the short text of its kind."""
     if (get_language() or "en") == "en":
         return text
     return alert_title(kind, subject, text)
@@ -237,13 +237,13 @@ def alert_title(kind: str, subject: str, text: str) -> str:
 
 
 def alert_do(kind: str, do: str) -> str:
-    """The advice for an alert: the text of its kind, if it has no figures, else the stored one."""
+    """The advice for an alert: the text of its kind, if it has no values, else the stored one."""
     rule = next((r.do for r in alert.RULES if r.kind == kind), "")
     return translated(do) if do == rule else _without_figures(kind, do, rule)
 
 
 def _without_figures(kind: str, do: str, rule: str) -> str:
-    """English, and other languages where a figure is a part of the sentence, show the stored text. `{down}` is an addition to a sentence."""
+    """English, and other languages where a value is a part of the sentence, show the stored text. `{down}` is an addition to a sentence."""
     if (get_language() or "en") == "en" or not rule or {"{needs}", "{limit}"} & set(_placeholders(rule)):
         return do
     return translated(rule).format(down="")

@@ -33,7 +33,7 @@ COMMITTED_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One figure of one subject."""
+    """One metric of one subject."""
 
     id: int
     subject: str
@@ -81,7 +81,7 @@ class HistoryRows:
             self._engine = create_engine(f"{SQL_DRIVERS[scheme]}:{rest}")
 
     def series(self) -> list[Series]:
-        """All series by subject and figure."""
+        """All series by subject and metric."""
         rows = self._rows("SELECT id, subject, figure FROM controlplane_historyseries")
         return sorted((Series(*row) for row in rows), key=lambda s: (s.subject, s.figure))
 

@@ -1,7 +1,7 @@
 """Profile of a topic from a sample of its records: skew of partitions and keys, sizes, gain of compression, and proposals. Pure, but for the compression
 itself.
 
-A proposal is a value with the figure that leads to it. Thresholds are constants here.
+A proposal is a value with the metric that leads to it. Thresholds are constants here.
 """
 
 from __future__ import annotations

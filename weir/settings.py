@@ -228,7 +228,7 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Weir",
-    "DESCRIPTION": "What the operator can see and do. Reads wait for brokers only where brokers alone have the values; every figure carries its age.",
+    "DESCRIPTION": "What the operator can see and do. Reads wait for brokers only where brokers alone have the values; every value carries its age.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],

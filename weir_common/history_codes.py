@@ -1,6 +1,6 @@
-"""The stored form of the history of figures: codes of 16 bits with three significant digits, and chunks of them (decision 054). Pure.
+"""The stored form of the history of metrics: codes of 16 bits with three significant digits, and chunks of them (decision 054). Pure.
 
-The monitor writes it, the console reads it, and the job `history` copies it to the lake. Does not contain: figures, rows.
+The monitor writes it, the console reads it, and the job `history` copies it to the lake. Does not contain: metrics, rows.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ METRICS_NAMESPACE = "metrics"
 """Tables of the jobs `history` (POINTS and CHANGES) and `forecast` (FORECASTS)."""
 
 POINTS, CHANGES, FORECASTS = "points", "changes", "forecasts"
-"""Averages of a minute of all figures; changes by operators and events of the cluster."""
+"""Averages of a minute of all metrics; changes by operators and events of the cluster."""
 
 HISTORY_POSITION = "weir.history.position"
 """Property of the tables of the job `history`: what is copied. It changes in the commit that adds the rows. POINTS: the next day (ISO 8601).

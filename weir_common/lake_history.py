@@ -1,4 +1,4 @@
-"""A read of the history of figures in the lake, as JSON between the control plane and the process that reads. Values only."""
+"""A read of the history of metrics in the lake, as JSON between the control plane and the process that reads. Values only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HISTORY_FILES_MAX = 5_000
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """`keys`: (subject, figure). Points of the steps in [since_s, until_s), Unix seconds. `lake_folder`: of the default lake."""
+    """`keys`: (subject, metric). Points of the steps in [since_s, until_s), Unix seconds. `lake_folder`: of the default lake."""
 
     keys: tuple[tuple[str, str], ...]
     since_s: int

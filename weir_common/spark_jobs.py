@@ -203,7 +203,7 @@ KINDS: dict[str, JobKind] = {
         JobKind(
             "history",
             "History",
-            "Copies the history of figures and the changes of the cluster to tables, before the database deletes them. Needs a daily schedule.",
+            "Copies the history of metrics and the changes of the cluster to tables, before the database deletes them. Needs a daily schedule.",
             (
                 Parameter(
                     "snapshot_days",

@@ -1,4 +1,4 @@
-"""`python -m bench.peer`: Weir and Apache Kafka in alternating passes; writes a table, the figures and a page of plots to bench/results/.
+"""`python -m bench.peer`: Weir and Apache Kafka in alternating passes; writes a table, the values and a page of plots to bench/results/.
 
 All systems run on one core, the client on another, and one system is measured at a time: weir, kafka, weir, kafka. A shared machine affects
 both sides of a pair. Ratios are therefore reported with their spread, and with the number of cores that other processes used.
@@ -130,7 +130,7 @@ class Run:
     def seconds(
         self, act: Callable[[System, str], dict[str, float]], figures: dict[str, tuple[str, str, str, str]]
     ) -> None:
-        """`figures`: key of the result of `act` -> name, terms, figure, unit."""
+        """`figures`: key of the result of `act` -> name, terms, value, unit."""
         found: dict[str, dict[str, list[float]]] = {}
         for system, _ in self.turns(next(iter(figures.values()))[0], warm=False):
             for key, value in act(system, self.label()).items():

@@ -15,7 +15,7 @@ WEIR = "weir"
 
 @dataclass(slots=True)
 class Row:
-    """One figure of one workload: its passes by system in the order of the run, so that equal indexes are a pair."""
+    """One value of one workload: its passes by system in the order of the run, so that equal indexes are a pair."""
 
     name: str
     terms: str
@@ -27,7 +27,7 @@ class Row:
     others: float | None = None
 
     def advantage(self, peer: str) -> list[float]:
-        """Per pair, the factor by which Weir is better. A figure below the resolution of the clock gives no ratio."""
+        """Per pair, the factor by which Weir is better. A value below the resolution of the clock gives no ratio."""
         out = []
         for mine, theirs in zip(self.values[WEIR], self.values[peer], strict=True):
             if mine > 0 and theirs > 0:
@@ -73,7 +73,7 @@ def as_markdown(conditions: dict[str, Any], rows: list[Row]) -> str:
         "A ratio says how many times better Weir is: the median of the pairs (minimum to maximum). Bold: Weir is behind. *Client-bound*: a thread of the client was busy throughout",
         "and the named systems' brokers were not, so the client limits their rate; CPU per GB is valid anyway.",
         "",
-        "| workload | terms | figure | weir | "
+        "| workload | terms | metric | weir | "
         + " | ".join(f"{n} | ratio" for n in names)
         + (" | " if names else "")
         + "note |",
@@ -132,7 +132,7 @@ def as_page(conditions: dict[str, Any], rows: list[Row]) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Weir compared with Apache Kafka</title>'
         "<style>body{font:14px system-ui;margin:2em;max-width:64em}svg{font-size:11px}</style>"
         f"<h1>Weir {html.escape(conditions['commit'])} compared with Apache Kafka</h1><p>{legend}. Right of 1: Weir is ahead. A dot is the median of the "
-        "pairs, its line their spread; a hollow dot is client-bound. The JSON file of the same name contains each figure.</p>"
+        "pairs, its line their spread; a hollow dot is client-bound. The JSON file of the same name contains each value.</p>"
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 40}" height="{y + 30}" fill="#222">{"".join(grid)}{"".join(marks)}</svg>'
         f"<ul>{facts}</ul></html>\n"
     )

@@ -1,4 +1,4 @@
-"""Passes of one row over one system, as figures. Brokers run on one core, the client on another. All systems run, and one is measured at a time.
+"""Passes of one row over one system, as values. Brokers run on one core, the client on another. All systems run, and one is measured at a time.
 
 With one replica all data is on broker 1, and only its CPU counts; with three replicas the CPU of all brokers counts.
 """
@@ -77,7 +77,7 @@ def measured(act: Callable[[Done], float], pids: list[int]) -> Spent:
 
     seconds = act(done)
     own_cpu, own_demand, brokers_cpu, busy, whole = end
-    scale = seconds / whole  # figures of the whole act are scaled to its measured part
+    scale = seconds / whole  # values of the whole act are scaled to its measured part
     return Spent(seconds, own_cpu * scale, own_demand * scale, brokers_cpu, busy * scale)
 
 

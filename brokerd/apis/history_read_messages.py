@@ -62,7 +62,7 @@ def _from_json(data: bytes) -> HistoryReadRequestData:
 def put_position(
     data: FetchResponse.PartitionData, requested: FetchRequest.FetchPartition, found: HistoryPosition
 ) -> None:
-    """Write the found position into the response, in the format of the request `asked`."""
+    """Write the found position into the response, in the format of the request."""
     if requested.history_read:
         data.history_read = versioned.encode(HistoryReadResponseData(*found), VERSION)
     else:

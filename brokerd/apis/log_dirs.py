@@ -1,6 +1,6 @@
 """DescribeLogDirs and AlterReplicaLogDirs.
 
-Invariants: every directory of log.dirs is in the response, a failed one with its error. Figures come from memory. Does not contain: files.
+Invariants: every directory of log.dirs is in the response, a failed one with its error. Values come from memory. Does not contain: files.
 """
 
 from __future__ import annotations

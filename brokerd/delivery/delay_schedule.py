@@ -162,7 +162,7 @@ class DelaySchedule:
         self._near_seconds: Counter[int] = Counter()
         """Records of `_near` by the second of their delivery time."""
         self._figures: dict[int, BucketFigures] = {}
-        """Figures of the buckets in `_later` and `_stored`, by bucket."""
+        """Metrics of the buckets in `_later` and `_stored`, by bucket."""
         self._later: defaultdict[int, list[PendingRecord]] = defaultdict(list)
         self._later_count = 0
         self._stored = set(stored)

@@ -387,7 +387,7 @@ class RoutePartition:
         return RouteState.BLOCKED if any(q.problem for q in self._active.values()) else RouteState.RUNNING
 
     def _metadata(self) -> str:
-        """Return the metadata of the committed position, as JSON: figures for the control plane, and the state from which a later leader continues."""
+        """Return the metadata of the committed position, as JSON: values for the control plane, and the state from which a later leader continues."""
         value = {
             "route": self.route.route_id,
             "generation": self.route.generation,

@@ -12,7 +12,7 @@ NEW_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TrafficRates:
-    """Figures of a client per second. `received_bytes`: bytes of requests. `sent_bytes`: bytes of responses. `cold_bytes`: bytes that were loaded from the
+    """Metrics of a client per second. `received_bytes`: bytes of requests. `sent_bytes`: bytes of responses. `cold_bytes`: bytes that were loaded from the
     disk for responses."""
 
     requests: float = 0.0

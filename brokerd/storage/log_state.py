@@ -54,7 +54,7 @@ class LogState:
         self.snapshot_due = SNAPSHOT_BYTES
         """Size of the active segment at which the next snapshot is written."""
 
-    # -- figures -----------------------------------------------------------------------------------------------------------
+    # -- metrics -----------------------------------------------------------------------------------------------------------
     @property
     def end_offset(self) -> int:
         # No segment: creating the first segment of a reset log failed. The replica is offline until the log is opened again.

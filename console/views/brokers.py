@@ -47,7 +47,7 @@ API_NAME_MAX = 100
 
 
 def _api_charts(api: str) -> list[tuple[str, str]]:
-    """(API, figure): all figures of the chosen one, or the p99 of those that clients and followers wait for."""
+    """(API, metric): all metrics of the chosen one, or the p99 of those that clients and followers wait for."""
     figures = [f.name for f in FIGURES[HistorySubject.BROKER_API]]
     return [(api, f) for f in figures] if api else [(n, figures[0]) for n in ("Produce", "FetchConsumer", "Metadata")]
 

@@ -1,4 +1,4 @@
-"""Connected clients: who uses the brokers, with which software and how much traffic."""
+"""Connected clients, with their software and traffic."""
 
 from __future__ import annotations
 

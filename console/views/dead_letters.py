@@ -232,7 +232,7 @@ def _target(of: DeadLetterTopic) -> str:
 
 
 def _places(texts: list[str]) -> list[tuple[int, int]]:
-    """Texts of another form are ignored: the addresses come from the list."""
+    """Parse partition@offset. Invalid texts are ignored, because the list of dead letters creates these addresses."""
     found: dict[tuple[int, int], None] = {}
     for text in texts:
         partition, __, offset = text.partition("@")

@@ -1,6 +1,5 @@
-"""Sessions of users of a directory, whatever its protocol: their end, and the page of a refused login.
-
-Invariants: a session ends at a fixed time after the directory last confirmed the user, whatever its activity (`session.set_expiry`). A directory that
+"""Sessions of users of a directory, for LDAP and OpenID Connect: their end, and the page of a refused login. Invariants: a session ends at a fixed
+time after the directory last confirmed the user, also if it is in use (`session.set_expiry`). A directory that
 does not answer ends no session before that time. Does not contain: the login itself (`console.views.session`, `console.views.oidc`).
 """
 
@@ -50,7 +49,7 @@ def postpone(request: HttpRequest) -> None:
 
 
 def end_session(request: HttpRequest, following: str, reason: str) -> HttpResponse:
-    """The directory no longer confirms the user: the session of the console ends, too."""
+    """End the console session of a user whom the directory no longer confirms."""
     if request.user.is_authenticated:
         external_logins.record_logout(request.user.get_username(), reason=reason)
         logout(request)

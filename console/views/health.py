@@ -1,4 +1,4 @@
-"""Health checks with scores, and anomalies of figures."""
+"""Health checks with scores, and anomalies of metrics."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def anomaly_page(request: HttpRequest) -> HttpResponse:
 @operator_required
 def switch(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     if name not in WATCHED_OF or verb not in ("on", "off"):
-        return not_found(request, _("watched figure “{name}”").format(name=name), "anomalies", nav=NAV)
+        return not_found(request, _("watched metric “{name}”").format(name=name), "anomalies", nav=NAV)
     if request.method == "POST":
         services.switch_alerts(name, verb == "on", actor=actor(request))
         flash(request, _("Alerts about {lower} are {verb}.").format(lower=WATCHED_OF[name].label.lower(), verb=verb))

@@ -63,7 +63,7 @@ class DecodedValue:
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
     """`line`: the record as JSON, for the clipboard. `link`: the address of this record alone. `edit`: of the Produce form with this record. `open`:
-    the whole value is shown at once."""
+    the whole value is shown without a click."""
 
     row: MessageRow
     key: DecodedValue

@@ -1,4 +1,4 @@
-"""The overview page: open incidents, health, key figures, problems, active moves, recent changes."""
+"""The overview page: open incidents, health, key metrics, problems, active moves, recent changes."""
 
 from __future__ import annotations
 

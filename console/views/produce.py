@@ -281,7 +281,7 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _show_after_redirect(request: HttpRequest, result: services.ProduceResult) -> HttpResponseRedirect:
-    """A reload of the page of a POST would write the records again."""
+    """Store the result and redirect: a reload of a page that answers a POST would write the records again."""
     shown = asdict(result) | {"records": [asdict(r) for r in result.records[:SHOWN_MAX]], "total": len(result.records)}
     request.session[RESULT] = {"path": request.path, "result": shown}
     return HttpResponseRedirect(request.path)

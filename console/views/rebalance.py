@@ -95,7 +95,7 @@ def _number(text: str) -> float | None:
 
 
 def _rows(before: list[Load], after: list[Load]) -> list[tuple[int, list[tuple[str, Figure]]]]:
-    """(broker id, [(column, figure)]) in the order of COLUMNS."""
+    """(broker id, [(column, value)]) in the order of COLUMNS."""
     means = {
         (c, i): sum(getattr(x, c) for x in loads) / len(loads) if loads else 0.0
         for c in COLUMNS

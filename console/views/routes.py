@@ -94,7 +94,7 @@ def create(request: HttpRequest) -> HttpResponse:
 
 
 def _as_json(request: HttpRequest) -> bool:
-    """Return whether the form has, or shall have, the bindings as JSON."""
+    """Return whether the form shows the bindings as JSON, now or after the button that was clicked."""
     if request.method == "POST":
         return "bindings" in request.POST
     return request.GET.get("as") == "json"

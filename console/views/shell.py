@@ -161,8 +161,8 @@ def lacking_role(request: HttpRequest) -> str:
 
 
 def require_role(request: HttpRequest, resource: RoleResource, names: Collection[str]) -> None:
-    """Raises PermissionDenied with the names that the user may not change. For a view whose form knows the resources; nothing is done before. Without
-    names the role for the whole cluster is needed."""
+    """Raises PermissionDenied with the names that the user may not change. A view calls it when its form knows the resources, before any change.
+    Without names the role for the whole cluster is needed."""
     if reason := authorization.refusal_of(request.user, Access.OPERATE, resource, names):
         raise PermissionDenied(reason)
 

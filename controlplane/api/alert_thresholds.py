@@ -63,7 +63,8 @@ class AlertThresholdViewSet(RetrieveModelMixin, RowViewSet):
         list_order=ListOrder(unique=("subject",), others=("value", "changed_by")),
     )
     def overrides(self, request: Request, name: str) -> Response:
-        """The objects with a value of their own, which precedes the one for the cluster: brokers, groups or topics (`objects` of the threshold)."""
+        """The objects with a separate value, which takes precedence over the value for the cluster: brokers, groups or topics (`objects` of the
+        threshold)."""
         return self.computed(self.get_object().overrides)
 
     @extend_schema(parameters=[SUBJECT], request=ThresholdOverrideSet, responses={200: THRESHOLD})

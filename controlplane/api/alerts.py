@@ -39,7 +39,7 @@ class SilenceCreate(serializers.RequiredComment):
 
 
 class AlertViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
-    """Open alerts, or those that ended within the last week. Their age is that of the overview; while it grows, no new alerts are written."""
+    """Open alerts, or alerts that ended within the last week. Alerts are as old as the overview: while its age grows, no new alerts are written."""
 
     queryset = Alert.objects.all()
     filterset_class = alerts.AlertFilter
@@ -57,7 +57,7 @@ class AlertViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def acknowledge(self, request: Request, alert_id: int) -> Response:
-        """Record that this user works on the alert. 409 if somebody acknowledged it before."""
+        """Record that this user works on the alert. 409 if it is acknowledged already."""
         self.get_object()
         services.acknowledge(alert_id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self.row()
@@ -117,7 +117,7 @@ class SilenceViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 class ProcessStartView(InputMixin):
     @extend_schema(request=serializers.Comment, responses={204: None})
     def post(self, request: Request, name: str) -> Response:
-        """Start a stopped process of the local cluster, such as broker-2. 409 where no supervisor keeps it stopped."""
+        """Start a stopped process of the local cluster, such as broker-2. 409 unless a supervisor runs and has stopped the process."""
         services.start_process(name, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return Response(status=204)
 
@@ -125,6 +125,6 @@ class ProcessStartView(InputMixin):
 class MetricsView(InputMixin):
     @extend_schema(parameters=[serializers.MetricsQuery], responses={(200, "text/plain"): OpenApiTypes.STR})
     def get(self, request: Request) -> HttpResponse:
-        """Every metric in Prometheus' text format, read from rows. Unknown figures are omitted."""
+        """Every metric in Prometheus' text format, read from rows. Unknown metrics are omitted."""
         requested = self.query(serializers.MetricsQuery)
         return HttpResponse(metrics.exposition(topics=requested["topics"]), content_type=CONTENT_TYPE_LATEST)

@@ -41,7 +41,7 @@ class ApiTokenCreate(serializers.Comment):
 
 
 class ApiTokenViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
-    """Your tokens; for a superuser those of all users."""
+    """The tokens of the user; for a superuser the tokens of all users."""
 
     queryset = ApiToken.objects.all()
     serializer_class = TOKEN

@@ -23,7 +23,7 @@ TOPIC = serializers.shape(topics.TopicRow)
 
 
 class OverviewView(InputMixin):
-    """The cluster in one object: health, brokers, numbers of topics and partitions, and how old the figures are."""
+    """The cluster in one object: health, brokers, numbers of topics and partitions, and how old the values are."""
 
     @extend_schema(responses=OVERVIEW)
     def get(self, request: Request) -> Response:
@@ -33,7 +33,7 @@ class OverviewView(InputMixin):
 class ClustersView(InputMixin):
     @extend_schema(operation_id="clusters_list", responses={200: CLUSTER(many=True)})
     def get(self, request: Request) -> Response:
-        """This cluster and those of WEIR_CLUSTERS_FILE, with the figures of the last answer of each console. `problem` says why figures are not current. Asks no
+        """This cluster and those of WEIR_CLUSTERS_FILE, with the values of the last answer of each console. `problem` says why values are not current. Asks no
         other console: the cluster monitor does so every 10 s."""
         return Response(CLUSTER(other_clusters.cluster_rows(overview.overview()), many=True).data)
 

@@ -117,7 +117,7 @@ class ConnectorValidateView(InputMixin):
 class ConnectorCreateView(InputMixin):
     @extend_schema(operation_id="connector_create", request=ConnectorCreateBody, responses={204: None})
     def post(self, request: Request) -> Response:
-        """Create a connector after its validation; it starts at once. 400 has all errors."""
+        """Create a connector after its validation; it starts immediately. The response 400 has all errors."""
         v = self.body(ConnectorCreateBody)
         services.create_connector(v["cluster"], v["name"], v["config"], actor=self.actor, comment=v["comment"])
         return Response(status=204)

@@ -111,7 +111,7 @@ class DeadLetterViews(RowViewSet):
     @extend_schema(request=SendMatchingBody, responses={200: SENT})
     @action(detail=True, methods=["post"], url_path="dead-letters/send-matching", tag_of=None, **NO_LIST)
     def send_matching_dead_letters(self, request: Request, name: str) -> Response:
-        """The same for the next `limit` dead letters that match, oldest first; `resume` continues."""
+        """Send the next `limit` dead letters that match the filter again, oldest first; `resume` continues."""
         v = self.body(SendMatchingBody)
         target, comment = ResendTarget(v.pop("target")), v.pop("comment")
         query, resume = query_of(name, v)

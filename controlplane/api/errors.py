@@ -1,6 +1,5 @@
-"""DRF's exception handler for every view: which exception becomes which problem.
-
-Invariant: a refusal because of the input is 400, because of the state of the cluster 409, an unknown object 404.
+"""DRF's exception handler for every view: it turns an exception into a problem. Invariant: a refusal because of the input has the status 400, a
+refusal because of the state of the cluster 409, and an unknown object 404.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Health checks, their failures and scores; anomalies of figures, and the switches of their alerts."""
+"""Health checks, their failures and scores; anomalies of metrics, and the switches of their alerts."""
 
 from __future__ import annotations
 
@@ -60,23 +60,23 @@ class HealthScoresView(InputMixin):
 class AnomaliesView(InputMixin):
     @extend_schema(operation_id="anomalies_list", responses={200: ANOMALY(many=True)})
     def get(self, request: Request) -> Response:
-        """Figures that are far from their usual value now, the most distant first."""
+        """Metrics that are far from their usual value now, the most distant first."""
         return Response(ANOMALY(anomaly_selectors.anomaly_list(), many=True).data)
 
 
 class WatchedFiguresView(InputMixin):
     @extend_schema(responses={200: FIGURE(many=True)})
     def get(self, request: Request) -> Response:
-        """The figures that are compared with their history, and whether their anomalies have alerts."""
+        """The metrics that are compared with their history, and whether their anomalies have alerts."""
         return Response(FIGURE(anomaly_selectors.watched_figures(), many=True).data)
 
 
 class AnomalySwitchView(InputMixin):
     @extend_schema(request=serializers.Comment, responses={200: FIGURE})
     def post(self, request: Request, name: str, verb: str) -> Response:
-        """Turn the alerts about anomalies of a figure `on` or `off`. The figure is compared and listed in both cases."""
+        """Turn the alerts about anomalies of a metric `on` or `off`. The metric is compared and listed in both cases."""
         if name not in WATCHED_OF or verb not in VERBS:
-            raise Http404(f"There is no watched figure {name!r} with the operation {verb!r}. Operations: on, off.")
+            raise Http404(f"There is no watched metric {name!r} with the operation {verb!r}. Operations: on, off.")
         anomalies.switch_alerts(name, verb == "on", actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         row = next(r for r in anomaly_selectors.watched_figures() if r.name == name)
         return Response(FIGURE(row).data)

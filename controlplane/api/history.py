@@ -1,4 +1,4 @@
-"""Recorded history of figures."""
+"""Recorded history of metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HistoryQuery(drf.Serializer[object]):
     subject = drf.CharField(
         help_text="cluster, topic:NAME, group:ID, share_group:ID, broker:ID or partition:TOPIC:INDEX."
     )
-    figure = drf.CharField(help_text="A figure of this kind of subject; the error of an unknown one lists them.")
+    figure = drf.CharField(help_text="A metric of this kind of subject; the error of an unknown one lists them.")
     since = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: an hour before `until`.")
     until = drf.DateTimeField(default=None, allow_null=True, help_text="ISO 8601; default: now.")
 
@@ -32,9 +32,9 @@ class HistoryView(InputMixin):
 
     @extend_schema(parameters=[HistoryQuery], responses={200: HISTORY})
     def get(self, request: Request) -> Response:
-        """A figure over time: values every 10 s of the last day, averages of a minute of 30 days, and older ones from the lake (job `history`), as at most 450
+        """A metric over time: values every 10 s of the last day, averages of a minute of 30 days, and older ones from the lake (job `history`), as at most 450
         points. A range has at most 366 days.
-        404: this figure of the subject was never recorded."""
+        404: this metric of the subject was never recorded."""
         given = self.query(HistoryQuery)
         found = selectors.figure_history(**given)
         if found is None:

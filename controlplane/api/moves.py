@@ -1,4 +1,4 @@
-"""Moves: plan, start, throttle, end; their partitions, history and figures."""
+"""Moves: plan, start, throttle, end; their partitions, history and metrics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.MoveCreate, responses={201: MOVE, 200: OpenApiTypes.OBJECT})
     def create(self, request: Request) -> Response:
-        """Plan a move (with `dry`: only the preview, 200; with `start`: start it at once)."""
+        """Plan a move (with `dry`: only the preview, 200; with `start`: start it immediately)."""
         v = self.body(serializers.MoveCreate)
         scope = services.parse_scope(v["scope"])
         if v["dry"]:
@@ -95,7 +95,7 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
         return self._end(services.roll_back_move)
 
     def _act(self, service: Callable[..., object]) -> Response:
-        """An operation that is easy to undo, or that has the reason of its plan."""
+        """A view of an operation without a required reason: it is easy to undo, or its plan already has a reason."""
         row = self.get_object()
         service(row.id, actor=self.actor, comment=self.body(serializers.Comment)["comment"])
         return self.row()
@@ -161,7 +161,7 @@ class MoveViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(responses=LOAD(many=True))
     @action(detail=True, serializer_class=LOAD, filterset_class=None, list_order=LOAD_ORDER)
     def brokers(self, request: Request, move_id: int) -> Response:
-        """Bytes and replicas that each broker receives and gives away."""
+        """Bytes and replicas that each broker receives and sends."""
         self.get_object()
         return self.computed(move_loads.move_brokers(move_loads.move_kinds(move_id)))
 

@@ -1,6 +1,7 @@
 """Pages of lists: the query parameters, the cursor, and the body of a page.
 
-Invariants: a cursor is a signed place in the order of one list, so nobody can make one. It belongs to the path and to the order of its list. Rows that
+Invariants: a cursor is a signed position in the order of one list, so a client cannot create one. It is valid only for the path and the order of its
+list. Rows that
 are added or removed between two requests do not move the others. Does not contain: the reading of rows (`controlplane.selectors.paging`).
 """
 

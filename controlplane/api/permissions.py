@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class IsOperatorOrReadOnly(BasePermission):
-    """Logged-in users may read. Operators (staff) may change everything, others the resources of their role bindings, and nobody may change anything
-    while WEIR_READ_ONLY is on."""
+    """Logged-in users may read. Operators (staff) may change everything, and other users the resources of their role bindings. While WEIR_READ_ONLY
+    is on, no user may change anything."""
 
     message = authorization.NEEDS_OPERATOR
 

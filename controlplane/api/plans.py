@@ -50,7 +50,7 @@ class PlanViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.PlanCreate, responses={201: PLAN})
     def create(self, request: Request) -> Response:
-        """Plan a scope, or import Kafka's reassignment file, and store the plan. No replica moves, and no partition is reserved."""
+        """Plan a scope, or import Kafka's reassignment file, and store the plan. No replica is moved, and no partition is reserved."""
         v = self.body(serializers.PlanCreate)
         row = services.save_plan(
             parse_scope(v["scope"]), name=v["name"], actor=self.actor, comment=v["comment"], override=v["override"]

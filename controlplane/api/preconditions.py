@@ -1,7 +1,7 @@
 """`If-Match` (RFC 9110): a request changes an object only if its entity tag is the given one. Otherwise 412 with the current state.
 
 Invariants: the tag is compared under a lock that lasts until the change is committed. No guarded handler makes network calls: the lock would last as
-long as they, and an unexpected error would roll back the audit row of what was sent.
+long as the call, and an unexpected error would roll back the audit row of a request that was sent.
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ def problem(
     extra: Mapping[str, Any] | None = None,
     status: int | None = None,
 ) -> JsonResponse:
-    """The response of a problem. `field` of the body is that of the first error, empty where no input is at fault. `extra`: further members."""
+    """The response of a problem. `field` of the body is the field of the first error, or empty if no input caused the problem. `extra`: further
+    members."""
     status = status or STATUS[code]
     body = {
         "type": TYPE_PREFIX + code,

@@ -184,7 +184,7 @@ def _names(s: object) -> Iterator[str]:
 
 
 def _closure(operations: Iterable[ReferenceOperation], named: Mapping[str, ReferenceType]) -> list[str]:
-    """The named types of these operations, and those that they contain in turn."""
+    """The named types of these operations, and the types inside them, at any depth."""
     found: set[str] = set()
     left = [n for o in operations for n in (*o.body_types, *(t for r in o.responses for t in r.types))]
     left += [n for o in operations for p in o.parameters for n in p.types]

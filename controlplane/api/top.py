@@ -17,7 +17,7 @@ TOP = serializers.shape(selectors.TopList)
 class TopQuery(drf.Serializer[object]):
     of = drf.ChoiceField(choices=[(o.value, o.value) for o in selectors.TopOf])
     by = drf.CharField(
-        default="", allow_blank=True, help_text="A figure of this kind; the error of an unknown one lists them."
+        default="", allow_blank=True, help_text="A metric of this kind; the error of an unknown one lists them."
     )
     limit = drf.IntegerField(default=selectors.TOP_DEFAULT, min_value=1, max_value=selectors.TOP_MAX)
 
@@ -25,6 +25,6 @@ class TopQuery(drf.Serializer[object]):
 class TopView(InputMixin):
     @extend_schema(parameters=[TopQuery], responses={200: TOP})
     def get(self, request: Request) -> Response:
-        """The objects with the greatest values of a figure, each with its share of the sum over all objects. `of=clients` and `of=principals` wait for
+        """The objects with the greatest values of a metric, each with its share of the sum over all objects. `of=clients` and `of=principals` wait for
         brokers, at most two seconds."""
         return Response(TOP(selectors.top_list(**self.query(TopQuery))).data)

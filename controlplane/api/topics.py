@@ -110,7 +110,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
 
     @extend_schema(request=serializers.RequiredComment, responses={202: None})
     def destroy(self, request: Request, name: str) -> Response:
-        """Set the tombstone. The records of the topic are deleted with it."""
+        """Delete the topic with its records."""
         self._check_topic(name)
         services.delete_topic(name, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=202)
@@ -168,7 +168,7 @@ class TopicViewSet(ListModelMixin, RetrieveModelMixin, DeadLetterViews, DelayedM
     @extend_schema(parameters=[serializers.MessageQuery], responses=MESSAGES)
     @action(detail=True, serializer_class=MESSAGES, url_path="partitions/<int:partition>/messages")
     def partition_messages(self, request: Request, name: str, partition: int) -> Response:
-        """The same of one partition."""
+        """Records of one partition, with the limits and fields of the read of a topic."""
         _partition(name, partition)
         return self._record_response(request, name, (partition,), self.query(serializers.MessageQuery))
 

@@ -75,7 +75,7 @@ class InputMixin(APIView):
             setattr(self, name, self.guarded(request, getattr(self, name, self.http_method_not_allowed)))
 
     def check_permissions(self, request: Request) -> None:
-        """First what the user may see: a refusal of a change names the topics of its object."""
+        """Check first what the user may see, because a refusal of a change names the topics of its object."""
         if request.user.is_authenticated:
             self._limit_view(request)
         super().check_permissions(request)
@@ -109,7 +109,7 @@ class InputMixin(APIView):
         return preconditions.no_tags
 
     def finalize_response(self, request: Request, response: Response, *args: object, **kwargs: object) -> Response:
-        """A GET whose view read no query accepts no parameters. This is known only after the view has answered. A GET has no effect that would have
+        """A GET whose view read no query accepts no parameters. This is known only after the view has answered. A GET has no effect, so nothing has
         to be undone."""
         if response.status_code < HTTPStatus.BAD_REQUEST and not self.query_is_checked:
             try:

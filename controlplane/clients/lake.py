@@ -183,7 +183,7 @@ def query(sql: str) -> QueryResult:
 
 
 def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s: int) -> HistoryAnswer:
-    """Points of figures from the lake, read in a process of its own, for at most HISTORY_SECONDS_MAX. Keys are (subject, figure)."""
+    """Points of metrics from the lake, read in a process of its own, for at most HISTORY_SECONDS_MAX. Keys are (subject, metric)."""
     if _is_absent():
         return HistoryAnswer(error=QueryError.NO_TABLE, detail="There is no lake yet.")
     requested = HistoryRequest(tuple(keys), since_s, until_s, step_s, str(settings.WEIR.lake_dir))

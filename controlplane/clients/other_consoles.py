@@ -22,7 +22,7 @@ PATH = "/api/v1/overview"
 
 
 class ConsoleUnreadable(Exception):
-    """`problem`: why there are no figures. The text is a detail in English."""
+    """`problem`: why there are no values. The text is a detail in English."""
 
     def __init__(self, problem: ClusterProblem, detail: str) -> None:
         super().__init__(detail)

@@ -1,7 +1,7 @@
 """Alerts: problems of the cluster, each with what to do about it. Pure functions.
 
 Invariants: the list of kinds is closed, and each kind has an instruction for the operator. An alert is identified by (kind, subject), so its start time stays
-when its figures change. Does not contain: clocks, rows, links; which facts are a problem (`alert_cases`); which stored rows change (`alert_rows`).
+when its values change. Does not contain: clocks, rows, links; which facts are a problem (`alert_cases`); which stored rows change (`alert_rows`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RULES = (
          "Broker {id} is down: {replicas} offline.",
          "Start the broker. If it is permanently lost, drain it: its replicas are copied to other brokers."),
     AlertRule(AlertKind.BROKER_SILENT, Severity.DEGRADED, cases.brokers_silent,
-         "Broker {id} is registered but does not respond to the console: its figures are out of date.",
+         "Broker {id} is registered but does not respond to the console: its values are out of date.",
          "Check its log, its load and the network from the console to it. The broker page shows whether a restart is safe."),
     AlertRule(AlertKind.DISK_FAILED, Severity.AT_RISK, cases.disks_failed,
          "Broker {id} has {dirs}.",
@@ -132,7 +132,7 @@ RULES = (
          "Check the workers and their logs, the network to them, and the addresses and passwords in WEIR_CONNECT_URLS. The states of its connectors are unknown."),
     AlertRule(AlertKind.ANOMALY, Severity.DEGRADED, cases.anomalies,
          "{text}.",
-         "Check what has changed: the chart has marks of changes, alerts and elections. If the value is right, turn the alerts of this figure off under Health, Anomalies."),
+         "Check what has changed: the chart has marks of changes, alerts and elections. If the value is right, turn the alerts of this metric off under Health, Anomalies."),
     AlertRule(AlertKind.ARCHIVE_FAILED, Severity.DEGRADED, cases.archives_failed,
          "Archive job {id} has failed: {note}",
          "Fix the cause that the job page shows, then resume the job: it continues at its last committed offsets."),

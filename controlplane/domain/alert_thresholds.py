@@ -203,7 +203,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         8,
         3,
         100,
-        "Anomaly: how far a figure may be from the median of the same time on other days, in median absolute deviations.",
+        "Anomaly: how far a metric may be from the median of the same time on other days, in median absolute deviations.",
     ),
     ThresholdName.ANOMALY_ALERTS_MAX: ThresholdRule(
         ThresholdUnit.COUNT, 5, 0, 50, "Anomalies with an alert each. More anomalies are listed, but have no alert."

@@ -147,7 +147,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyFacts:
-    """A figure that is far from its usual value and has alerts enabled. `text` contains its value and the usual value."""
+    """A metric that is far from its usual value and has alerts enabled. `text` contains its value and the usual value."""
 
     subject: str
     text: str
@@ -155,7 +155,7 @@ class AnomalyFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicMessageFacts:
-    """Figures of a topic that exceed a threshold; None: they do not. `half_oldest_s`, `delayed_overdue_s`: seconds. `dead_letters_grown`: in the last ten
+    """Metrics of a topic that exceed a threshold; None: they do not. `half_oldest_s`, `delayed_overdue_s`: seconds. `dead_letters_grown`: in the last ten
     minutes."""
 
     topic: str

@@ -1,4 +1,4 @@
-"""Anomalies: figures that are far from their usual value at this time. Pure.
+"""Anomalies: metrics that are far from their usual value at this time. Pure.
 
 The value is compared with the median of earlier values, in median absolute deviations (MAD, scaled to a standard deviation). Median and MAD of most
 days are the same if one of the days was unusual itself. The earlier values are of the same ten minutes on the days before, else of the same
@@ -33,15 +33,15 @@ MAD_SCALE = 1.4826
 """Factor from the MAD of a normal distribution to its standard deviation."""
 
 SPREAD_SHARE = 0.1
-"""Least spread, as a share of the median, and of the median of the last day: a figure that was always the same would be an anomaly after any change,
-and one that is small at night would be one after a change that is small for the figure."""
+"""Least spread, as a share of the median, and of the median of the last day: a metric that was always the same would be an anomaly after any change,
+and one that is small at night would be one after a change that is small for the metric."""
 
 CONFIRMED_S = WINDOW_S
-"""Seconds for which a figure must stay unusual: after them, the last comparison shares no value with the first one. Without this delay there are thirty times
+"""Seconds for which a metric must stay unusual: after them, the last comparison shares no value with the first one. Without this delay there are thirty times
 as many anomalies in a year of daily traffic, nearly all of them when the traffic of a day begins and ends (`make bench-anomalies`)."""
 
 WATCHED_MAX = 50
-"""Maximum number of series of each figure that are compared in one round: those with the highest values."""
+"""Maximum number of series of each metric that are compared in one round: those with the highest values."""
 
 
 class AnomalyState(StrEnum):
@@ -60,7 +60,7 @@ class Baseline(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchedFigure:
-    """If `low`, a small value is an anomaly too. `floor` is the minimum spread, in the unit of the figure. `alerts` tells whether the figure has alerts by
+    """If `low`, a small value is an anomaly too. `floor` is the minimum spread, in the unit of the metric. `alerts` tells whether the metric has alerts by
     default."""
 
     subject: HistorySubject
@@ -128,5 +128,5 @@ def judge(
 
 
 def _lowest(usual: float, spread: float) -> float:
-    """Deviations of a value of a tenth of the median. A figure cannot be below zero, so a limit beyond that would never find missing traffic."""
+    """Deviations of a value of a tenth of the median. A metric cannot be below zero, so a limit beyond that would never find missing traffic."""
     return 0.9 * usual / spread if usual >= 3 * spread else float("inf")

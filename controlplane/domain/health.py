@@ -119,7 +119,7 @@ RULES: tuple[CheckRule, ...] = (
         "Its replicas are offline, and its partitions have one failure less to spare.",
         "Start the broker, or drain it if it is lost.", at_least=True, limit=1),
     CheckRule(CheckName.BROKER_ANSWERS, _B, 5, _Y, "Broker answers the console",
-        "Its figures are out of date, and clients may have the same difficulty.",
+        "Its values are out of date, and clients may have the same difficulty.",
         "Check its log, its load and the network to it.", at_least=True, limit=1),
     CheckRule(CheckName.LOG_DIRECTORIES, _B, 10, _N, "All log directories work",
         "Replicas in a failed log directory are offline.",

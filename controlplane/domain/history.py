@@ -1,4 +1,4 @@
-"""Recorded history of figures: subjects, figures and units, and the points of a chart. Pure.
+"""Recorded history of metrics: subjects, metrics and units, and the points of a chart. Pure.
 
 Points are averages of the stored values of their step; a step without a stored value has none. Invariant: nothing is interpolated. Does not contain:
 clocks, rows, the stored form of values (`weir_common.history_codes`).
@@ -118,7 +118,7 @@ FIGURES: dict[HistorySubject, tuple[HistoryFigure, ...]] = {
 
 
 def figure_of(subject: str, name: str) -> HistoryFigure:
-    """Return the figure `name` of this subject. Raises Rejected for a subject or a figure that is not recorded."""
+    """Return the metric `name` of this subject. Raises Rejected for a subject or a metric that is not recorded."""
     kind, separator, rest = subject.partition(":")
     known = {k.value for k in HistorySubject}
     if kind not in known or (kind == HistorySubject.CLUSTER) != (not separator) or (separator and not rest):
@@ -126,7 +126,7 @@ def figure_of(subject: str, name: str) -> HistoryFigure:
         raise Rejected(f"There is no subject {subject!r}. A subject has one of these forms: {forms}.", "subject")
     figures = {f.name: f for f in FIGURES[HistorySubject(kind)]}
     if name not in figures:
-        raise Rejected(f"A {kind} has no figure {name!r}. Its figures are: {', '.join(figures)}.", "figure")
+        raise Rejected(f"A {kind} has no metric {name!r}. Its metrics are: {', '.join(figures)}.", "figure")
     return figures[name]
 
 

@@ -1,6 +1,6 @@
-"""Figures of half messages, delayed messages and dead letters of one topic. Pure.
+"""Metrics of half messages, delayed messages and dead letters of one topic. Pure.
 
-Invariant: figures that are too old are unknown, never zero. Does not contain: their collection (`monitoring.message_figures`).
+Invariant: metrics that are too old are unknown, never zero. Does not contain: their collection (`monitoring.message_figures`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class MessageFigures:
 COLUMNS = tuple(f.name for f in fields(MessageFigures))
 
 STALE_MS = 60_000
-"""Milliseconds since the oldest answer, after which the figures count as unknown. A round that follows a broker failure takes some seconds."""
+"""Milliseconds since the oldest answer, after which the metrics count as unknown. A round that follows a broker failure takes some seconds."""
 
 
 def values(f: MessageFigures, now_ms: int) -> dict[str, int | float | None]:
-    """The figures of a topic by the names of its history; empty if they are too old. Ages are at `now_ms` (Unix)."""
+    """The metrics of a topic by the names of its history; empty if they are too old. Ages are at `now_ms` (Unix)."""
     if f.sampled_at is None or now_ms - f.sampled_at.timestamp() * 1000 > STALE_MS:
         return {}
     oldest, due = f.half_oldest_at, f.delayed_next_at

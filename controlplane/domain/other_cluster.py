@@ -1,4 +1,4 @@
-"""Other Weir consoles: the list in a file, their figures, and the reason why the figures of a console are not current. Pure.
+"""Other Weir consoles: the list in a file, their values, and the reason why the values of a console are not current. Pure.
 
 Invariant: a cluster whose console does not answer is never shown with the health of its last answer. Does not contain: the requests
 (`controlplane.clients.other_consoles`).
@@ -25,7 +25,7 @@ KEYS = ("name", "url", "colour", "token", "token_file", "ca_file")
 
 
 class ClusterProblem(StrEnum):
-    """The reason why the figures of a cluster are not current."""
+    """The reason why the values of a cluster are not current."""
 
     NONE = "none"
     NOT_READ = "not_read"
@@ -54,8 +54,8 @@ class OtherConsole:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFigures:
-    """Figures of a console's own overview. `health`: healthy, degraded, at_risk or unknown. `alerts_degraded`: open alerts that are not at risk. `age_s`: age
-    of the figures when the console answered; None: its monitor has never read the cluster."""
+    """Metrics of a console's own overview. `health`: healthy, degraded, at_risk or unknown. `alerts_degraded`: open alerts that are not at risk. `age_s`: age
+    of the values when the console answered; None: its monitor has never read the cluster."""
 
     cluster_name: str
     health: str
@@ -79,7 +79,7 @@ def problem_now(problem: ClusterProblem, answer_age_s: float | None) -> ClusterP
 
 
 def figures_of(overview: Any) -> ClusterFigures:
-    """Return the figures in an answer of `/api/v1/overview`. Raises ValueError if the answer has another shape."""
+    """Return the values in an answer of `/api/v1/overview`. Raises ValueError if the answer has another shape."""
     try:
         health = overview["health"]
         word = str(health["word"])

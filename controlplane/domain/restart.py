@@ -16,7 +16,7 @@ from enum import StrEnum
 AGE_SECONDS_MAX = 5.0
 """Maximum age of the observed state of the cluster when a broker is demoted or restarted."""
 SETTLED_SECONDS = 2.0
-"""Seconds from the observation that a broker is in sync to the end of its turn. Figures from the moment of its return may still arrive."""
+"""Seconds from the observation that a broker is in sync to the end of its turn. Values from the moment of its return may still arrive."""
 UNTAKEN_SECONDS = 30.0
 """Seconds until a requested restart that did not start is reported."""
 AWAY_SECONDS = 90.0

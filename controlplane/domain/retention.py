@@ -1,7 +1,7 @@
 """Forecast of the time at which retention deletes records that a group has not read. Pure.
 
-Invariants: the forecast is the earliest time that the figures allow. Brokers delete whole segments, so the deletion occurs up to one segment
-later. An unknown figure gives no forecast. Does not contain: clocks, rows, reading of logs.
+Invariants: the forecast is the earliest time that the values allow. Brokers delete whole segments, so the deletion occurs up to one segment
+later. An unknown value gives no forecast. Does not contain: clocks, rows, reading of logs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def forecast(
     consumed_per_s: float,
     produced_per_s: float,
 ) -> Forecast | None:
-    """Return the time until the record at `committed` is deleted, if both rates stay. None if the record is read before, or if a figure is unknown."""
+    """Return the time until the record at `committed` is deleted, if both rates stay. None if the record is read before, or if a value is unknown."""
     lag = log.end - committed
     if not config.deletes or lag <= 0 or committed < log.start:
         return None

@@ -58,7 +58,7 @@ _GROUPS = ("group", "share-group", "share_group", "lag")
 
 def subject_visible(seen: Visibility, subject: str) -> bool:
     """Return whether a live update or a history about this subject is visible: `topic:T`, `messages:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `broker:1`,
-    `broker_api:1:Produce`. Figures of moves and of the cluster are sums over all topics. The name of a panel (`topics`) causes only that the page reloads
+    `broker_api:1:Produce`. Values of moves and of the cluster are sums over all topics. The name of a panel (`topics`) causes only that the page reloads
     it."""
     if not seen.limited:
         return True

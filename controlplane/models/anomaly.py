@@ -1,4 +1,4 @@
-"""Anomalies of figures, and which figures have alerts about them. The monitor writes anomalies, services write switches."""
+"""Anomalies of metrics, and which metrics have alerts about them. The monitor writes anomalies, services write switches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controlplane.models.choices import choices
 
 
 class Anomaly(models.Model):
-    """A figure that is unusual now, confirmed or not (`anomaly.CONFIRMED_S`). `subject` and `figure`: as in `HistorySeries`. `usual`: the median of `values`
+    """A metric that is unusual now, confirmed or not (`anomaly.CONFIRMED_S`). `subject` and `figure`: as in `HistorySeries`. `usual`: the median of `values`
     earlier values."""
 
     subject = models.CharField(max_length=300)
@@ -32,7 +32,7 @@ class Anomaly(models.Model):
 
 
 class AnomalySwitch(models.Model):
-    """Choice of an operator: anomalies of a figure (`anomaly.WatchedFigure.name`) have alerts or not. A figure without a row has the default."""
+    """Choice of an operator: anomalies of a metric (`anomaly.WatchedFigure.name`) have alerts or not. A metric without a row has the default."""
 
     name = models.CharField(max_length=60, primary_key=True)
     alerts = models.BooleanField()

@@ -2,7 +2,7 @@
 `observed_at`.
 
 Topics are joined to the rows of the desired state by id without a foreign key: the metadata log may contain topics that the database does
-not have (drift). A figure that could not be read is null, never zero.
+not have (drift). A value that could not be read is null, never zero.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Feature(models.Model):
 
 
 class Broker(models.Model):
-    """Liveness, endpoint and dynamic configs from the metadata log; figures from the broker. `size_bytes`: sum of its replicas. `total_bytes` and
+    """Liveness, endpoint and dynamic configs from the metadata log; values from the broker. `size_bytes`: sum of its replicas. `total_bytes` and
     `free_bytes`: of its log directory with the most free space. `replicas_on_disk`: number of replicas that it reports in its log directories.
     `dirs_failed`: names of its failed log directories, `dirs_hung`: those of them whose disk did not answer, `dirs_slow`: directories with a slow disk,
     `dir_probe_ms`: {directory: ms of the last probe, a small write}. `life`: id of its last registration. `tail_doubt`: why the broker may have lost records
@@ -193,7 +193,7 @@ class ObservedTopic(models.Model):
 class ObservedPartition(models.Model):
     """A partition as in the metadata log, with the offsets that its leader reported at `sampled_at`. `observers` have replicas outside the ISR that
     start at `tail_start`. All records below `log_start_floor` were deleted by an operator. Records below `archive_start` are stored on the
-    brokers `holders` (decision 036). `lagging`: figures of the leader about each replica out of sync, {broker as text: [its log end offset, its
+    brokers `holders` (decision 036). `lagging`: values of the leader about each replica out of sync, {broker as text: [its log end offset, its
     start offset if that alone keeps it out, else -1]}; a log end offset of -1: no fetch yet. `in_trouble`: the partition has no leader or lacks
     a replica; `leader_not_preferred`: it has a leader, and that is not its first replica. Both are columns so that a list of such partitions costs one
     page among 100,000 partitions."""

@@ -1,4 +1,4 @@
-"""Recorded history of figures (decision 054). Only the monitor writes these rows.
+"""Recorded history of metrics (decision 054). Only the monitor writes these rows.
 
 A value is first part of a frame. Each hour the frames become chunks of 10 s, and after a day chunks of a minute. Times are Unix seconds.
 """
@@ -9,7 +9,7 @@ from django.db import models
 
 
 class HistorySeries(models.Model):
-    """One figure of one subject: `cluster`, `topic:NAME`, `group:ID`, `share_group:ID`, `broker:ID`, `partition:TOPIC:INDEX`."""
+    """One metric of one subject: `cluster`, `topic:NAME`, `group:ID`, `share_group:ID`, `broker:ID`, `partition:TOPIC:INDEX`."""
 
     subject = models.CharField(max_length=300)
     figure = models.CharField(max_length=40)

@@ -1,4 +1,4 @@
-"""Figures of messages that Kafka does not have: half messages, delayed messages, dead letters. Observed rows: only the monitor writes them.
+"""Metrics of messages that Kafka does not have: half messages, delayed messages, dead letters. Observed rows: only the monitor writes them.
 
 Does not contain: the messages, which are in the brokers' logs.
 """
@@ -9,7 +9,7 @@ from django.db import models
 
 
 class TopicMessages(models.Model):
-    """Figures of the messages of one topic. Null: the topic does not have the feature. `half_expired` and `dead_letters` are numbers by offsets: markers of
+    """Metrics of the messages of one topic. Null: the topic does not have the feature. `half_expired` and `dead_letters` are numbers by offsets: markers of
     transactions count. `dead_letters_grown`: new ones in the last ten minutes."""
 
     topic = models.CharField(max_length=249, primary_key=True)

@@ -1,4 +1,4 @@
-"""The observed figures of a consumer group, and their rows. None = not observed."""
+"""The observed values of a consumer group, and their rows. None = not observed."""
 
 from __future__ import annotations
 

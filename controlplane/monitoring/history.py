@@ -1,7 +1,7 @@
-"""Writes the history of figures: a frame every 10 s, chunks of 10 s each hour, chunks of a minute after a day (decision 054).
+"""Writes the history of metrics: a frame every 10 s, chunks of 10 s each hour, chunks of a minute after a day (decision 054).
 
 Invariants: a value is a row at most one job after its time, so the end of the process costs only its own absence. Each step of the maintenance is
-one transaction and may be repeated. The thread of the monitor only collects figures; a thread of its pool writes them.
+one transaction and may be repeated. The thread of the monitor only collects metrics; a thread of its pool writes them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class HistoryRecorder:
 
     # -- in the monitor's thread ---------------------------------------------------------------------------------------
     def observe(self, image: Image, metrics: MetricsCache, pool: Executor, now_ms: int) -> None:
-        """Collect the figures if a step has passed, and let the pool write them."""
+        """Collect the metrics if a step has passed, and let the pool write them."""
         now = now_ms // 1000 // STEP_S * STEP_S
         if self._slot is not None and now <= self._slot and self._slot - now < HOUR_S:
             return
@@ -107,7 +107,7 @@ class HistoryRecorder:
             self._running.release()
 
     def write(self) -> None:
-        """Write the collected figures. Raises DatabaseError without loss: they are written next time."""
+        """Write the collected metrics. Raises DatabaseError without loss: they are written next time."""
         while self._pending:
             at, figures = self._pending[0]
             ids = self._series_ids(figures)

@@ -1,6 +1,6 @@
-"""The figures that the history records for one point in time, from the image and the samples in memory.
+"""The metrics that the history records for one point in time, from the image and the samples in memory.
 
-Invariant: a figure that the brokers did not report is omitted. Does not contain: rows.
+Invariant: a metric that the brokers did not report is omitted. Does not contain: rows.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from controlplane.monitoring.projection import broker_sums
 from controlplane.monitoring.samples import BROKER_RATES, MetricsCache
 
 GROUP_MS_MAX = 30_000
-"""Milliseconds since the last sample of a group, after which its figures are unknown. A sampling round takes up to 13 s."""
+"""Milliseconds since the last sample of a group, after which its metrics are unknown. A sampling round takes up to 13 s."""
 
 PARTITIONS_MAX = 2_000
-"""Partitions of a cluster up to which figures of single partitions are recorded. They need about 350 MB, by the bytes of decision 054."""
+"""Partitions of a cluster up to which metrics of single partitions are recorded. They need about 350 MB, by the bytes of decision 054."""
 
 TOPIC_RATES, CLUSTER_RATES = BROKER_RATES[:2], BROKER_RATES[:3]
-"""The sum of replication bytes over all brokers is the same for sent and received bytes. Topics have no figure for replication."""
+"""The sum of replication bytes over all brokers is the same for sent and received bytes. Topics have no metric for replication."""
 
 TOPICS_MAX = 5_000
 """Topics of a cluster up to which rates of bytes of single topics are recorded: two more series for each."""
 
 SeriesKey = tuple[str, str]
-"""(subject, figure)."""
+"""(subject, metric)."""
 
 
 class HistoryFigures:

@@ -48,11 +48,11 @@ LIVE_FIGURES = {
     HistorySubject.PARTITION: ("bytes_in_per_s", "bytes_out_per_s", "size_bytes", "replicas_in_sync"),
     HistorySubject.BROKER_API: (),
 }
-"""The figures in live updates, by kind of subject. The chart of another figure ends with its last recorded value."""
+"""The metrics in live updates, by kind of subject. The chart of another metric ends with its last recorded value."""
 
 
 def figures(update: LiveUpdate) -> list[tuple[str, str, float]]:
-    """(subject, figure, value) of everything in an update that a chart can draw."""
+    """(subject, metric, value) of everything in an update that a chart can draw."""
     return [
         (subject, name, values[name])
         for kind, subject, values in _values(update["kind"], update["data"])

@@ -1,6 +1,6 @@
 """Types of the data of live updates (`live_events`), as the monitor publishes them and as the console reads them. They have JSON types only.
 
-Does not contain: the figures of the cluster, whose shape is `selectors.overview.Overview`.
+Does not contain: the values of the cluster, whose shape is `selectors.overview.Overview`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class ShareGroupsUpdate(TypedDict):
 
 
 class TopicMessagesShape(TypedDict):
-    """Figures of half messages, delayed messages and dead letters of a topic. A figure is absent or null if the topic does not have it, or if it is unknown."""
+    """Metrics of half messages, delayed messages and dead letters of a topic. A value is absent or null if the topic does not have it, or if it is unknown."""
 
     name: str
     half_checks: int | None
@@ -177,7 +177,7 @@ class TopicMessagesShape(TypedDict):
 
 
 class MessagesUpdate(TypedDict):
-    """Topics whose figures changed."""
+    """Topics whose values changed."""
 
     topics: list[TopicMessagesShape]
 

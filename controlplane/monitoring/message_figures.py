@@ -1,7 +1,7 @@
-"""Figures of half messages, delayed messages and dead letters, collected for rows, charts and alerts.
+"""Metrics of half messages, delayed messages and dead letters, collected for rows, charts and alerts.
 
 A round asks the leaders of front partitions, at most PARTITIONS_MAX of them; the next one continues where it ended. Numbers of dead letters come from
-offsets that are in rows. Invariants: a topic has figures only after each of its front partitions has answered, and a silent partition keeps its last
+offsets that are in rows. Invariants: a topic has metrics only after each of its front partitions has answered, and a silent partition keeps its last
 answer, with its time. Runs on a thread that may wait for brokers. Does not contain: the messages (`selectors.half_messages`), alerts (`domain.alert`).
 """
 
@@ -49,7 +49,7 @@ Answer = HalfMessagesAnswer | DelayedMessagesAnswer
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """The topics that have figures, from the configs in rows. `half`, `delay`: {front topic: its topic}. `dead`: {topic of dead letters: the topic whose
+    """The topics that have metrics, from the configs in rows. `half`, `delay`: {front topic: its topic}. `dead`: {topic of dead letters: the topic whose
     page shows them}."""
 
     half: Mapping[str, str]
@@ -60,7 +60,7 @@ class Special:
 class MessageFigureCollector:
     def __init__(self) -> None:
         self.latest: Mapping[str, MessageFigures] = {}
-        """Figures by topic. The dictionary is replaced as a whole, so that other threads may read it."""
+        """Metrics by topic. The dictionary is replaced as a whole, so that other threads may read it."""
         self._answers: dict[Spot, tuple[datetime, Answer]] = {}
         self._position: Spot | None = None
         """The last partition of the previous round, if there are more."""

@@ -25,7 +25,7 @@ from controlplane.models import MetadataImage, MetadataSegment
 log = logging.getLogger(__name__)
 
 KEPT_MS = 30 * 86_400_000
-"""Retention, as of the history of figures. One image before it is kept, so that the whole time can be read."""
+"""Retention, as of the history of metrics. One image before it is kept, so that the whole time can be read."""
 
 KEPT_BYTES_MAX = 512 * 1024 * 1024
 """Maximum size of all images and entries together. The oldest are deleted first."""

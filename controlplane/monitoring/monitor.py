@@ -1,6 +1,6 @@
 """The cluster monitor: tails the metadata log, samples the brokers, writes observed rows, publishes changes.
 
-Invariants: it writes only observed rows and makes no decisions. A broker, ZooKeeper or a database that hangs delays only its own figures.
+Invariants: it writes only observed rows and makes no decisions. A broker, ZooKeeper or a database that hangs delays only its own metrics.
 One thread for log and rows, several for brokers. The web process (ASGI lifespan) or `manage.py monitor` starts it.
 """
 
@@ -57,7 +57,7 @@ ROUND_SHARE = 6
 """Pause between two rounds. With ten thousand partitions a round takes some tenths of a second of a broker's event loop."""
 
 SAMPLE_MS_MAX = 10_000
-"""Maximum milliseconds between rounds: a broker that was stopped for a minute must not delay the figures of others."""
+"""Maximum milliseconds between rounds: a broker that was stopped for a minute must not delay the metrics of others."""
 
 SIZES_EVERY = 3
 """Rounds between requests for sizes, for which the broker iterates over its partitions."""
@@ -396,7 +396,7 @@ class ClusterMonitor:
             self._history.observe(image, self.metrics, self._pool, now.wall_ms)
         _merge(self._changed, changed)
         if self._dirty:
-            return  # rows of new partitions are written first, the figures with the next round
+            return  # rows of new partitions are written first, the metrics with the next round
         self.metrics.write(self._changed, self.projection, image)
         self._changed = SampleChanges()
         share_letter_rows.write(samples, datetime.fromtimestamp(now.wall_ms / 1000, UTC))

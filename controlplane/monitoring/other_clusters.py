@@ -1,6 +1,6 @@
 """Asks the other Weir consoles of the settings for their overview, and keeps the last answers in rows. One round for all viewers and web processes.
 
-Invariants: all consoles are asked at the same time, so a round takes no longer than the time limit of one. A console that does not answer keeps the figures and the
+Invariants: all consoles are asked at the same time, so a round takes no longer than the time limit of one. A console that does not answer keeps the values and the
 time of its last answer, and gets the cause. Does not contain: the request (`clients.other_consoles`), what is shown (`selectors.other_clusters`).
 """
 
@@ -41,7 +41,7 @@ class OtherClusterReader:
             known = {row.name: row for row in OtherCluster.objects.all()}
             for console, answer in zip(consoles, answers, strict=True):
                 row = known.get(console.name)
-                if row is None or row.url != console.url:  # figures from another address belong to another cluster
+                if row is None or row.url != console.url:  # values from another address belong to another cluster
                     row = row or OtherCluster(name=console.name)
                     row.url, row.answered_at, row.figures = console.url, None, None
                 row.tried_at = now

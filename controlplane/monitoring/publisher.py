@@ -1,6 +1,6 @@
 """Publishes changes in the shapes of `live_events`.
 
-Invariant: an update is sent only if it contains a change. Figures come from memory. Moves, changes and jobs are polled once per second.
+Invariant: an update is sent only if it contains a change. Values come from memory. Moves, changes and jobs are polled once per second.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Figures of refused requests: per broker and reason, and of the clients that a broker refuses again and again.
+"""Metrics of refused requests: per broker and reason, and of the clients that a broker refuses again and again.
 
-Invariant: a broker without an answer has no figures. Does not contain: rows; which of the clients are alerts (`alert_cases`).
+Invariant: a broker without an answer has no values. Does not contain: rows; which of the clients are alerts (`alert_cases`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Figures of requests by broker and API, from the histograms of the brokers.
+"""Metrics of requests by broker and API, from the histograms of the brokers.
 
-Invariants: figures are of the requests between two samples of one broker. A broker that did not answer has none. Counters that became smaller have
+Invariants: metrics are of the requests between two samples of one broker. A broker that did not answer has none. Counters that became smaller have
 started again at zero. Does not contain rows.
 """
 
@@ -14,7 +14,7 @@ from controlplane.clients.broker_samples import ApiSample, BrokerSample
 from controlplane.monitoring.sample_window import SampleWindow
 
 WINDOW_MS = 10_000
-"""Minimum milliseconds between the two samples. The figures describe the last 10 to 23 seconds."""
+"""Minimum milliseconds between the two samples. The metrics describe the last 10 to 23 seconds."""
 
 NO_REQUESTS = ApiSample((), 0.0, {})
 
@@ -40,7 +40,7 @@ class ApiFigures:
 
 @dataclass(slots=True)
 class RequestFigures:
-    """`by_broker`: of each broker that answered twice, the figures of its APIs by name."""
+    """`by_broker`: of each broker that answered twice, the metrics of its APIs by name."""
 
     by_broker: dict[int, dict[str, ApiFigures]] = field(default_factory=dict)
     _windows: dict[int, SampleWindow[Mapping[str, ApiSample]]] = field(default_factory=dict)

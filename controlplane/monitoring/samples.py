@@ -1,6 +1,6 @@
 """Samples of brokers in memory and as rows: offsets, sizes, groups and their lag.
 
-Invariant: without a response the old figures stay with their age; they never become zero.
+Invariant: without a response the old values stay with their age; they never become zero.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SampleChanges:
 
 
 class MetricsCache:
-    """The latest figures. `take` is pure memory, `write` makes them rows."""
+    """The latest values. `take` is pure memory, `write` makes them rows."""
 
     def __init__(self) -> None:
         self.offsets: dict[Key, tuple[int, int]] = {}
@@ -113,7 +113,7 @@ class MetricsCache:
         return self.lags.groups
 
     def restore(self) -> None:
-        """Load the figures of the rows once, before the first `take`. Raises DatabaseError."""
+        """Load the values of the rows once, before the first `take`. Raises DatabaseError."""
         if self._restored:
             return
         self.use_thresholds(alert_thresholds.current())

@@ -19,7 +19,8 @@ from controlplane.models import AlertThreshold, AlertThresholdOverride
 
 @dataclass(frozen=True, slots=True)
 class ThresholdOverrideRow:
-    """The value of a threshold for one object, which precedes the one for the cluster. `subject`: id of a broker, name of a group or topic."""
+    """The value of a threshold for one object. It takes precedence over the value for the cluster. `subject`: id of a broker, name of a group or
+    topic."""
 
     subject: str
     value: float
@@ -42,8 +43,8 @@ class AppliedThreshold:
 
 @dataclass(frozen=True, slots=True)
 class AlertThresholdRow:
-    """`value`: in force, in `unit`. `alert_kinds`: the alerts that it decides about. `changed_at` null: it has its default. `objects`: the kind of object
-    that can have a value of its own, or cluster; `overrides` has the objects that have one."""
+    """`value`: in force, in `unit`. `alert_kinds`: the alerts that depend on it. `changed_at` null: it has its default. `objects`: the kind of object
+    that can have a separate value, or cluster; `overrides` has the objects with a separate value."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""Anomalies for pages, REST and alerts, and the watched figures with their switches."""
+"""Anomalies for pages, REST and alerts, and the watched metrics with their switches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from controlplane.models import Anomaly, AnomalySwitch
 
 @dataclass(frozen=True, slots=True)
 class AnomalyRow:
-    """A figure that is unusual now. `state`: high or low. `usual`: the median of `values` earlier values, of the same ten minutes on other days
-    (`baseline` days) or of the same minutes of other hours (hours). `distance`: in median absolute deviations. `alerts`: whether the figure has alerts."""
+    """A metric that is unusual now. `state`: high or low. `usual`: the median of `values` earlier values, of the same ten minutes on other days
+    (`baseline` days) or of the same minutes of other hours (hours). `distance`: in median absolute deviations. `alerts`: whether the metric has alerts."""
 
     subject: str
     figure: str
@@ -32,7 +32,7 @@ class AnomalyRow:
 
 @dataclass(frozen=True, slots=True)
 class WatchedFigureRow:
-    """A figure that is compared with its history. `low`: small values count, too. `alerts`: whether its anomalies have alerts."""
+    """A metric that is compared with its history. `low`: small values count, too. `alerts`: whether its anomalies have alerts."""
 
     name: str
     label: str
@@ -44,7 +44,7 @@ class WatchedFigureRow:
 
 
 def alerting() -> set[str]:
-    """Names of the watched figures whose anomalies have alerts."""
+    """Names of the watched metrics whose anomalies have alerts."""
     changed = dict(AnomalySwitch.objects.values_list("name", "alerts"))
     return {w.name for w in WATCHED if changed.get(w.name, w.alerts)}
 
@@ -66,7 +66,7 @@ def watched_figures() -> list[WatchedFigureRow]:
 
 
 def anomaly_list() -> list[AnomalyRow]:
-    """Figures that have been unusual for long enough, the most distant first."""
+    """Metrics that have been unusual for long enough, the most distant first."""
     on = alerting()
     found = []
     for a in Anomaly.objects.all():

@@ -1,5 +1,5 @@
-"""The settings of the brokers that decide about permissions besides ACLs, read from the brokers: only they know their files. A broker that does not
-answer within a second is named. Does not contain: decisions about principals (`permissions`)."""
+"""The settings of the brokers that decide about permissions in addition to ACLs. They are read from the brokers, because only a broker knows its
+properties file. The report names each broker that does not answer within a second. Does not contain: decisions about principals (`permissions`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AuthorizerState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class AuthorizerReport:
     """`without`: brokers without an authorizer, which allow every operation. `unanswered`: brokers that did not answer. `super_users` and
-    `allow_if_no_acl` are those on which all brokers with an authorizer agree."""
+    `allow_if_no_acl` have a value only if it is the same on all brokers with an authorizer."""
 
     state: AuthorizerState
     super_users: tuple[str, ...] = ()

@@ -1,4 +1,5 @@
-"""The settings of a broker, read from the broker: only it knows its file. A broker that does not answer within a second has none."""
+"""The settings of a broker, read from the broker, because only the broker knows its properties file. Without an answer within a second there are no
+settings."""
 
 from __future__ import annotations
 

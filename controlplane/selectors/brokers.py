@@ -165,7 +165,7 @@ def visible_brokers() -> list[BrokerRow]:
 
 
 def broker_list() -> list[BrokerRow]:
-    """All brokers ever registered, by id, whatever the user may see."""
+    """All brokers ever registered, by id, without the filter by visibility."""
     rows = list(Broker.objects.all())
     living = [b for b in rows if b.alive]
     age, thresholds = age_s(cluster_row().observed_at), alert_thresholds.current()
@@ -393,7 +393,7 @@ def broker_refusals(broker_id: int) -> list[RefusalRow]:
 
 
 def api_row(stored: dict[str, Any]) -> ApiRow:
-    """Return the row of an API from the stored figures (`ApiFigures.stored`)."""
+    """Return the row of an API from the stored values (`ApiFigures.stored`)."""
     errors = sorted(stored["errors"].items(), key=lambda e: -e[1])
     return ApiRow(
         name=stored["name"],

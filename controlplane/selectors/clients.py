@@ -1,4 +1,4 @@
-"""Connected clients, read from the brokers: only they know them. Invariant: an answer names the brokers that did not respond."""
+"""Connected clients, read from the brokers, because no other process knows them. Invariant: an answer names the brokers that did not respond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of all selectors: filters of lists, the age of a figure, and rows as JSON values. Does not contain: pages (`paging`)."""
+"""Helpers of all selectors: filters of lists, the age of a value, and rows as JSON values. Does not contain: pages (`paging`)."""
 
 from __future__ import annotations
 

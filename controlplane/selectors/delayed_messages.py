@@ -1,4 +1,4 @@
-"""Pending delayed messages of a topic, read from the leaders of its front partitions: only they know them.
+"""Pending delayed messages of a topic, read from the leaders of its front partitions, because no other process knows them.
 
 Invariants: a read waits at most some seconds, and names the partitions that are missing. Rows have offsets and times, no keys or values: no permission
 to read records is needed. Does not contain: permissions for look-ups by key, cancellations (`services.delayed_messages`).
@@ -56,7 +56,7 @@ class DelayedPartition:
 
 @dataclass(frozen=True, slots=True)
 class DelayedMessages:
-    """The figures of the partitions that answered. `histogram`: pending records by the time until their delivery; its times after the first minutes
+    """The values of the partitions that answered. `histogram`: pending records by the time until their delivery; its times after the first minutes
     are rounded to ten minutes."""
 
     topic: str

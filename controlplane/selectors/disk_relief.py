@@ -28,7 +28,7 @@ class _Target:
 
     @property
     def room(self) -> float:
-        """Bytes that may still come. Unknown free space counts as space: the plan of the move shows the truth."""
+        """Return the bytes that the broker can still receive. Unknown free space counts as free: the plan of the move checks it again."""
         free = self.broker.free_bytes
         return float("inf") if free is None else free * USED_OF_FREE - self.came
 

@@ -31,7 +31,7 @@ def move_tag(move_id: int, *, lock: bool = False) -> str | None:
 
 
 def plan_tag(plan_id: int, *, lock: bool = False) -> str | None:
-    """The content of a plan never changes. Its approval, its move and its place in the list do."""
+    """The content of a plan never changes. Its approval, its move and its place in the list change, so the tag contains these."""
     columns = ("move_id", "approved_at", "dropped_at")
     found = _with_lock(Plan.objects.filter(pk=plan_id), lock).values_list(*columns).first()
     if found is None:

@@ -1,4 +1,4 @@
-"""Forecasts of the newest finished run of a job `forecast`, and how right the earlier ones were. One query."""
+"""Forecasts of the newest finished run of a job `forecast`, and the accuracy of the earlier forecasts. One query."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from controlplane.models.spark import SparkRunState
 KIND = "forecast"
 
 DISK_FIGURE = "disk_used_bytes"
-"""Figure of a broker. The level of its forecast is the size of the disk."""
+"""Metric of a broker. The level of its forecast is the size of the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastRow:
-    """Forecast of the time at which a figure of a subject (`broker:ID`, `group:ID`) reaches `level`: used bytes the size of the disk, lag 10 s of the
+    """Forecast of the time at which a metric of a subject (`broker:ID`, `group:ID`) reaches `level`: used bytes the size of the disk, lag 10 s of the
     consumption. `median`, and the limits of the interval `low` and `high`; null = after `until`."""
 
     subject: str
@@ -68,7 +68,7 @@ def forecasts() -> Forecasts:
 
 
 def forecast_of(subject: str, figure: str) -> tuple[ForecastRow | None, ForecastAccuracy | None]:
-    """The forecast of one subject, and the accuracy of its figure."""
+    """The forecast of one subject, and the accuracy of its metric."""
     found = forecasts()
     row = next((r for r in found.rows if (r.subject, r.figure) == (subject, figure)), None)
     return row, next((a for a in found.accuracy if a.figure == figure), None)

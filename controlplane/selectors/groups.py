@@ -1,4 +1,4 @@
-"""Consumer groups with their lag. Invariant: an unknown lag is None, and the number of unknown ones is given."""
+"""Consumer groups with their lag. Invariant: an unknown lag is None, and the row has the number of partitions with an unknown lag."""
 
 from __future__ import annotations
 

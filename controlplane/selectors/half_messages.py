@@ -1,4 +1,4 @@
-"""Undecided half messages of a topic, read from the leaders of its front partitions: only they know them.
+"""Undecided half messages of a topic, read from the leaders of its front partitions, because no other process knows them.
 
 Invariants: a read waits at most a few seconds, and names the partitions that are missing. Does not contain: decisions (`services.half_messages`).
 """

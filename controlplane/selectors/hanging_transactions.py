@@ -1,7 +1,7 @@
 """Hanging transactions: those that are open in a partition although no coordinator will end them.
 
-Invariants: a search waits at most a few seconds, and names the brokers that did not respond. Without the answer of every coordinator no
-transaction hangs, and none hangs that ended meanwhile.
+Invariants: a search waits at most a few seconds, and names the brokers that did not respond. A transaction is reported as hanging only if every
+coordinator has answered and the transaction is still open after that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recorded history of figures as points of charts. Three queries for all charts of a page.
+"""Recorded history of metrics as points of charts. Three queries for all charts of a page.
 
 Values that the database no longer has are read from the lake (job `history`), in one process for all charts of a page. Invariant: a step without a
 recorded value has no value; nothing is interpolated.
@@ -37,7 +37,7 @@ LAKE_READS_MAX = 2
 """Maximum number of reads of the lake at a time in this process: each has a process with up to 256 MB."""
 
 SeriesKey = tuple[str, str]
-"""(subject, figure)."""
+"""(subject, metric)."""
 
 _free = threading.BoundedSemaphore(LAKE_READS_MAX)
 
@@ -63,7 +63,7 @@ class HistoryPointRow:
 
 @dataclass(frozen=True, slots=True)
 class FigureHistory:
-    """The points of one figure in the order of time. `step_s`: seconds between two points. `total`: number of points. Values have three significant
+    """The points of one metric in the order of time. `step_s`: seconds between two points. `total`: number of points. Values have three significant
     digits. `lake`: whether points older than 30 days were read from the lake (not_needed, read, no_table, failed); `lake_detail`: why not."""
 
     subject: str
@@ -80,7 +80,7 @@ class FigureHistory:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`recorded`: some value of this figure was ever recorded."""
+    """`recorded`: some value of this metric was ever recorded."""
 
     step_s: int
     steps: list[Step]
@@ -92,7 +92,7 @@ class Line:
 def figure_history(
     subject: str, figure: str, since: datetime | None = None, until: datetime | None = None
 ) -> FigureHistory | None:
-    """None if the figure of this subject was never recorded. Raises Rejected for an unknown figure and for a range that is not possible."""
+    """None if the metric of this subject was never recorded. Raises Rejected for an unknown metric and for a range that is not possible."""
     kind = domain.figure_of(subject, figure)
     since, until = checked_range(since, until)
     line = lines([(subject, figure)], since, until)[subject, figure]
@@ -155,8 +155,8 @@ def lines(keys: Sequence[SeriesKey], since: datetime, until: datetime) -> dict[S
 
 
 def newest(kind: domain.HistorySubject, figure: str) -> dict[str, float]:
-    """The newest recorded value of a figure of each object of a kind, by the name of the object. Objects without a value in the last minute are left
-    out."""
+    """The newest recorded value of a metric of each object of a kind, by the name of the object. Objects without a value in the last minute are
+    omitted."""
     begins = f"{kind}:"
     series = HistorySeries.objects.filter(subject__startswith=begins, figure=figure)
     names = {i: subject.removeprefix(begins) for i, subject in series.values_list("pk", "subject")}
@@ -172,7 +172,7 @@ def newest(kind: domain.HistorySubject, figure: str) -> dict[str, float]:
 def _from_lake(
     keys: Sequence[SeriesKey], first: int, until: int, step_s: int
 ) -> tuple[dict[tuple[str, str, int], Step], LakePart, str]:
-    """Steps of [first, until) by subject, figure and time, from the lake; nothing of an empty range."""
+    """Steps of [first, until) by subject, metric and time, from the lake; nothing of an empty range."""
     if until <= first or not keys:
         return {}, LakePart.NOT_NEEDED, ""
     if not _free.acquire(blocking=False):

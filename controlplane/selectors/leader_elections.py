@@ -58,8 +58,9 @@ class BlockedCount:
 
 @dataclass(frozen=True, slots=True)
 class ElectionPreview:
-    """`topic` "": the cluster; `partition` null: all partitions. `rows`: the partitions that are not led by their preferred replica, those that would
-    change first; `electable` of them would change, the others are `blocked`. `partitions_more`: partitions above the limit of one election. `age_s`: age
+    """`topic` "": the cluster; `partition` null: all partitions. `rows`: the partitions that are not led by their preferred replica; the partitions
+    that would change are first. `electable`: the number that would change; `blocked`: the number of the others. `partitions_more`: partitions above
+    the limit of one election. `age_s`: age
     of the data."""
 
     topic: str

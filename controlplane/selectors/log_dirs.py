@@ -1,5 +1,5 @@
-"""The log directories of one broker, read from the broker: only it knows where its replicas are. A broker that does not answer within two seconds has
-none."""
+"""The log directories of one broker, read from the broker, because only the broker knows where its replicas are. Without an answer within two seconds
+there are no directories."""
 
 from __future__ import annotations
 

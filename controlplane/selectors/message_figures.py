@@ -1,4 +1,4 @@
-"""Figures of half messages, delayed messages and dead letters of a topic, from the rows of the cluster monitor. Does not contain: the messages."""
+"""Metrics of half messages, delayed messages and dead letters of a topic, from the rows of the cluster monitor. Does not contain: the messages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from controlplane.models import TopicMessages
 
 
 def figures_of(topic: str) -> MessageFigures:
-    """Return the figures of the topic. Before the first round of the monitor each figure is None."""
+    """Return the metrics of the topic. Before the first round of the monitor each metric is None."""
     row = TopicMessages.objects.filter(topic=topic).first()
     return MessageFigures() if row is None else MessageFigures(**{name: getattr(row, name) for name in COLUMNS})

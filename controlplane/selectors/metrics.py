@@ -1,5 +1,5 @@
-"""The cluster's figures for Prometheus, in its text format. Invariants: figures come from rows, never from a broker, with the age of the data as a
-metric. An unknown figure is omitted, never zero. Figures per topic are optional: ten thousand topics are five times as many series."""
+"""The cluster's metrics for Prometheus, in its text format. Invariants: metrics come from rows, never from a broker, with the age of the data as a
+metric. An unknown metric is omitted, never zero. Metrics per topic are optional: ten thousand topics are five times as many series."""
 
 from __future__ import annotations
 

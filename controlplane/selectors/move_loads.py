@@ -18,7 +18,7 @@ ARRIVED = (PartState.DONE, PartState.REVERTED)
 
 @dataclass(frozen=True, slots=True)
 class MoveBrokerRow:
-    """Bytes and replicas that a broker receives and gives away, in the current direction of each partition. Bytes are divided evenly among a
+    """Bytes and replicas that a broker receives and sends, in the current direction of each partition. Bytes are divided evenly among a
     partition's new replicas; `bytes_in` None = the size of one is not known. `bytes_per_s` is the current receive rate."""
 
     broker_id: int
@@ -38,7 +38,7 @@ def move_kinds(move_id: int) -> list[TotalsKind]:
 
 
 def move_brokers(kinds: Sequence[TotalsKind]) -> list[MoveBrokerRow]:
-    """Return the loads by broker id, only for brokers that receive or give away replicas."""
+    """Return the loads by broker id, only for brokers that receive or send replicas."""
     came: dict[int, dict[str, float]] = {}
     blind: set[tuple[int, str]] = set()
 

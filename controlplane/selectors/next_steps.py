@@ -108,7 +108,7 @@ def _no_controller(_: AlertRow) -> list[NextStep]:
 
 
 def _broker_down(a: AlertRow) -> list[NextStep]:
-    """A drain is the last step, because it copies all replicas, and most brokers come back."""
+    """A drain is the last step, because it copies all replicas, and most brokers start again."""
     drain = NextStep(StepKind.DRAIN_BROKER, f"Drain broker {a.subject}", [a.subject])
     return [*_process(f"broker-{a.subject}", f"broker {a.subject}"), *_broker(a), drain]
 

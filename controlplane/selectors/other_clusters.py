@@ -1,4 +1,4 @@
-"""This cluster and the other ones of the settings, as their consoles last answered. One query of rows. Asks no console."""
+"""This cluster and the other clusters of the settings, with the last answers of their consoles. One query of rows, and no request to a console."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controlplane.selectors.overview import Overview
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """`problem`: none, or why the figures are not current. `detail` explains it in English. `figures`: of the last answer, `answer_age_s` ago; None: there is
+    """`problem`: none, or why the values are not current. `detail` explains it in English. `figures`: of the last answer, `answer_age_s` ago; None: there is
     none. `url` "": this cluster."""
 
     name: str
@@ -42,7 +42,7 @@ class ClusterLink:
 
 
 def cluster_links() -> list[ClusterLink]:
-    """Return the other clusters from the settings only, without their figures."""
+    """Return the other clusters from the settings only, without their values."""
     return [ClusterLink(c.name, c.url, c.colour) for c in settings.OTHER_CONSOLES]
 
 

@@ -121,8 +121,8 @@ def partition_page(
 
 
 def in_trouble(most: int) -> Page[PartitionRow]:
-    """The first `most` partitions in trouble and their total number. Order: without a leader, below min.insync.replicas, under-replicated; within
-    each the users' topics before internal ones. Only the first topics with such partitions are searched: with a broker down, half of all partitions
+    """The first `most` partitions with a problem, and the number of all. Order: without a leader, below min.insync.replicas, under-replicated; within
+    each, users' topics before internal topics. Only the first topics with such partitions are searched: with a broker down, half of all partitions
     would be sorted for a few rows."""
     total = visible(ObservedPartition.objects.filter(in_trouble=True)).count()
     found: dict[int, ObservedPartition] = {}

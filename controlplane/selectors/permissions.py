@@ -25,7 +25,7 @@ _LONGER = "\0"
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerOptions:
-    """Settings of the brokers that decide besides ACLs. `enabled` False: the brokers have no authorizer and allow every operation."""
+    """Settings of the brokers that decide in addition to ACLs. `enabled` False: the brokers have no authorizer and allow every operation."""
 
     super_users: Sequence[str] = ()
     allow_if_no_acl: bool = False

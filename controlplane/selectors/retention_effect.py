@@ -1,7 +1,7 @@
 """Records of a topic that a change of its configs deletes: an estimate for the review of the change.
 
-Invariant: only a shorter or smaller retention is an effect; deletions that the present configs cause anyway are none. Does not contain: the times of records. So a shorter time
-has no number of bytes."""
+Invariant: only a shorter or smaller retention has an effect; deletions that the current configs cause are not counted. Does not contain: the times of
+records, so a shorter retention time has no number of bytes."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def deletion(topic: str, now: Mapping[str, str], new: Mapping[str, str]) -> Rete
 
 
 def _shorter(before: Mapping[str, str], after: Mapping[str, str], name: str) -> int | None:
-    """The new limit if it is stricter than the present one; -1 is none."""
+    """The new limit if it is stricter than the current one; -1 means that there is no limit."""
     old, new = int(before.get(name, "-1")), int(after[name])
     return new if new >= 0 and (old < 0 or new < old) else None

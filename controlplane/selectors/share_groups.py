@@ -1,6 +1,6 @@
-"""Share groups (KIP-932), read from their coordinators: only the brokers know them.
+"""Share groups (KIP-932), read from their coordinators, because no other process knows them.
 
-Invariants: a read waits at most a few seconds, and an answer names the brokers that did not respond. An unknown figure is None, never zero. A page
+Invariants: a read waits at most a few seconds, and an answer names the brokers that did not respond. An unknown value is None, never zero. A page
 describes only its own rows. Does not contain: changes of offsets (`services.offset_resets`), the deletion (`services.share_groups`).
 """
 

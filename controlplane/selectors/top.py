@@ -250,18 +250,18 @@ FIGURES: dict[TopOf, list[TopFigure]] = {of: [f for f in READS if f.of is of] fo
 
 
 def top_list(of: str, by: str = "", limit: int = TOP_DEFAULT) -> TopList:
-    """The objects of a kind with the greatest values of a figure; the first figure of the kind by default. Raises Rejected."""
+    """The objects of a kind with the greatest values of a metric; the first metric of the kind by default. Raises Rejected."""
     if of not in list(TopOf):
         raise Rejected(f"There is no kind {of!r}. The kinds are: {', '.join(TopOf)}.", "of")
     figures = {f.by: f for f in FIGURES[TopOf(of)]}
     figure = figures.get(by or next(iter(figures)))
     if figure is None:
-        raise Rejected(f"There is no figure {by!r} of {of}. The figures are: {', '.join(figures)}.", "by")
+        raise Rejected(f"There is no metric {by!r} of {of}. The metrics are: {', '.join(figures)}.", "by")
     return _shape(figure, READS[figure](max(1, min(limit, TOP_MAX))))
 
 
 def top_lists(of: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
-    """All figures of a kind that the database has."""
+    """All metrics of a kind that the database has."""
     return [_shape(f, READS[f](limit)) for f in FIGURES[of]]
 
 

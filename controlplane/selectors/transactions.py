@@ -1,4 +1,4 @@
-"""Transactions, read from their coordinators: only the brokers know them.
+"""Transactions, read from their coordinators, because no other process knows them.
 
 Invariants: a read waits at most a few seconds, and an answer names the brokers that did not respond. A page describes only its own rows.
 Does not contain: the search for hanging transactions.

@@ -2,7 +2,7 @@
 
 Invariants: a request asks at most PARTITIONS_MAX partitions, each for its oldest MESSAGES_PER_PARTITION messages, and waits at most a few seconds. A page
 says what it lacks: silent partitions, partitions beyond the limit, younger messages. A user sees only messages of visible topics.
-Does not contain: one topic with its figures (`half_messages`), decisions (`services.half_messages`).
+Does not contain: one topic with its values (`half_messages`), decisions (`services.half_messages`).
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def route_topics(definition: Mapping[str, Any]) -> set[str]:
 
 def _entries() -> Q:
     """Quotas by their entity. Routes by their name, and only if the source and all targets are visible. Their number is limited
-    (`services.access`), so their names are compared here. Other entries have selectors of their own."""
+    (`services.access`), so their names are compared here. Other entries have separate selectors."""
     kinds = (AccessRecordKind.QUOTA, AccessRecordKind.ROUTE)
     rows = AccessEntry.objects.filter(kind__in=kinds, value__isnull=False).values_list("pk", "kind", "key", "value")
     return Q(pk__in=[pk for pk, kind, key, value in rows.iterator() if _sees_entry(kind, key, value or {})])

@@ -17,7 +17,7 @@ from controlplane.domain.zookeeper_server import ServerMode
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperServerRow:
-    """Latencies in milliseconds since the start of the server. `problem` not empty: the server did not report its state; the figures are null.
+    """Latencies in milliseconds since the start of the server. `problem` not empty: the server did not report its state; the values are null.
     `detail`: the error of an unreachable server."""
 
     address: str

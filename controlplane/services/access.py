@@ -113,8 +113,8 @@ def _entries_of_log(image: Image) -> dict[str, Entries]:
 
 
 def missing_count(image: Image) -> int:
-    """The number of entries of the log that this database does not have, or has in an earlier generation. Then the database was lost, or an older copy was
-    restored, because changes are stored in the database before they are written to the log."""
+    """The number of entries of the log that this database does not have, or has in an earlier generation. A number above 0 means that the database
+    was lost or replaced by an older copy: each change is stored in the database before it is written to the log."""
     generations = {(kind, key): n for kind, key, n in AccessEntry.objects.values_list("kind", "key", "generation")}
     return sum(
         generations.get((kind, key), -1) < generation

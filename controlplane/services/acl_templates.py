@@ -66,7 +66,8 @@ def apply_template(
     actor: str,
     comment: str = "",
 ) -> list[TemplateAcl]:
-    """Create the ACLs that do not exist. Returns all of the template; `exists` says which existed before. Raises Rejected; then none was created."""
+    """Create the ACLs that do not exist. Returns every ACL of the template; `exists` is true for the ones that existed before. If it raises Rejected,
+    no ACL was created."""
     with transaction.atomic():
         requested = preview_template(template, values, principal=principal, host=host, pattern_type=pattern_type)
         for acl in requested:

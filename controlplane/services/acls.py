@@ -27,7 +27,8 @@ def create_acl(
     actor: str,
     comment: str = "",
 ) -> Acl:
-    """Store one binding. Raises Rejected for an unknown word, for a principal without a type, and for a binding that exists already."""
+    """Store one binding. Raises Rejected for an unknown resource type, operation, permission or pattern type, for a principal without a type, and for
+    a binding that exists already."""
     after = {
         "resource_type": resource_type,
         "pattern_type": pattern_type,

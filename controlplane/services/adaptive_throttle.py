@@ -1,7 +1,7 @@
 """Effect of moves on producers. Every few seconds the worker requests the produce latency from the brokers that a move loads. The
 measurements are stored for the move's page. An adaptive throttle is recomputed each second, and a changed rate is stored.
 
-Invariants: no transaction is open during a request to a broker. A broker that does not answer counts as not measured, never as unaffected. Rows
+Invariants: no transaction is open during a request to a broker. If a broker does not answer, the latency is unknown. It never counts as low. Rows
 change by compare-and-set. Does not contain the choice of the rate (`controlplane.domain.throttle`).
 """
 
@@ -47,7 +47,7 @@ def bounds_of(value: Mapping[str, int]) -> Bounds:
 
 
 def floor_of(bounds: Bounds) -> int:
-    """The floor, after checking both bounds. Raises Rejected."""
+    """Check both bounds and return the floor in bytes/s. Raises Rejected."""
     floor = bounds.floor or min(FLOOR_BYTES_PER_S, bounds.cap)
     throttles.check(floor)
     throttles.check(bounds.cap)
@@ -63,7 +63,8 @@ def due() -> list[int]:
 
 
 def update_adaptive_throttle(move_id: int) -> float | None:
-    """One step of the adaptive throttle: the new rate in bytes/s, None if the rate is fixed or unchanged by another worker. The learned state is
+    """Run one step of the adaptive throttle. Returns the new rate in bytes/s; None for a fixed rate, and if another worker changed the row first. The
+    learned state is
     stored in the row, so that any worker can run the next step."""
     move = Move.objects.filter(pk=move_id).first()
     if move is None:

@@ -40,7 +40,7 @@ def check_administrator(user: AbstractBaseUser | AnonymousUser, name: str) -> No
 
 @audited("threshold.alter", "{name}", after=lambda given: {"value": _json_number(given["value"])})
 def alter_threshold(name: str, value: float | None, *, actor: str, comment: str = "") -> None:
-    """Set the threshold, in its unit. `value` None: the default again. Raises Rejected."""
+    """Set the threshold, in its unit. `value` None restores the default. Raises Rejected."""
     if name not in tuple(ThresholdName):
         raise Rejected(f"There is no threshold {name!r}.", "name")
     key = ThresholdName(name)
@@ -74,7 +74,8 @@ def alter_threshold(name: str, value: float | None, *, actor: str, comment: str 
 
 @audited("threshold.override", "{name}", after=lambda given: {"value": _json_number(given["value"])})
 def override_threshold(name: str, subject: str, value: float | None, *, actor: str, comment: str = "") -> None:
-    """Set the threshold for one object, in its unit. `value` None: that of the cluster applies again. Raises Rejected. The object need not exist (yet)."""
+    """Set the threshold for one object, in its unit. With `value` None the threshold of the cluster applies again. Raises Rejected. The object may be
+    created later."""
     if name not in tuple(ThresholdName):
         raise Rejected(f"There is no threshold {name!r}.", "name")
     key = ThresholdName(name)

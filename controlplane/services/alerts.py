@@ -94,7 +94,7 @@ def evaluate(thresholds: AlertThresholds | None = None) -> bool:
     ]
     changes = alert_rows.changes(known, found, now.timestamp())
     if not (changes.created or changes.updated or changes.resolved):
-        return False  # without waiting for the only write lock of the database
+        return False  # a transaction would wait for the only write lock of the database
     with transaction.atomic():
         entries: list[AlertEntry] = []
         before = {k.id: k for k in known}
@@ -192,7 +192,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
 
 
 def _refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
-    """The clients that brokers refuse steadily, those with the highest rates. The connections of a principal are one client."""
+    """Clients that brokers have refused continuously for STEADY_MS, the highest rates first. All connections of a principal count as one client."""
     now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[dict[str, Any]]]()
     for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
         for row in rows:
@@ -263,7 +263,7 @@ def _disk_forecasts() -> tuple[types.DiskForecastFacts, ...]:
 
 
 def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...]:
-    """The topics with a figure beyond its threshold, at most MESSAGE_ALERTS_MAX for each figure, the worst ones."""
+    """Topics with a metric beyond its threshold: for each metric the MESSAGE_ALERTS_MAX worst ones."""
     now = timezone.now()
 
     def before(seconds: float) -> datetime:
@@ -313,7 +313,7 @@ def _rows_beyond(
 
 
 def anomaly_text(a: AnomalyRow) -> str:
-    """The unusual figure with two digits. If the text changed with every reading, it would be written each time."""
+    """The unusual value with two digits. If the text changed with every reading, it would be written each time."""
     what = "higher" if a.state == AnomalyState.HIGH else "lower"
     times = "at this time of the day" if a.baseline == Baseline.DAYS else "in the last hours"
     return f"{a.label} of {a.subject}: {what} than usual, about {coarse_count(a.value)} instead of {coarse_count(a.usual)} {times}"
@@ -360,10 +360,10 @@ def _hanging(thresholds: AlertThresholds) -> tuple[tuple[int, tuple[str, ...]], 
 
 
 def _groups(thresholds: AlertThresholds) -> tuple[tuple[types.GroupFacts, ...], dict[LagStatus, int], int]:
-    """(groups that are alerts, number of groups by status, number of groups that retention will soon overtake). The groups are limited to the number
-    that have alerts of their own."""
+    """(groups that are alerts, number of groups by status, number of groups that retention will soon overtake). At most as many groups are returned
+    as get single alerts."""
     grave = ConsumerGroup.objects.filter(status__in=[s.value for s in types.GROUP_STATUSES])
-    # An operator has stopped these routes, so their lag is no surprise. Records that retention deletes are.
+    # An operator has stopped these routes, so their lag is expected. The deletion of unread records by retention is not.
     grave = grave.exclude(~Q(status=LagStatus.DATA_LOST), pk__in=stopped_groups())
     counts = {LagStatus(s): n for s, n in grave.order_by().values_list("status").annotate(n=Count("pk"))}
     ahead = _rows_beyond(thresholds, ThresholdName.RETENTION_AHEAD, "pk", "retention_in_s__lte", float)

@@ -1,6 +1,7 @@
-"""Search for anomalies in the history of figures (by the monitor), and the switches of their alerts.
+"""Search for anomalies in the history of metrics, which the monitor runs, and the operation that turns their alerts on and off.
 
-Invariants: an anomaly keeps its first time while it lasts. A figure whose alerts are off is still compared and listed. Does not contain: the rule
+Invariants: the start time of an anomaly does not change while it lasts. A metric whose alerts are off is still compared and listed. Does not contain:
+the rule
 (`controlplane.domain.anomaly`).
 """
 
@@ -37,7 +38,7 @@ VALUES_LEAST = 0.5
 
 
 def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = None) -> dict[SeriesKey, Judgement]:
-    """Compare the watched figures with their history and store the unusual ones. Raises DatabaseError."""
+    """Compare the watched metrics with their history and store the unusual ones. Raises DatabaseError."""
     limits, at = thresholds or alert_thresholds.current(), now or timezone.now()
     found = judge_series(_watched_series(), at, limits[ThresholdName.ANOMALY_DISTANCE])
     _store({key: j for key, j in found.items() if j.unusual}, at)
@@ -45,7 +46,7 @@ def evaluate(thresholds: AlertThresholds | None = None, now: datetime | None = N
 
 
 def judge_series(keys: dict[SeriesKey, WatchedFigure], now: datetime, limit: float) -> dict[SeriesKey, Judgement]:
-    """The judgement about the last ten minutes of each series."""
+    """Compare the average of the last ten minutes of each series with its history."""
     series = list(keys)
     present = _averages(series, now)
     # Read one window at a time, because a window has few rows: the hours of the last day, and the same time on earlier days.
@@ -131,7 +132,7 @@ def _store(unusual: dict[SeriesKey, Judgement], now: datetime) -> None:
 def switch_alerts(name: str, alerts: bool, *, actor: str, comment: str = "") -> None:
     """Turn the alerts about anomalies of a metric on or off. Raises Rejected."""
     if name not in WATCHED_OF:
-        raise Rejected(f"There is no watched figure {name!r}. The figures are: {', '.join(WATCHED_OF)}.", "name")
+        raise Rejected(f"There is no watched metric {name!r}. The metrics are: {', '.join(WATCHED_OF)}.", "name")
     with transaction.atomic():
         before = anomalies.alerting()
         if alerts == WATCHED_OF[name].alerts:

@@ -66,8 +66,9 @@ HOW_TO_GET = "An administrator (superuser) gives it: Role bindings, or POST /api
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """The resources that a route is about. Without names in a request, the role for the whole cluster is needed. `also`: rules that must permit it besides, if
-    the request has names for them. `whole_cluster`: the response is about other resources, too, so users who see only some get a refusal. `checked_by_view`:
+    """The resources that a route is about. Without names in a request, the role for the whole cluster is needed. `also`: further rules that must
+    permit the request, if it has names for them. `whole_cluster`: the response also shows other resources, so users who see only some resources are
+    refused. `checked_by_view`:
     the view finds the resources and checks the role for each before it changes anything; here any role for the type is enough."""
 
     resource: RoleResource
@@ -155,8 +156,8 @@ def _views_everything(user: User) -> bool:
 
 
 def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], Given]) -> str:
-    """Return the reason why a user who sees `seen` may not open this; "" = allowed. `rule` None: it shows the whole cluster. Without names it shows a list,
-    whose rows are filtered. The refusal does not say whether a resource exists."""
+    """Return the reason why a user with the visibility `seen` may not open a page or a route; "" = allowed. `rule` None: the page shows the whole
+    cluster. A request without names shows a list, whose rows are filtered. The refusal does not say whether a resource exists."""
     if not seen.limited:
         return ""
     if rule is None or not rule.filtered:
@@ -245,7 +246,8 @@ def check_access(*, user: str, access: str, resource_type: str, resource_name: s
 
 
 def _reason(person: AbstractUser, access: Access) -> AccessReason:
-    """The right for the whole cluster. A user changes something only with the flag `is_staff`, so the permission to produce needs it, too."""
+    """Return the reason why the user has the access for the whole cluster. Every change needs the flag `is_staff`, so produce_records counts only
+    together with the flag."""
     if not person.is_active or (access is not Access.READ_RECORDS and not person.is_staff):
         return AccessReason.NONE
     if person.is_superuser:

@@ -1,7 +1,7 @@
 """Dynamic broker settings: set and remove, for one broker or cluster-wide. `access` sends them to the brokers.
 
-Invariant: a setting that a broker would refuse is refused here, because both use the same rules (`brokerd.config.dynamic`). Settings with an action of their
-own (cordon, demotion) and the throttles of moves are changed there only.
+Invariant: a setting that a broker would refuse is refused here, because both use the same rules (`brokerd.config.dynamic`). Cordon, demotion and the
+throttles of moves have separate operations and cannot be changed here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLUSTER_WIDE = ALL_BROKERS
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """`now`, `new`: the dynamic value of the scope before and after; None is none."""
+    """`now`, `new`: the dynamic value of the scope before and after the change; None: not set."""
 
     name: str
     now: str | None

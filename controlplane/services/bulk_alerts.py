@@ -1,6 +1,7 @@
 """Acknowledgement of many alerts, one by one.
 
-Invariant: a rejected one does not stop the others, and its reason is in the result. Does not contain: one acknowledgement (`incidents`).
+Invariant: a rejection of one alert does not stop the other alerts, and its reason is in the result. Does not contain: one acknowledgement
+(`incidents`).
 """
 
 from __future__ import annotations

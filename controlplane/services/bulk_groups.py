@@ -1,7 +1,7 @@
 """Deletion of many empty consumer groups: its preview for each group, and its execution group by group.
 
-Invariant: a group with members is never deleted, whatever the preview showed, because its coordinator refuses it. A refused group does not stop the others,
-and its reason is in the result. Does not contain: one deletion (`groups`).
+Invariant: a group with members is never deleted, also if it had none in the preview, because its coordinator refuses the deletion. A refusal of one
+group does not stop the other groups, and its reason is in the result. Does not contain: one deletion (`groups`).
 """
 
 from __future__ import annotations

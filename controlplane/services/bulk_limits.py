@@ -1,6 +1,7 @@
 """Limits of many quotas and throttles of many moves: the preview of each, and the change one by one.
 
-Invariant: a rejected one does not stop the others, and its reason is in the result. Does not contain: one change (`quotas`, `moves`), the roles
+Invariant: a rejection of one object does not stop the other objects, and its reason is in the result. Does not contain: one change (`quotas`,
+`moves`), the roles
 (`controlplane.services.authorization`).
 """
 
@@ -53,7 +54,7 @@ class BulkLimitResult:
 
 
 def limit_problems(limits: Mapping[str, float | None]) -> dict[str, str]:
-    """Every reason why the limits are invalid for each entity, by the name of the limit."""
+    """All reasons why the limits are invalid for any entity, by the name of the limit."""
     if not limits:
         return {"": "Give at least one limit."}
     found = {}
@@ -116,7 +117,8 @@ def _move_row(move: Move, bytes_per_s: int | None) -> BulkLimitRow:
 
 
 def throttle_moves(keys: Sequence[str], bytes_per_s: int | None, *, actor: str, comment: str) -> list[BulkLimitResult]:
-    """Set the throttle of each move, in bytes/s and broker; None removes it. An adaptive throttle is replaced. Raises Rejected if nothing was begun."""
+    """Set the throttle of each move, in bytes/s and broker; None removes it. An adaptive throttle is replaced. If it raises Rejected, no throttle was
+    changed."""
     needs_reason(comment)
     throttles.check(bytes_per_s)
 

@@ -1,7 +1,7 @@
 """One change of many topics: its preview for each topic, and its execution topic by topic.
 
 Invariants: the preview names every topic that will be changed, with its generation. The execution changes no other topic, and none that has changed
-since. Each topic has its own transaction and change row: a rejected topic does not stop the others, and its reason is in the result.
+since. Each topic has its own transaction and change row: a rejection of one topic does not stop the other topics, and its reason is in the result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Changes of Kafka Connect by an operator: create, change, pause, resume, stop, restart and delete connectors, restart a task.
 
 Invariants: an audit row is written before the request and gets its outcome afterwards: the workers may carry out a request whose response is lost. If a worker
-rejects a request, its message is shown unchanged. Neither an audit row nor an error has a secret of a config. A config is validated before it is sent. Does not
+rejects a request, its message is shown unchanged. No audit row and no error contains a secret of a config. A config is validated before it is sent.
+Does not
 contain: reading (`controlplane.selectors.connect`).
 """
 
@@ -48,7 +49,8 @@ HIDDEN_VALUE = "The shown value is hidden. Leave it unchanged to keep the stored
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigField(ConfigDefinition):
-    """A config with its definition by the plugin. `value` without secrets; null: not given. `default` null: none. `recommended`: allowed or suggested
+    """A config with its definition by the plugin. `value` is without secrets; null: the config is not set. `default` null: there is no default.
+    `recommended`: allowed or suggested
     values. `importance`: HIGH, MEDIUM or LOW. `errors`: why the worker does not accept the value, without secrets."""
 
     value: str | None
@@ -58,7 +60,7 @@ class ConnectorConfigField(ConfigDefinition):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigChange:
-    """`before` and `after` without secrets; null: the config is not set. A changed secret has equal texts."""
+    """`before` and `after` are without secrets; null: the config is not set. If a secret changes, both texts are equal."""
 
     name: str
     before: str | None
@@ -67,7 +69,7 @@ class ConnectorConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorValidation:
-    """`fields`: those that the plugin and its transforms define. `changes`: what the config would change, of a new connector all of it."""
+    """`fields`: the configs that the plugin and its transforms define. `changes`: the configs that would change; for a new connector all of them."""
 
     valid: bool
     error_count: int
@@ -89,8 +91,8 @@ def validate_config(cluster: str, name: str, config: Mapping[str, str]) -> Conne
 
 
 def connector_fields(cluster: str, config: Mapping[str, str], name: str = "") -> list[ConnectorConfigField]:
-    """The configs that the plugin of `config` defines, for a form, without errors. `name`: of the connector whose hidden values `config` has. Raises
-    Rejected."""
+    """The configs that the plugin of `config` defines, for a form, without errors. `name`: the connector whose hidden values `config` contains.
+    Raises Rejected."""
     client = client_of(cluster)
     secrets = secret_names(client, config)
     complete, _ = restored(config, _stored_config(client, name) or {}, secrets)
@@ -99,7 +101,7 @@ def connector_fields(cluster: str, config: Mapping[str, str], name: str = "") ->
 
 
 def create_connector(cluster: str, name: str, config: Mapping[str, str], *, actor: str, comment: str) -> None:
-    """Create a connector; it starts at once. Raises Rejected, MisfitValue with all errors of the validation, AlreadyExists."""
+    """Create a connector; it starts immediately. Raises Rejected, MisfitValue with all errors of the validation, AlreadyExists."""
     verb, requested = "connector.create", _names(config)
     with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):
         needs_reason(comment)
@@ -126,7 +128,8 @@ def create_connector(cluster: str, name: str, config: Mapping[str, str], *, acto
 def change_connector(
     cluster: str, name: str, config: Mapping[str, str], *, actor: str, comment: str, version: str = ""
 ) -> None:
-    """Replace the config of a connector; its tasks restart. A hidden value keeps the stored one. `version`: of the config that was edited, "" = any. Raises
+    """Replace the config of a connector; its tasks restart. A hidden value keeps the stored one. `version`: the version of the config that was
+    edited; "" = any version. Raises
     Rejected, MisfitValue with all errors of the validation."""
     verb, requested = "connector.change", _names(config)
     with recorded_refusals(actor, verb, "connector", _object(cluster, name), comment=comment, after=requested):

@@ -13,8 +13,8 @@ COMMAND = "disable_user"
 
 
 def set_active(user: User, *, is_active: bool) -> None:
-    """A disabled user has no sessions, cannot log in, and the API tokens are refused, from the next request on. Without effect if the user is already
-    disabled."""
+    """Enable or disable a user. From the next request on, a disabled user has no sessions and cannot log in, and the user's API tokens are refused.
+    Has no effect if the user is already in this state."""
     if user.is_active == is_active:
         return
     with transaction.atomic():

@@ -86,7 +86,7 @@ class ResendResult:
 
 
 def query_of(of: DeadLetterTopic, filters: DeadLetterFilters, **requested: Any) -> RecordQuery:
-    """A query for dead letters, newest first unless `asked` has a start."""
+    """A query for dead letters, newest first unless `requested` has a start."""
     return RecordQuery(of.dead_topic, filters=filters, all_partitions=True, **requested)
 
 
@@ -189,7 +189,7 @@ def send_matching(
 
 # -- checks ------------------------------------------------------------------------------------------------------------
 def _check(user: User, of: DeadLetterTopic, target: ResendTarget, comment: str) -> str:
-    """The target topic; "": the dead letters of share groups name theirs."""
+    """Return the target topic. "" means that each dead letter of a share group names its own target."""
     needs_reason(comment)
     _check_reader(user, of)
     if of.of_share_groups:
@@ -216,7 +216,8 @@ def _prepare(
     letters: Sequence[Letter],
     edited: NewRecord | None = None,
 ) -> Restored:
-    """The letters with their targets. An edited record says its partition; another one goes to the partition with the same number, as for the retries.
+    """Return the dead letters with their targets. An edited record names its partition. Any other record goes to the partition with the same number,
+    as a retry does.
     Raises PermissionDenied and Rejected."""
     if of.of_share_groups:
         made = failed_records.restore(user, letters, target, edited=edited is not None)

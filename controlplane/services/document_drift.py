@@ -21,7 +21,7 @@ OWNERS_MAX = selectors.OWNERS_MAX
 
 
 def measure() -> None:
-    """One round. Rows are written only if their numbers have changed."""
+    """Compare the last document of each owner with the cluster. Rows are written only if their numbers have changed."""
     last = selectors.last_applied()
     DocumentPlan.objects.filter(drift_count__isnull=False).exclude(pk__in=last).update(drift_count=None)
     rows = list(DocumentPlan.objects.filter(pk__in=last).exclude(owner="").order_by("owner")[:OWNERS_MAX])

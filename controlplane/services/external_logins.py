@@ -89,7 +89,8 @@ def _refresh(found: ExternalUser, rights: Rights) -> User:
 
 
 def _withdraw(found: ExternalUser) -> None:
-    """The directory has the user in no group any more: the flags, the groups and the API tokens end now, not after WEIR_LOGIN_TOKEN_DAYS."""
+    """Remove the rights of a user that the directory has in no permitted group any more: flags, groups and API tokens end immediately, not after
+    WEIR_LOGIN_TOKEN_DAYS."""
     with transaction.atomic():
         rows = ExternalIdentity.objects.select_related("user")
         identity = rows.filter(source=found.source, issuer=found.issuer, subject=found.subject).first()
@@ -129,7 +130,7 @@ def _new_or_linked(found: ExternalUser) -> User:
         raise LoginRefused(LoginRefusal.NAME_TAKEN, user=found.name)
     user.set_unusable_password()
     user.save(update_fields=["password"])
-    Token.objects.filter(user=user).delete()  # without an end, and not limited by the last login
+    Token.objects.filter(user=user).delete()  # these tokens may have no end, and the last login does not limit them
     return user
 
 

@@ -1,7 +1,7 @@
 """The records that are sent for dead letters of share groups: the failed records themselves. Some of them cannot be sent now.
 
-A dead letter names its record by headers (KIP-1191) and has at most its key and value, so the record is read at its place. It goes to its topic, or with
-the name of the share group to the retry topic of its topic. Invariants: a user without the
+A dead letter names its record by headers (KIP-1191) and has at most its key and value, so the record is read at its place. The record is sent to its
+topic, or to the retry topic of its topic with a header that names the share group. Invariants: a user without the
 right to read and produce raw records of a source topic gets nothing from it. A record is not replaced by one of a later topic with the same name. Does
 not contain: the sending (`services.dead_letters`), headers (`domain.dead_letters`).
 """
@@ -78,7 +78,8 @@ def check_source(user: User, topic: str) -> None:
 def restore(
     user: User, letters: Sequence[Letter], target: ResendTarget = ResendTarget.TOPIC, *, edited: bool = False
 ) -> Restored:
-    """The dead letters with the records that failed, and where they go. `edited`: the record may be gone, because another one replaces it. Raises PermissionDenied, before a
+    """Return the dead letters with the records that failed and their targets. `edited`: the record may be gone, because another one replaces it.
+    Raises PermissionDenied, before a
     record is read."""
     made = Restored()
     by_topic: dict[str, list[tuple[Letter, FailedRecord]]] = {}

@@ -1,4 +1,5 @@
-"""Front topics of delayed and half messages, and topics for retries, follow their topic in its partitions and some configs, and are deleted with it.
+"""Front topics of delayed and half messages, and topics for retries, have the same partitions and some of the same configs as their topic, and are
+deleted with it.
 
 NAME.delay has the delayed messages of topic NAME. NAME.half has its half messages; NAME.half.check and NAME.half.expired belong to that. NAME.retry and
 NAME.dead have records that consumers could not process; NAME.retry has delayed messages itself, in NAME.retry.delay.

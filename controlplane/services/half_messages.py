@@ -1,7 +1,7 @@
 """Half messages that an operator decides: a decision record in the front topic, in place of the producer.
 
-Invariants: a decision needs a second person (`overrides`). Both people see the same message, named by its offset. The broker refuses it if the producer
-was first, so a repeated operation has no further effect. Does not contain: undecided messages (`selectors.half_messages`).
+Invariants: a decision needs a second person (`overrides`). Both people see the same message, named by its offset. The broker refuses the decision if
+the producer has already decided, so a repeated operation has no further effect. Does not contain: undecided messages (`selectors.half_messages`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Evaluation of the health checks. Runs in the monitor. Writes only results and failures.
 
-Invariant: an object that keeps failing keeps its first time. Does not contain: the checks (`controlplane.domain.health`).
+Invariant: the time of the first failure does not change while an object continues to fail. Does not contain: the checks
+(`controlplane.domain.health`).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def _enter(alert: Alert, kind: EntryKind, actor: str, text: str = "") -> None:
 
 @audited("alert.acknowledge", "{alert_id}")
 def acknowledge(alert_id: int, *, actor: str, comment: str = "") -> Alert:
-    """Record that this operator works on the alert. Raises Rejected for a resolved alert, or one that somebody acknowledged before."""
+    """Record that this operator works on the alert. Raises Rejected for a resolved alert, or one that is acknowledged already."""
     alert = _open_alert(alert_id)
     with transaction.atomic():
         free = Alert.objects.filter(pk=alert_id, ended_at__isnull=True, acknowledged_at__isnull=True)
@@ -88,7 +88,7 @@ def add_note(alert_id: int, text: str, *, actor: str) -> None:
 
 @audited("alert.silence", lambda given: f"{given['kind']} {given['subject'] or ''}".strip())
 def silence(kind: str, subject: str | None, minutes: int, *, actor: str, comment: str = "") -> AlertSilence:
-    """Mark alerts of this kind as silenced for so many minutes. `subject` None: every object. Raises Rejected."""
+    """Mark alerts of this kind as silenced for `minutes` minutes. `subject` None: every object. Raises Rejected."""
     if kind not in {r.kind.value for r in RULES}:
         raise Rejected(f"There is no kind of alert {kind!r}; GET /api/v1/alerts names the kinds.", "kind")
     if not 1 <= minutes <= SILENCE_MINUTES_MAX:
@@ -148,7 +148,7 @@ def _silenced_by(row: AlertSilence) -> QuerySet[Alert]:
 
 @audited("process.start", "{name}")
 def start_process(name: str, *, actor: str, comment: str = "") -> None:
-    """Start a stopped process of the local cluster. Raises Rejected where no supervisor keeps it stopped."""
+    """Start a stopped process of the local cluster. Raises Rejected unless a supervisor runs and has stopped the process."""
     folder = settings.WEIR.data_dir
     if not supervisor.is_kept_stopped(folder, name):
         raise Rejected(f"No supervisor on this machine keeps {name} stopped. Start the process on its own machine.")

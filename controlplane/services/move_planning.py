@@ -210,7 +210,8 @@ def require_only_refusals(plan: planning.ComputedPlan, *, override: bool) -> tup
 
 
 def shorten_scope(scope: Scope) -> Scope:
-    """The scope as rows store it: of many partitions listed by name the first one and their number. Each partition has a row of its own."""
+    """Return the scope as rows store it. A long list of partitions is stored as the first partition and the number of partitions, because each
+    partition has its own row."""
     if not isinstance(scope, PartitionsScope) or len(scope.partitions) <= NAMED_MAX:
         return scope
     return PartitionsScope(scope.partitions[:1], len(scope.partitions))

@@ -79,7 +79,7 @@ def _queue_opened(channels: Iterable[NotificationChannel], incidents: list[Incid
 
 
 def _queue_closed(channels: Iterable[NotificationChannel], incidents: list[IncidentRow], now: datetime) -> int:
-    """The ends of incidents that were sent. An alert without a row is that of a silent monitor: it has ended when it is not open."""
+    """The ends of incidents that were sent. The alert about a silent monitor has no row. It has ended when it is not open."""
     by_id = {c.pk: c for c in channels}
     open_keys = {incident_key(a) for i in incidents for a in (i.cause, *i.effects)}
     late = now - timedelta(seconds=RESOLVED_AFTER_S)
@@ -115,7 +115,7 @@ def _queue_closed(channels: Iterable[NotificationChannel], incidents: list[Incid
 
 
 def _store(found: list[NotificationDelivery]) -> int:
-    """Rows that another worker has created in the meantime stay unchanged."""
+    """Store the deliveries. A row that another worker has created since stays unchanged."""
     if found:
         NotificationDelivery.objects.bulk_create(found, ignore_conflicts=True)
     return len(found)
@@ -161,7 +161,7 @@ def _delivery(
 
 
 def incident_key(cause: AlertRow) -> str:
-    """The identity of an incident. The start time belongs to it, because a restored database may use a number again."""
+    """The identity of an incident. It contains the start time, because a restored database may use a number again."""
     return f"alert-{cause.id}-{int(cause.since.timestamp())}"
 
 
@@ -342,6 +342,6 @@ def sweep() -> None:
         Q(channel__enabled=False, state__in=(DeliveryState.PENDING, DeliveryState.RETRYING))
         | Q(event=DeliveryEvent.TEST, state=DeliveryState.SENDING, due_at__lte=now - LEASE)
     ).update(state=DeliveryState.CANCELLED, finished_at=now)
-    # The row of an incident that is still open is kept, because it prevents that the incident is sent again.
+    # The row of an incident that is still open is kept, because it prevents a second notification of the incident.
     ended = Q(is_open=False) | Q(channel__enabled=False)
     NotificationDelivery.objects.filter(ended, created_at__lt=now - KEPT).delete()

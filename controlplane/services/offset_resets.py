@@ -1,5 +1,5 @@
 """Offset resets of a consumer group: preview, apply, cancel and undo. Invariants: a preview is a row with the committed offsets that it was computed
-from, and a reset is applied only to those. The offsets before are in the row before the first write, so an undo is possible whatever fails later.
+from, and a reset is applied only to those. The offsets before are in the row before the first write, so an undo is possible after any later failure.
 Each write is read back, and is in the audit log before it is sent.
 
 Does not contain: what a reset changes (`domain.offset_reset`), the requests (`clients.group_offsets`), waiting and cleaning up

@@ -29,7 +29,7 @@ from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 log = logging.getLogger(__name__)
 
 OPEN_HOURS = 24
-"""An undecided proposal expires after this time, because its author saw figures that are outdated by then."""
+"""An undecided proposal expires after this time, because its author saw values that are outdated by then."""
 
 CARRY_OUT_SECONDS = 60
 """Time after which the worker carries out an approved proposal. The process of the approver has then ended without carrying it out."""

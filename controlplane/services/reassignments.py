@@ -1,7 +1,7 @@
 """Reassignments requested by Kafka clients (AlterPartitionReassignments): the same moves as an operator's, started immediately.
 
-Invariants: each partition is checked separately. A partition belongs to one move, so a request for another placement than that of the move is
-refused, and the refusal names the move. A cancellation reverts one partition of a move, with the same check as an operator's cancel. Runs in the
+Invariants: each partition is checked separately. A partition belongs to one move, so a request for another placement is refused, and the refusal
+names the move. A cancellation reverts one partition of a move, with the same check as an operator's cancel. Runs in the
 caller's transaction. The controller passes its metadata image, so requests are decided by the current state of the log."""
 
 from __future__ import annotations

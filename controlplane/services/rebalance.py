@@ -16,7 +16,8 @@ __all__ = ["GOALS", "TOLERANCE_DEFAULT", "Load", "Proposed", "propose", "propose
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """`changes` listed up to a limit, `changes_total` of them in all; `copies` replicas, `bytes_to_copy` of those whose size is known.
+    """`changes`: the first changes, up to a limit; `changes_total`: the number of all. `copies`: the number of replicas to copy; `bytes_to_copy`: the
+    sum over the replicas with a known size.
     `before` and `after` per broker; `scope` is that of the move that carries out the proposal."""
 
     goals: list[balance.GoalResult]

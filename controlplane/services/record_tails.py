@@ -72,7 +72,7 @@ class TailLimits:
     def release(self, user: str) -> None:
         with self._lock:
             self._running[user] -= 1
-            self._running += Counter()  # without users that have none
+            self._running += Counter()  # removes users without a running tail
 
 
 limits = TailLimits()
@@ -124,7 +124,7 @@ class LiveTail:
         return TailUpdate(rows, tail.counts, problems, self._records_per_s(), tail.evaluation_errors.rows())
 
     def drop(self, count: int) -> None:
-        """Records of the last update that are not shown."""
+        """Count records of the last update that the page does not show."""
         self._reader.tail.drop(count)
 
     def close(self, end: TailEnd) -> None:

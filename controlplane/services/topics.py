@@ -127,7 +127,7 @@ def alter_topic(
     request_id: str | None = None,
 ) -> Topic:
     """Raise the number of partitions and/or change configs. Only the given values change. `if_generation`: Rejected if the row has another generation
-    now. `assignment` places the new partitions (keys from the old count). Raises Rejected; without a change the row is returned unchanged."""
+    now. `assignment` places the new partitions; its keys are their indexes. Raises Rejected; without a change the row is returned unchanged."""
     with transaction.atomic():
         front_topics.check_alteration(get_topic(name), partitions, set_configs or {}, delete_configs)
         row = _alter(

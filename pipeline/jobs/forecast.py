@@ -41,7 +41,7 @@ CHECKED_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Accuracy of the decided forecasts of one figure. `error_pct`: median of |time - median forecast| as a part of the time that was left."""
+    """Accuracy of the decided forecasts of one metric. `error_pct`: median of |time - median forecast| as a part of the time that was left."""
 
     figure: str
     decided: int
@@ -142,7 +142,7 @@ def _forecasts(
 
 
 def accuracy(rows: HistoryRows, earlier: Sequence[StoredForecast], now: datetime) -> list[Accuracy]:
-    """Return the accuracy of earlier forecasts, by figure."""
+    """Return the accuracy of earlier forecasts, by metric."""
     series = {(s.subject, s.figure): s for s in rows.series()}
     of_series: dict[tuple[str, str], list[StoredForecast]] = {}
     for f in earlier:

@@ -1,4 +1,4 @@
-"""The job `history`: the history of figures, changes and events, from the database to tables of the lake, day by day. Needs no Spark session.
+"""The job `history`: the history of metrics, changes and events, from the database to tables of the lake, day by day. Needs no Spark session.
 
 Invariants: a day is copied when the monitor has made averages of a minute of all its values; each row is in the table exactly once. A run that is killed
 continues after the last commit. Does not contain: commits (`pipeline.lake.history`), SQL (`pipeline.history_rows`).

@@ -46,7 +46,7 @@ FORECASTS_ARROW = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class StoredForecast:
-    """Forecast of the time at which a figure reaches a level: median and interval; None = after `until`."""
+    """Forecast of the time at which a metric reaches a level: median and interval; None = after `until`."""
 
     subject: str
     figure: str

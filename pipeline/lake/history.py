@@ -1,4 +1,4 @@
-"""Tables of the job `history`: averages of a minute of all figures, and changes. Their rows and the position after them are one commit, so each
+"""Tables of the job `history`: averages of a minute of all metrics, and changes. Their rows and the position after them are one commit, so each
 row of the database is in the table exactly once, also after kill -9 at any step.
 
 Does not contain: reads of the database (`pipeline.history_rows`), reads for charts (`pipeline.lake.history_query`).

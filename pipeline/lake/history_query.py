@@ -1,4 +1,4 @@
-"""`python -m pipeline.lake.history_query`: points of figures from the table of the job `history`, for charts. Reads a
+"""`python -m pipeline.lake.history_query`: points of metrics from the table of the job `history`, for charts. Reads a
 `weir_common.lake_history.HistoryRequest` from standard input and writes the answer to standard output. The control plane kills it when its time is over.
 
 Invariants: only files whose bounds may match are opened. Memory is limited and nothing is spilled. A step without a value has no point.

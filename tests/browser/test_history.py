@@ -1,4 +1,4 @@
-"""Charts of recorded figures in a browser: value under the pointer on all charts of a page, the table behind a chart, ranges in the URL."""
+"""Charts of recorded values in a browser: value under the pointer on all charts of a page, the table behind a chart, ranges in the URL."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_the_same_in_other_themes(chromium: Browser, served: WebServer, theme: s
 def test_every_page_fits_a_smaller_window(
     chromium: Browser, served: WebServer, what: str, width: int, height: int
 ) -> None:
-    """No page and no figure is cut. A table that is wider than a phone scrolls inside its frame."""
+    """No page and no value is cut. A table that is wider than a phone scrolls inside its frame."""
     viewport = {"width": width, "height": height}
     session = BrowserSession(chromium, served.base, ADMINISTRATOR, PASSWORD, viewport=viewport)
     misfits = []
@@ -101,7 +101,7 @@ def test_a_viewer_and_an_anonymous_user_see_what_is_missing(chromium: Browser, s
 
 
 def test_a_banner_says_that_the_cluster_monitor_does_not_report(session: BrowserSession, served: WebServer) -> None:
-    """Stale figures look like current ones: the banner says why they are stale and how old they are, and the health has a "was"."""
+    """Stale values look like current ones: the banner says why they are stale and how old they are, and the health has a "was"."""
     session.page.goto("/topics/")
     session.live()
     assert session.page.locator("#stale").is_hidden()
@@ -247,7 +247,7 @@ def test_the_page_of_dead_letters_has_rows_to_look_at(session: BrowserSession) -
 
 
 def test_the_page_of_a_running_spark_job_stays_whole(session: BrowserSession) -> None:
-    """It polled with the inherited target of links: after five seconds the figures had replaced the whole page, with its button Stop."""
+    """It polled with the inherited target of links: after five seconds the values had replaced the whole page, with its button Stop."""
     page, reloads = session.page, list[str]()
     page.on("response", lambda r: reloads.append(r.request.headers.get("weir-panels", "")))
     page.goto("/spark-jobs/1/")

@@ -65,8 +65,8 @@ def watch(session: BrowserSession, cell: str) -> None:
     session.page.evaluate(
         """(cell) => {
             const box = document.querySelector(cell), see = () => {
-                const figure = Number(box.innerText.replace(/\\D/g, "") || "-1");
-                if (window.weirSeen.at(-1) !== figure) window.weirSeen.push(figure);
+                const value = Number(box.innerText.replace(/\\D/g, "") || "-1");
+                if (window.weirSeen.at(-1) !== value) window.weirSeen.push(value);
             };
             window.weirSeen = [];
             see();

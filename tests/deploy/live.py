@@ -21,7 +21,7 @@ def live_update_arrives(
     address: str, server_name: str, login: tuple[str, str], change: Callable[[], object], seconds: float = 60
 ) -> bool:
     """Whether a page of the console at this address gets a new value of the cluster within the time. `login`: user name and password. `change` changes a
-    figure of the cluster, after the page has subscribed."""
+    value of the cluster, after the page has subscribed."""
     origin = f"https://{server_name}"
     unverified = ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE

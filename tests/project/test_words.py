@@ -74,7 +74,9 @@ PHRASES = {
     r"\bleads (?:the \w+ )?no (?:more|longer)\b": 0,
     r"\bdo what can be done\b": 0,
     r"\bnobody decided\b": 2,
-    r"\bnothing is said\b": 2,
+    r"\bnothing is said\b": 1,
+    r'"""(?:the |an? )?figures?\b': 0,
+    r"\b(?:unknown|watched|recorded|history of) figures?\b": 0,
     r"\bsays nothing about\b": 4,
     r"\ba defect must not\b": 0,
 }
@@ -133,6 +135,7 @@ DOCUMENT_PHRASES = {
     r"\bput back\b": 0,
     r"\bbegins? again\b": 0,
     r"\bturns? of the (?:event )?loop\b": 0,
+    r"\b(?:an?|the|its|these|all|each|no|of|every) figures?\b": 0,
 }
 """Phrases that the documents (`*.md`) do not use. Better: for ever -> forever; on their way -> in flight; one time -> once; again and again -> repeatedly;
 beside other work -> while other processes used the machine; goes on with -> continues; comes back -> returns; counts for nothing -> does not count; taken for -> treated as; as good as -> equivalent to;
@@ -140,7 +143,8 @@ left out -> omitted; row by row -> for each row; sign of life -> response, heart
 under way -> in progress; from then on -> after X; at present, the present -> current; for good -> permanently; some 500 -> about 500; nobody, anybody, somebody -> the noun (no controller,
 every client, an operator); by itself, by hand -> automatically, manually; meanwhile -> during this time; at once -> immediately, at the same time; by turns, in turn -> alternating, one after the other;
 all the time -> continuously; two in a row -> two consecutive; beside -> compared with, in addition to, next to; stands still -> is frozen, is suspended; the way back -> downgrade,
-rollback; is back -> is available again; put back -> restored; begins again -> starts again; turn of the loop -> iteration of the event loop; quiet machine -> idle machine; does no harm -> has no effect; a moment ago -> shortly before."""
+rollback; is back -> is available again; put back -> restored; begins again -> starts again; turn of the loop -> iteration of the event loop; quiet machine -> idle machine; does no harm -> has no effect; a moment ago -> shortly before; figure -> metric,
+value."""
 
 LISTS_OLD_WORDS = {"tests/project/test_words.py", "docs/decisions/050-redesign-row-by-row.md"}
 """Files that name the old words to say what replaces them."""

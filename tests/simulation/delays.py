@@ -49,7 +49,7 @@ DELAYS_MS = (0, 300, 1_000, 3_000, 8_000, 15_000)
 STEP_MS = 500
 """Delivery times are multiples of this, so that many are equal."""
 FIGURE_CHECKS = 8
-"""Comparisons of the figures of each partition, half a second apart, while records are delivered."""
+"""Comparisons of the values of each partition, half a second apart, while records are delivered."""
 BUCKET_MS, LOAD_AHEAD_MS = 2_000, 700
 INDEX_ROUND_MS, INDEX_RETRY_MS = 200, 1_000
 INDEX_RATES = ("16777216", "1500")

@@ -1,7 +1,7 @@
-"""The figures of half messages, delayed messages and dead letters in worlds with faults: what the console and Prometheus show is what happened, also after
+"""The values of half messages, delayed messages and dead letters in worlds with faults: what the console and Prometheus show is what happened, also after
 changes of leaders. The truth comes from the producers and from the logs of the topics.
 
-A record that is in transfer between the front topic and its target does not count as waiting any more, and is not in the target yet. So figures are compared
+A record that is in transfer between the front topic and its target does not count as waiting any more, and is not in the target yet. So values are compared
 when nothing is in transfer.
 """
 
@@ -81,7 +81,7 @@ class UndecidedChecker:
 
 
 def check_pending(cluster: Cluster, front_topic: str, partition: int, times: Counter[int]) -> bool:
-    """`times`: number of acknowledged records by delivery time. Returns whether the figure could be compared now."""
+    """`times`: number of acknowledged records by delivery time. Returns whether the value could be compared now."""
     found = front_of(cluster, front_topic, partition)
     if found is None:
         return False

@@ -44,7 +44,7 @@ EXPIRY_MS = FIRST_CHECK_MS + CHECKS_MAX * CHECK_INTERVAL_MS
 DECIDED_FROM_MS, DECIDED_UPTO_MS = 0, EXPIRY_MS + 1_000
 """Ages at which messages are decided. The latest ones race with the expiry."""
 FIGURE_CHECKS = 12
-"""Comparisons of the figures of each partition, half a second apart, while messages expire."""
+"""Comparisons of the values of each partition, half a second apart, while messages expire."""
 COMMIT, ROLLBACK = HalfDecision.COMMIT, HalfDecision.ROLLBACK
 FATES = {
     HalfRefusal.ALREADY_COMMITTED: COMMIT,

@@ -1,5 +1,5 @@
-"""The worlds of `test_halves`, `test_delays` and `test_share_letters` compare the figures of half messages, delayed messages and dead letters. They fail when a
-figure is wrong."""
+"""The worlds of `test_halves`, `test_delays` and `test_share_letters` compare the values of half messages, delayed messages and dead letters. They fail when a
+value is wrong."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_without_a_peer_the_table_has_no_column_and_the_page_no_dot() -> None:
     rows = [row(weir=[1.0])]
     text = report.as_markdown({**CONDITIONS, "absent": "Kafka (kraft): Maven (mvn) is not installed"}, rows)
     assert "Maven (mvn) is not installed" in text
-    assert "| workload | terms | figure | weir | note |" in text
+    assert "| workload | terms | metric | weir | note |" in text
     assert "<circle" not in report.as_page(CONDITIONS, rows)
     assert "<circle" in report.as_page(CONDITIONS, [row(weir=[1.0], kafka=[2.0])])
 

@@ -1,4 +1,4 @@
-"""`make bench-readers`: figures of a pass, and the verdict beside a peer."""
+"""`make bench-readers`: values of a pass, and the verdict beside a peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of Spark: commits of a table, CPU of processes, ratios of two sides."""
+"""Values of Spark: commits of a table, CPU of processes, ratios of two sides."""
 
 from __future__ import annotations
 

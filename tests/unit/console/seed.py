@@ -254,7 +254,7 @@ def figures(world: World) -> None:
 
 
 def history() -> None:
-    """Ten minutes of recorded figures, with a gap of one minute."""
+    """Ten minutes of recorded values, with a gap of one minute."""
     now = int(time.time()) // 10 * 10
     recorder = HistoryRecorder()
     for i in range(60):

@@ -93,7 +93,7 @@ def _outside(text: str) -> str:
 
 DATA = {"Weir", "User", "Group"}
 LEFT_MAX = 80
-"""Distinct texts outside of the catalogues on all pages: comments of the scene, sentences that are stored with their figures, refusals (GAPS.md). It only
+"""Distinct texts outside of the catalogues on all pages: comments of the scene, sentences that are stored with their values, refusals (GAPS.md). It only
 goes down."""
 
 

@@ -1,4 +1,4 @@
-"""Cells and marks of the figures of messages."""
+"""Cells and marks of the values of messages."""
 
 from __future__ import annotations
 

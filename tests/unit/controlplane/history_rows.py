@@ -9,7 +9,7 @@ from controlplane.monitoring.history_figures import SeriesKey
 
 
 def record(recorder: HistoryRecorder, values: Mapping[int, Mapping[SeriesKey, float]]) -> None:
-    """`values`: the figures at each time in Unix seconds."""
+    """`values`: the values at each time in Unix seconds."""
     for at, figures in values.items():
         recorder._pending.append((at, dict(figures)))
         recorder.write()

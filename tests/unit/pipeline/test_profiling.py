@@ -1,4 +1,4 @@
-"""Proposals from the figures of a topic."""
+"""Proposals from the values of a topic."""
 
 from __future__ import annotations
 

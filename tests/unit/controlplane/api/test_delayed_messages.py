@@ -1,4 +1,4 @@
-"""Delayed messages by REST: figures, look-ups, the cancellation with its preview."""
+"""Delayed messages by REST: values, look-ups, the cancellation with its preview."""
 
 from __future__ import annotations
 

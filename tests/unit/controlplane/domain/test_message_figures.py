@@ -1,4 +1,4 @@
-"""Figures of messages: their ages, and when they count as unknown."""
+"""Values of messages: their ages, and when they count as unknown."""
 
 from __future__ import annotations
 

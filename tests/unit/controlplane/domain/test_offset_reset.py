@@ -1,4 +1,4 @@
-"""The result of an offset reset: selected partitions, offsets, limits of the log, figures, differences."""
+"""The result of an offset reset: selected partitions, offsets, limits of the log, values, differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of other consoles, their figures, and when figures are not current."""
+"""The list of other consoles, their values, and when values are not current."""
 
 from __future__ import annotations
 

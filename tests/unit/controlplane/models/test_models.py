@@ -1,4 +1,4 @@
-"""Properties of every model: a `__str__`, choices for states and kinds, a unit in the help text of every figure with a unit."""
+"""Properties of every model: a `__str__`, choices for states and kinds, a unit in the help text of every value with a unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a group: unknown positions, retention forecasts, one status for all partitions."""
+"""Values of a group: unknown positions, retention forecasts, one status for all partitions."""
 
 from __future__ import annotations
 

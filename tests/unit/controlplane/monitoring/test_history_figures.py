@@ -1,4 +1,4 @@
-"""The figures of one point in time: recorded figures, and figures left out because they are unknown."""
+"""The values of one point in time: recorded values, and values left out because they are unknown."""
 
 from __future__ import annotations
 

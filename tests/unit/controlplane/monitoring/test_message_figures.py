@@ -1,4 +1,4 @@
-"""Rounds of the collection of message figures: rows, leaders that do not answer, limits, growth, and alerts."""
+"""Rounds of the collection of message values: rows, leaders that do not answer, limits, growth, and alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of refused requests from the samples of a broker."""
+"""Values of refused requests from the samples of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of requests by API from the histograms of brokers."""
+"""Values of requests by API from the histograms of brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anomalies and watched figures as rows."""
+"""Anomalies and watched metrics as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of messages from the rows of the monitor."""
+"""Values of messages from the rows of the monitor."""
 
 from __future__ import annotations
 

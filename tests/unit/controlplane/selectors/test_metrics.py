@@ -1,4 +1,4 @@
-"""Figures for Prometheus: from rows, without a sample for an unknown figure, topics on request."""
+"""Values for Prometheus: from rows, without a sample for an unknown value, topics on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects with the greatest figures."""
+"""The objects with the greatest values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points of figures from the table of the job `history`."""
+"""Points of metrics from the table of the job `history`."""
 
 from __future__ import annotations
 
