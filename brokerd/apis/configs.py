@@ -185,7 +185,7 @@ class ConfigsApi:
         broker_id = self._broker(name)
         if broker_id is None:
             return _no(
-                f"broker {self._config.broker_id} can alter its own configs and the cluster-wide ones, not those of {name!r}"
+                f"broker {self._config.broker_id} can alter only its own configs and the cluster-wide ones: send the request to broker {name!r}"
             )
         before = self._image().access_to(BROKER, str(broker_id))[1] or {}
         after, problem = dynamic.apply_operations(BY_NAME, before, operations, broker_id)
@@ -201,7 +201,7 @@ class ConfigsApi:
     def _alter_loggers(self, name: str, operations: Sequence[AlterConfigOp], request: Request) -> ItemResult:
         if name != str(self._config.broker_id) or request.header.api_key != ApiKey.INCREMENTAL_ALTER_CONFIGS:
             return _no(
-                f"broker {self._config.broker_id} can alter its own log levels only, with IncrementalAlterConfigs"
+                f"this is broker {self._config.broker_id}, the request is about {name!r}: alter log levels with IncrementalAlterConfigs at their broker"
             )
         problem = loggers.problem(operations)
         if problem is not None:

@@ -41,7 +41,7 @@ ITEM_BYTES_MAX = 512 * 1024
 MESSAGE_CHARACTERS_MAX = 1_000
 """An error message may quote a text of a client, which may be longer than a string of the protocol."""
 NOT_ANSWERED = "the controller did not respond in time; check whether the change was made and retry"
-NO_RESULT = "the controller's response has no result for this item"
+NO_RESULT = "the controller's response has no result for this item; check whether the change was made and retry"
 
 
 class Forwarding:
@@ -69,7 +69,9 @@ class Forwarding:
         for place, item in enumerate(items):
             size = len(json.dumps(typed_json.encode(item)))
             if size > ITEM_BYTES_MAX:
-                problem = f"{size} bytes for one item; the limit is {ITEM_BYTES_MAX}"
+                problem = (
+                    f"the item has {size} bytes, more than the maximum {ITEM_BYTES_MAX}: shorten its replica assignment"
+                )
                 results[place] = ItemResult(item.name, ErrorCode.POLICY_VIOLATION, problem)
                 continue
             if size > room:
@@ -118,7 +120,7 @@ def _results_at_length(
     try:
         given = results_from_json(answer.result, kind)
     except MalformedJson as e:
-        text = f"the controller's response cannot be read: {e}"
+        text = f"the controller's response cannot be read: {e}; check whether the change was made and retry"
         return [ItemResult(n, ErrorCode.UNKNOWN_SERVER_ERROR, text) for n in names]
     if len(given) == len(names):
         return [g if g.name is not None else replace(g, name=n) for g, n in zip(given, names, strict=True)]

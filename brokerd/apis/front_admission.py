@@ -18,7 +18,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.records import BatchHeader
 
 READING = PartitionResult(
-    ErrorCode.NOT_LEADER_OR_FOLLOWER, "the new leader of this partition is still reading its half messages"
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, "the new leader of this partition is still reading its half messages; retry"
 )
 """Retriable."""
 

@@ -46,7 +46,9 @@ class GroupConfigs:
         """The change to write, or the error."""
         after = self.set(group_id)
         if not 0 < len(group_id) <= NAME_CHARACTERS_MAX:
-            return ItemResult(group_id, ErrorCode.INVALID_REQUEST, "the group id is empty or too long")
+            return ItemResult(
+                group_id, ErrorCode.INVALID_REQUEST, f"the group id must have 1 to {NAME_CHARACTERS_MAX} characters"
+            )
         for op in operations:
             if op.op is OpType.DELETE:
                 after.pop(op.name, None)

@@ -115,7 +115,13 @@ class GroupsApi:
         if not self._auth.authorize(request, Operation.CLUSTER_ACTION, Resource.CLUSTER):
             found = (-1, "", -1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         elif request.header.api_version < FIRST_WITH_SHARE:
-            found = (-1, "", -1, ErrorCode.INVALID_REQUEST, "share coordinators need version 6")
+            found = (
+                -1,
+                "",
+                -1,
+                ErrorCode.INVALID_REQUEST,
+                "a share coordinator is looked up with FindCoordinator version 6",
+            )
         else:
             request.reply(
                 m.FindCoordinatorResponse(

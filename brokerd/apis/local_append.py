@@ -135,7 +135,9 @@ class LocalAppender:
                 if known.written_before > replica.core.high_watermark:
                     # The producer counts DUPLICATE_SEQUENCE_NUMBER as an acknowledgement, but the batch is not replicated yet. With this
                     # retriable error the producer sends the batch again.
-                    return PartitionResult(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "written, not replicated yet")
+                    return PartitionResult(
+                        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch is written but not replicated yet"
+                    )
                 return ProducerRefusal(ErrorCode(known.error), known.reason, replica, replica.core.leader_epoch)
         return (
             self._append_half(replica, data, headers)
@@ -173,7 +175,7 @@ class LocalAppender:
         if bad is not None:
             return PartitionResult(bad.error, bad.message, record_errors=bad.record_errors)
         if replica.config.half_topic:
-            return PartitionResult(ErrorCode.INVALID_TOPIC_EXCEPTION, "half messages are written by producers only")
+            return PartitionResult(ErrorCode.INVALID_TOPIC_EXCEPTION, "a route cannot write half messages")
         if replica.config.delay_topic:
             image, wall_ms = self._partitions.image, self._loop.now.wall_ms
             if (wrong := front_admission.delay_problem(replica, data, image, wall_ms)) is not None:

@@ -53,7 +53,7 @@ class QuotasApi:
         elif IP in kinds and len(kinds) > 1:
             problem = f"a filter for {IP} cannot be combined with others"
         elif any(c.match_type not in (EXACT, DEFAULT, ANY) for c in body.components):
-            problem = "unknown match type"
+            problem = "unknown match type: expected 0 (exact), 1 (default) or 2 (any)"
         if problem is not None:
             request.reply(r(error_code=ErrorCode.INVALID_REQUEST, error_message=problem, entries=None))
             return

@@ -149,7 +149,8 @@ class SaslServerExchange:
         if self._mechanism is None or self.over or self.raw_tokens:
             request.reply(
                 SaslAuthenticateResponse(
-                    error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="no SaslHandshake came before"
+                    error_code=ErrorCode.ILLEGAL_SASL_STATE,
+                    error_message="SaslAuthenticate requires an earlier SaslHandshake",
                 )
             )
             request.close()
@@ -208,7 +209,7 @@ class SaslServerExchange:
     def _proceed(self, outcome: SaslOutcome, done: Callable[[SaslOutcome | None], None]) -> None:
         if outcome.user is not None:
             if self._user not in (None, outcome.user):
-                self._refuse("re-authentication with another user", done)
+                self._refuse("re-authentication requires the user of the connection", done)
                 return
             self._succeed(outcome.user, outcome.ends_wall_ms)
         done(outcome)

@@ -38,7 +38,7 @@ def entity_problem(entity: Mapping[str, str | None]) -> str | None:
     """Return the reason why this is not a quota entity, or None. The client receives the text."""
     by_address = set(entity) == {IP}
     if not entity or not (by_address or set(entity) <= {USER, CLIENT}):
-        return f"an entity needs {USER}, {CLIENT} or both, each one time, or only {IP}"
+        return f"an entity consists of {USER}, of {CLIENT}, of both once each, or of {IP} alone"
     if by_address and (address := entity[IP]) is not None and not _is_address(address):
         return f"{address!r} is not an IP address"
     if any(name is not None and not 0 < len(name) <= NAME_CHARACTERS_MAX for name in entity.values()):

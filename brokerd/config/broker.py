@@ -116,7 +116,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log.scrub.io.max.bytes.per.second", int, MIB, "Rate at which closed segments are read again to detect damage. 0: disabled.", 0, live=True),
     Setting("weir.index.io.max.bytes.per.second", int, 16 * MIB, "Rate at which closed segments are read to build the key indexes of topics with weir.index.keys. Delay indexes of front topics are built at the same rate. 0: no index is built.", 0, live=True),
     Setting("weir.log.dir.probe.interval.ms", int, 5_000, "Interval at which each log directory is probed: a small file is written and flushed. 0: no probes.", 0, live=True),
-    Setting("weir.log.dir.slow.ms", int, 1_000, "A log directory is reported as slow after three probes in a row that took this time.", 1, live=True),
+    Setting("weir.log.dir.slow.ms", int, 1_000, "A log directory is reported as slow after three consecutive probes that took this time.", 1, live=True),
     Setting("weir.log.dir.hung.ms", int, 60_000, "A log directory goes offline when a probe has not returned for this time, and its leaders move to other brokers. It is online again after a restart of the broker.", 1_000, live=True),
     Setting("weir.metrics.listener", _address, None, "Address of the metrics endpoint for Prometheus: host:port, for example 127.0.0.1:9404. Plain HTTP without authentication, so use a loopback or an internal address. Default: no endpoint."),
     Setting("fetch.max.bytes", int, 55 * MIB, "Maximum number of bytes in the response to a consumer fetch.", 1024),

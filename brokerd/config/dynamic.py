@@ -63,7 +63,7 @@ def problem(settings: Mapping[str, Setting], name: str, value: str, broker_id: i
         return topic_config_problem(topic, value)
     setting = settings.get(name)
     if setting is None and name in BROKER_SYNONYMS:
-        return f"{name} cannot be changed dynamically, use the finest unit: {TOPIC_CONFIGS[BROKER_SYNONYMS[name]].broker_synonym}"
+        return f"{name} cannot be changed dynamically: set {TOPIC_CONFIGS[BROKER_SYNONYMS[name]].broker_synonym}"
     if setting is None:
         return f"Unknown broker config name: {name}"
     if not setting.live:
@@ -98,7 +98,7 @@ def apply_operations(
             more = [*items, *(v for v in given if v not in items)]
             value = ",".join(more if kind is OpType.APPEND else [v for v in items if v not in given])
         elif kind is not OpType.SET:
-            return out, f"unknown operation on {name}"
+            return out, f"unknown operation on {name}: expected set, delete, append or subtract"
         if value is None:
             return out, f"{name} requires a value"
         rejected = problem(settings, name, value, broker_id)

@@ -23,7 +23,7 @@ class HalfProblem(Enum):
     """The reason why a record is not accepted. The value is the error message for the producer."""
 
     NO_ID = f"a record of a half topic needs exactly one header {HALF_ID} of 1 to {ID_BYTES_MAX} bytes"
-    NO_DECISION = f"the value of the header {DECISION} must be commit or rollback, one time"
+    NO_DECISION = f"a decision needs exactly one header {DECISION}, with the value commit or rollback"
     NO_KEY = "the topic is compacted, so a half message needs a key"
 
 

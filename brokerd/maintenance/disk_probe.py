@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from brokerd.cluster.disk_health import DiskHealth
 
 SLOW_PROBES = 3
-"""Slow probes in a row after which the disk is slow. One slow write is usual when a large flush is in progress."""
+"""Number of consecutive slow probes after which the disk is slow. One slow write is usual when a large flush is in progress."""
 FAST_PROBES = 6
 """Probes in a row below half of the limit after which the disk is healthy again."""
 TICK_GAP_MS_MAX = 3_000

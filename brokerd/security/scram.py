@@ -154,7 +154,7 @@ class Server:
             raise ScramError("the proof has the wrong length")
         key = bytes(a ^ b for a, b in zip(shown, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._name, key).digest(), self._known.stored_key):
-            raise ScramError("the proof is wrong")
+            raise ScramError("the client proof is wrong: wrong password")
         return b"v=" + base64.b64encode(hmac.digest(self._known.server_key, auth_message, self._name))
 
 
@@ -195,4 +195,4 @@ class Client:
     def confirm(self, data: bytes | memoryview) -> None:
         """Verify that the server knows the keys of the password. Raises ScramError."""
         if not hmac.compare_digest(_text(data).encode(), b"v=" + base64.b64encode(self._signature)):
-            raise ScramError("the server's proof is wrong")
+            raise ScramError("the server proof is wrong: the server does not know the password")

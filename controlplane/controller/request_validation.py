@@ -299,7 +299,7 @@ def apply_config_operations(
             )
             value = ",".join(items)
         elif kind is not OpType.SET:
-            return out, f"unknown operation on {name}"
+            return out, f"unknown operation on {name}: expected set, delete, append or subtract"
         problem = topic_config_problem(name, value)
         if problem:
             return out, problem

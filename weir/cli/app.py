@@ -108,10 +108,12 @@ def command_for(operation: RestOperation) -> click.Command:
         )
     if operation.method == "GET":
         params.append(
-            click.Option(["--watch"], type=click.FLOAT, metavar="SECONDS", help="Show again every so many seconds.")
+            click.Option(
+                ["--watch"], type=click.FLOAT, metavar="SECONDS", help="Repeat the request every SECONDS seconds."
+            )
         )
     if operation.method == "DELETE":
-        params.append(click.Option(["--yes"], is_flag=True, help="Do not ask."))
+        params.append(click.Option(["--yes"], is_flag=True, help="Do not ask for confirmation."))
     if _can_wait(operation):
         params.append(
             click.Option(
@@ -169,7 +171,7 @@ def _query_text(name: str, value: object) -> str:
 def _body(operation: RestOperation, values: Mapping[str, Any]) -> dict[str, Any]:
     body = dict(values["body"] or {}) if isinstance(values["body"], dict | None) else None
     if body is None:
-        raise click.BadParameter("the body of a request is a JSON object", param_hint="--body")
+        raise click.BadParameter("the request body must be a JSON object", param_hint="--body")
     for field in operation.fields:
         value = values[field.name]
         if value is None or value == ():
@@ -184,7 +186,7 @@ def _body(operation: RestOperation, values: Mapping[str, Any]) -> dict[str, Any]
 
 def _confirm(operation: RestOperation, arguments: Iterable[str]) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("a deletion needs --yes where nobody can be asked")
+        raise click.UsageError("a deletion needs --yes if standard input is not a terminal")
     click.confirm(f"{operation.verb} {operation.noun} {' '.join(arguments)}?", abort=True)
 
 
@@ -204,7 +206,7 @@ def wait_for_end(settings: CliOptions, operation: RestOperation, response: Respo
     number = response.data.get("id") if isinstance(response.data, dict) else None
     found = find("GET", f"/{operation.noun}/{number}") if number is not None else None
     if found is None:
-        raise click.UsageError("the response has no id to wait for")
+        raise click.UsageError("--wait is not possible: the response has no id")
     state = None
     while True:
         data = send(settings, "GET", f"/{operation.noun}/{number}", None, None).data
@@ -237,7 +239,7 @@ def app(context: click.Context, server: str | None, token: str | None, data_dir:
 @app.command(API)
 @click.argument("method", type=click.Choice(["GET", "POST", "PATCH", "PUT", "DELETE"], case_sensitive=False))
 @click.argument("path")
-@click.option("--body", type=JsonValue(), help="The body, as JSON.")
+@click.option("--body", type=JsonValue(), help="The request body, as JSON.")
 @click.pass_obj
 def api(settings: CliOptions, method: str, path: str, body: object) -> None:
     """Any request. PATH is below /api/v1, for example /topics?query=flights."""

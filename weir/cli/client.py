@@ -68,7 +68,7 @@ class RestClient:
             except (requests.ConnectionError, requests.Timeout) as e:
                 if attempt == ATTEMPTS:
                     raise NoServer(
-                        f"{self.server} did not respond to {ATTEMPTS} attempts ({_cause(e)}). Is the console running? --server or WEIR_URL names another one"
+                        f"{self.server} did not respond to {ATTEMPTS} attempts ({_cause(e)}). Check that the console runs, or name its address with --server or WEIR_URL."
                     ) from e
                 time.sleep(PAUSE_S)
         raise AssertionError("the last attempt returns or raises")

@@ -84,7 +84,7 @@ def diff(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, save:
     """Show what `apply` would change. Exit code 0: nothing; 1: something; 2: an error, or the cluster refuses the document. Stores nothing without
     `--save`."""
     if comment and not save:
-        raise click.UsageError("--comment is part of a plan; give --save")
+        raise click.UsageError("--comment is stored with a plan: add --save")
     try:
         body = request_of(file, prune, take_over)
         found = plan(settings, body, comment) if save else send(settings, "POST", DIFFERENCE, None, body).data
@@ -105,7 +105,7 @@ def diff(settings: CliOptions, file: TextIO, prune: bool, take_over: bool, save:
 @PRUNE
 @TAKE_OVER
 @click.option("--comment", required=True, help="The reason; kept with the changes.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def apply(
     settings: CliOptions,
@@ -118,7 +118,7 @@ def apply(
 ) -> None:
     """Change the cluster as a file or a plan says. Exit code 4: a step failed; run the command again."""
     if (file is None) == (plan_id is None):
-        raise click.UsageError("give either --file or --plan")
+        raise click.UsageError("give exactly one of --file and --plan")
     if plan_id is not None and (prune or take_over):
         raise click.UsageError("--prune and --take-over are part of the plan; give them to `diff`")
     if file is not None:
@@ -132,7 +132,7 @@ def apply(
         for line in lines(found):
             click.echo(line, err=True)
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody can be asked here; give --yes")
+            raise click.UsageError("applying a plan needs --yes if standard input is not a terminal")
         click.confirm("apply?", abort=True, err=True)
     body = {"digest": found["digest"], "comment": comment}
     found = send(settings, "POST", f"{PLANS}/{found['id']}/apply", None, body).data

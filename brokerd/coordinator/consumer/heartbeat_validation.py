@@ -37,13 +37,14 @@ def membership_error(group: TargetAssignmentBuilder, e: ConsumerHeartbeat) -> Co
     known = e.member_id in group.members
     if not known and not joins:
         return ConsumerHeartbeatReply(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"member {e.member_id!r} is not in group {group.group_id!r}"
+            ErrorCode.UNKNOWN_MEMBER_ID, f"member {e.member_id!r} is not in group {group.group_id!r}: join with epoch 0"
         )
     if known and not joins and group.members[e.member_id].classic is not None:
         return ConsumerHeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID, f"member {e.member_id!r} uses the classic protocol")
     if not known and len(group.members) >= group.group_config.size_max:
         return ConsumerHeartbeatReply(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has its {group.group_config.size_max} members"
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"the group has {group.group_config.size_max} members, which is the maximum (group.consumer.max.size)",
         )
     if known and e.epoch > JOIN_GROUP_MEMBER_EPOCH:
         at = group.current_assignments[e.member_id]

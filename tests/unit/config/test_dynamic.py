@@ -76,7 +76,7 @@ def test_an_invalid_secret_is_not_logged(caplog: pytest.LogCaptureFixture) -> No
         ("ssl.keystore.location", "/x", CLUSTER_WIDE, "each broker has its own files"),
         ("log.retention.ms", "5", 1, "set it cluster-wide"),
         ("log.retention.ms", "x", CLUSTER_WIDE, "is not a number"),
-        ("log.retention.hours", "1", CLUSTER_WIDE, "use the finest unit: log.retention.ms"),
+        ("log.retention.hours", "1", CLUSTER_WIDE, "set log.retention.ms"),
         ("min.insync.replicas", "2", 1, "set it cluster-wide"),
         ("unclean.leader.election.enable", "true", CLUSTER_WIDE, "on topics only"),
     ],
