@@ -19,7 +19,7 @@ from console.texts import gettext_lazy
 from controlplane.selectors.visibility import current
 from controlplane.services import authorization
 from controlplane.services.common import READ_ONLY
-from controlplane.services.request_resources import Given
+from controlplane.services.request_resources import RequestNames
 
 DENIED = gettext_lazy("Your account is a viewer. This operation needs the operator role (staff).")
 User = AbstractBaseUser | AnonymousUser
@@ -29,7 +29,9 @@ def hidden(match: ResolverMatch | None, fields: Mapping[str, Any], query: Mappin
     """Return the reason why the user of this request may not see the page; empty if the user may."""
     page = match.url_name or "" if match else ""
     rule = access_rules.VIEWS.get(page) or access_rules.RULES.get(page)
-    return authorization.view_refusal(current(), rule, lambda: Given(match.kwargs if match else {}, fields, query))
+    return authorization.view_refusal(
+        current(), rule, lambda: RequestNames(match.kwargs if match else {}, fields, query)
+    )
 
 
 def lacking_role(user: User, match: ResolverMatch | None, fields: Mapping[str, Any], query: Mapping[str, Any]) -> str:
@@ -39,7 +41,7 @@ def lacking_role(user: User, match: ResolverMatch | None, fields: Mapping[str, A
     rule = access_rules.RULES.get(match.url_name or "") if match else access_rules.CLUSTER
     if rule is None or not authorization.has_role(user, rule.access, rule.resource):
         return str(DENIED)
-    given = Given(match.kwargs if match else {}, fields, query)
+    given = RequestNames(match.kwargs if match else {}, fields, query)
     return authorization.refusal(user, rule, lambda: given, empty_form=True)
 
 

@@ -94,7 +94,7 @@ class Inspections:
 
     def __init__(self, wall_ms: int) -> None:
         self.budget, self._wall_ms = UnpackBudget(), wall_ms
-        self._found: dict[int, Inspected] = {}
+        self._results: dict[int, Inspected] = {}
 
     def steps(self, requested: Sequence[tuple[Data, TopicConfig]]) -> Steps[None]:
         for data, config in requested:
@@ -102,12 +102,12 @@ class Inspections:
                 headers = records.check(data)
             except (records.CorruptBatch, records.InvalidBatch):
                 continue  # rejected before it is written
-            self._found[id(data)] = yield from inspect(data, headers, config, self.budget, self._wall_ms)
+            self._results[id(data)] = yield from inspect(data, headers, config, self.budget, self._wall_ms)
             yield None
 
     def of(self, data: Data, headers: Headers, config: TopicConfig) -> Verdict:
         """The inspection result of `data`. Without an earlier result for the same topic settings, the batches are inspected now."""
-        found = self._found.get(id(data))
+        found = self._results.get(id(data))
         if found is not None and found.config is config:
             return found.refused, found.data, found.headers
         return inspect_now(data, headers, config, self._wall_ms, self.budget)

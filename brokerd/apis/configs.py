@@ -277,7 +277,7 @@ class ConfigsApi:
 
     def _of_broker(self, broker_id: int) -> list[Entry]:
         live = self._config.live
-        own = {} if broker_id == CLUSTER_WIDE else live.own
+        own = {} if broker_id == CLUSTER_WIDE else live.of_broker
 
         def entry(name: str, default: str | None, kind: int, doc: str, *, fixed: bool, secret: bool = False) -> Entry:
             layers: list[Layer] = [
@@ -285,7 +285,7 @@ class ConfigsApi:
                 for given, source in (
                     (own, SOURCE_DYNAMIC_BROKER),
                     (live.cluster, SOURCE_DYNAMIC_DEFAULT),
-                    (self._config.given, SOURCE_STATIC),
+                    (self._config.file_settings, SOURCE_STATIC),
                 )
                 if name in given
             ]
@@ -303,7 +303,7 @@ class ConfigsApi:
         for synonym, topic in configs.BROKER_SYNONYMS.items():
             d = configs.TOPIC_CONFIGS[topic]
             finest = topic_default(synonym) is not None
-            if finest or synonym in self._config.given:
+            if finest or synonym in self._config.file_settings:
                 fixed = not finest or synonym in dynamic.BY_THE_CONTROLLER
                 out.append(entry(synonym, d.default_text if finest else None, d.kafka_type, d.doc, fixed=fixed))
         if broker_id == CLUSTER_WIDE:  # as in Kafka: only settings that are set cluster-wide

@@ -87,10 +87,10 @@ class GroupOffsetsApi:
                 named_topics = (
                     None if requested.topics is None else {t.name: t.partition_indexes for t in requested.topics}
                 )
-                found, error = self._find_offsets(
+                offsets, error = self._find_offsets(
                     requested.group_id, named_topics, body.require_stable, requested.member_id, requested.member_epoch
                 )
-                found = self._hide_unauthorized(request, found, named=named_topics is not None)
+                offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
                 topics = [
                     r.OffsetFetchResponseTopics(
                         name=name,
@@ -102,10 +102,10 @@ class GroupOffsetsApi:
                                 metadata=o.metadata,
                                 error_code=unstable,
                             )
-                            for i, o, unstable in parts
+                            for i, o, unstable in partition_offsets
                         ],
                     )
-                    for name, parts in found.items()
+                    for name, partition_offsets in offsets.items()
                 ]
                 answered.append(
                     r.OffsetFetchResponseGroup(
@@ -119,9 +119,12 @@ class GroupOffsetsApi:
             request.reply(_unauthorized_fetch_response(body))
             return
         named_topics = None if body.topics is None else {t.name: t.partition_indexes for t in body.topics}
-        found, error = self._find_offsets(body.group_id, named_topics, body.require_stable)
-        found = {name: [(i, o, error or unstable) for i, o, unstable in parts] for name, parts in found.items()}
-        found = self._hide_unauthorized(request, found, named=named_topics is not None)
+        offsets, error = self._find_offsets(body.group_id, named_topics, body.require_stable)
+        offsets = {
+            name: [(i, o, error or unstable) for i, o, unstable in partition_offsets]
+            for name, partition_offsets in offsets.items()
+        }
+        offsets = self._hide_unauthorized(request, offsets, named=named_topics is not None)
         request.reply(
             r(
                 error_code=error,
@@ -136,10 +139,10 @@ class GroupOffsetsApi:
                                 metadata=o.metadata,
                                 error_code=failed,
                             )
-                            for i, o, failed in parts
+                            for i, o, failed in partition_offsets
                         ],
                     )
-                    for name, parts in found.items()
+                    for name, partition_offsets in offsets.items()
                 ],
             )
         )
@@ -213,7 +216,7 @@ class GroupOffsetsApi:
             topics = [_topic_result(t, subscribed if t.name in busy else ErrorCode.NONE) for t in authorized]
             request.reply(r(error_code=error, topics=topics + denied))
 
-        known = group.commits.known()
+        known = group.commits.partitions_with_offset()
         gone = [k for k in dict.fromkeys(keys) if k in known and k[0] not in busy]
         self._groups.tombstones(body.group_id, group, gone, False, done)
 

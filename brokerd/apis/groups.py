@@ -392,7 +392,7 @@ class GroupsApi:
                 self._delete_share_group(group, partial(on_result, group_id))
             else:
                 self._groups.tombstones(
-                    group_id, group, sorted(group.commits.known()), True, partial(on_result, group_id)
+                    group_id, group, sorted(group.commits.partitions_with_offset()), True, partial(on_result, group_id)
                 )
 
     def _delete_share_group(self, group: ShareGroup, done: Callable[[int], None]) -> None:

@@ -128,17 +128,19 @@ class LocalAppender:
             if (wrong := front_admission.delay_problem(replica, data, image, wall_ms)) is not None:
                 return wrong
         if headers[0][1].producer_id >= 0:
-            known = replica.log.check_producer(headers[0][1], self._loop.now)
-            if isinstance(known, Duplicate):
-                return self._duplicate_result(replica, known.base_offset, known.last_offset + 1)
-            if isinstance(known, ProducerRefused):
-                if known.written_before > replica.core.high_watermark:
+            producer_check = replica.log.check_producer(headers[0][1], self._loop.now)
+            if isinstance(producer_check, Duplicate):
+                return self._duplicate_result(replica, producer_check.base_offset, producer_check.last_offset + 1)
+            if isinstance(producer_check, ProducerRefused):
+                if producer_check.written_before > replica.core.high_watermark:
                     # The producer counts DUPLICATE_SEQUENCE_NUMBER as an acknowledgement, but the batch is not replicated yet. With this
                     # retriable error the producer sends the batch again.
                     return PartitionResult(
                         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch is written but not replicated yet"
                     )
-                return ProducerRefusal(ErrorCode(known.error), known.reason, replica, replica.core.leader_epoch)
+                return ProducerRefusal(
+                    ErrorCode(producer_check.error), producer_check.reason, replica, replica.core.leader_epoch
+                )
         return (
             self._append_half(replica, data, headers)
             if replica.config.half_topic

@@ -153,16 +153,16 @@ class SecurityApi:
             matches.append(
                 problem if problem is not None else [a for a in self._authorizer.acls().all if requested.fits(a)]
             )
-        gone = list(dict.fromkeys(a for found in matches if not isinstance(found, str) for a in found))
-        items = tuple(AccessUpdate(a.key, AccessKind.ACL, None) for a in gone)
+        deleted = list(dict.fromkeys(a for match in matches if not isinstance(match, str) for a in match))
+        items = tuple(AccessUpdate(a.key, AccessKind.ACL, None) for a in deleted)
 
         def on_results(outcomes: Results) -> None:
-            verdicts = dict(zip(gone, outcomes, strict=True))
-            out = []
-            for found in matches:
-                if isinstance(found, str):
+            verdicts = dict(zip(deleted, outcomes, strict=True))
+            filter_results = []
+            for match in matches:
+                if isinstance(match, str):
                     error = ErrorCode.INVALID_REQUEST if self._authorizer.enabled else ErrorCode.SECURITY_DISABLED
-                    out.append(r.DeleteAclsFilterResult(error_code=error, error_message=found))
+                    filter_results.append(r.DeleteAclsFilterResult(error_code=error, error_message=match))
                     continue
                 shown = [
                     r.DeleteAclsMatchingAcl(
@@ -176,10 +176,10 @@ class SecurityApi:
                         operation=a.operation,
                         permission_type=a.permission,
                     )
-                    for a in found
+                    for a in match
                 ]
-                out.append(r.DeleteAclsFilterResult(matching_acls=shown))
-            request.reply(r(filter_results=out))
+                filter_results.append(r.DeleteAclsFilterResult(matching_acls=shown))
+            request.reply(r(filter_results=filter_results))
 
         self._forward(AlterAccess(principal=request.principal, items=items), ALTER_TIMEOUT_MS, on_results)
 

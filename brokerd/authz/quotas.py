@@ -81,13 +81,13 @@ class Quotas:
 
     def __init__(self) -> None:
         self._entries: dict[str, Mapping[str, float]] = {}
-        self._found: dict[tuple[str, str, str], tuple[str, float] | None] = {}
+        self._limit_cache: dict[tuple[str, str, str], tuple[str, float] | None] = {}
         self._rates: OrderedDict[tuple[str, str], Rate] = OrderedDict()
         self.active = False
 
     def set(self, entries: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         self._entries = {key: value for key, value in entries if value}
-        self._found.clear()
+        self._limit_cache.clear()
         self.active = any(IP not in entity_of(key) for key in self._entries)
 
     def connection_rates(self) -> dict[str | None, float]:
@@ -102,11 +102,11 @@ class Quotas:
     def limit(self, kind: str, user: str, client: str) -> tuple[str, float] | None:
         """(bucket, limit) of this user and client id; None without a quota."""
         cache_key = (kind, user, client)
-        if cache_key not in self._found:
-            if len(self._found) >= BUCKETS_MAX:
-                self._found.clear()
-            self._found[cache_key] = self._find(*cache_key)
-        return self._found[cache_key]
+        if cache_key not in self._limit_cache:
+            if len(self._limit_cache) >= BUCKETS_MAX:
+                self._limit_cache.clear()
+            self._limit_cache[cache_key] = self._find(*cache_key)
+        return self._limit_cache[cache_key]
 
     def _find(self, kind: str, user: str, client: str) -> tuple[str, float] | None:
         for entity in (

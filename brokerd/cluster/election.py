@@ -98,31 +98,31 @@ def remove_offline_replicas(
     such a broker is not elected cleanly, even as the last one. Failures in separate records are handled separately: between them the
     remaining members may have acknowledged records alone.
     """
-    left = [s for s in state.isr if s.broker_id in away or s.broker_id in lost]
-    whole = tuple(s for s in left if s.broker_id not in lost)
-    rest = tuple(s for s in state.isr if s not in left)
+    leaving = [s for s in state.isr if s.broker_id in away or s.broker_id in lost]
+    complete = tuple(s for s in leaving if s.broker_id not in lost)
+    staying = tuple(s for s in state.isr if s not in leaving)
     elr = tuple(e for e in state.elr if e not in lost)
-    if left and rest:
+    if leaving and staying:
         # With enough in-sync replicas the high watermark may advance without the members that left.
-        elr = () if len(rest) >= state.effective_min_insync(min_insync) else (*elr, *(s.broker_id for s in whole))
-    isr = rest or whole  # the ISR is not emptied while members may return with complete logs
+        elr = () if len(staying) >= state.effective_min_insync(min_insync) else (*elr, *(s.broker_id for s in complete))
+    isr = staying or complete  # the ISR is not emptied while members may return with complete logs
     last_isr = state.last_isr
-    if left and not isr:
-        last_isr = (state.leader if any(s.broker_id == state.leader for s in left) else left[-1].broker_id,)
+    if leaving and not isr:
+        last_isr = (state.leader if any(s.broker_id == state.leader for s in leaving) else leaving[-1].broker_id,)
     elif not isr and not elr and state.elr and not last_isr:
         last_isr = (state.elr[-1],)
     if not isr and not elr and REPLACED not in last_isr and any(b in replaced for b in last_isr):
         last_isr = (*last_isr, REPLACED)
-    leads = any(s.broker_id == state.leader for s in rest)
+    leads = any(s.broker_id == state.leader for s in staying)
     if (isr, elr, last_isr) == (state.isr, state.elr, state.last_isr) and (leads or state.leader == NO_LEADER):
         return None
     shrunk = replace(state, isr=isr, elr=elr, last_isr=last_isr, partition_epoch=state.partition_epoch + 1)
-    if leads or not left:
+    if leads or not leaving:
         return shrunk
-    found = elect_leader(shrunk, broker_epoch, min_insync=min_insync, unclean=unclean) or replace(
+    elected = elect_leader(shrunk, broker_epoch, min_insync=min_insync, unclean=unclean) or replace(
         shrunk, leader=NO_LEADER, leader_broker_epoch=NO_BROKER_EPOCH
     )
-    return replace(found, partition_epoch=shrunk.partition_epoch)  # one record increments the partition epoch by one
+    return replace(elected, partition_epoch=shrunk.partition_epoch)  # one record increments the partition epoch by one
 
 
 def with_new_broker_epoch(state: PartitionState, isr_member: ReplicaIncarnation) -> PartitionState | None:

@@ -52,7 +52,7 @@ class Tailer:
         """Time at which the last read entry was written, in Unix ms by the clock of ZooKeeper. 0: unknown. For display only."""
         self._round = 0  # connection number; callbacks of an earlier connection are ignored
         self._busy = False
-        self._again = False
+        self._read_again = False
         self._looked_ms = 0
         self._unsynced: list[Confirmed] = []
         """Confirmations that wait for a sync that starts after their request."""
@@ -65,7 +65,7 @@ class Tailer:
 
     def disconnected(self) -> None:
         self._round += 1
-        self._busy = self._again = self.current = False
+        self._busy = self._read_again = self.current = False
         self._not_confirmed(also_unsynced=True)
 
     def confirm(self, done: Confirmed) -> None:
@@ -87,7 +87,7 @@ class Tailer:
         if self._store.zk_session == 0 or self.halted:
             return
         if self._busy:
-            self._again = True
+            self._read_again = True
             return
         self._busy = True
         self._read_head()
@@ -187,10 +187,10 @@ class Tailer:
         self._busy = False
         self._not_confirmed()
         if self._unsynced:
-            self._again = False
+            self._read_again = False
             self._sync()
-        elif self._again:
-            self._again = False
+        elif self._read_again:
+            self._read_again = False
             self.look()
 
     def _halt(self, reason: str) -> None:

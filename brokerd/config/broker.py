@@ -152,7 +152,7 @@ class BrokerConfig:
     inter_broker: ListenerConfig | None = None
     per_listener: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     """Settings of single listeners: {(listener name, setting name): value}."""
-    given: Mapping[str, str] = field(default_factory=dict)
+    file_settings: Mapping[str, str] = field(default_factory=dict)
     """The settings file: {name: text}."""
     live: Live = field(default_factory=Live)
     """Dynamic settings from the metadata log. They override the file."""
@@ -169,7 +169,7 @@ class BrokerConfig:
         """Apply the dynamic settings of a metadata image. Returns the names of the settings whose value changed."""
         nothing: tuple[int, Mapping[str, str]] = (0, {})
         (_, cluster), (_, own) = (broker_configs.get(i, nothing) for i in (CLUSTER_WIDE, self.broker_id))
-        if cluster == self.live.cluster and own == self.live.own:
+        if cluster == self.live.cluster and own == self.live.of_broker:
             return set()
         return self.live.follow(BY_NAME, cluster, own, self.broker_id)
 

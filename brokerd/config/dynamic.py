@@ -83,31 +83,33 @@ def apply_operations(
     settings: Mapping[str, Setting], before: Mapping[str, str], operations: Iterable[AlterConfigOp], broker_id: int
 ) -> tuple[dict[str, str], str | None]:
     """The settings after incremental operations (KIP-339), and why the operations are not possible or None."""
-    out = dict(before)
+    settings_after = dict(before)
     for op in operations:
         name, value, kind = op.name, op.value, op.op
         if kind is OpType.DELETE:
-            out.pop(name, None)
+            settings_after.pop(name, None)
             continue
         if kind in (OpType.APPEND, OpType.SUBTRACT):
             topic = topic_default(name)
             if topic is None or TOPIC_CONFIGS[topic].kafka_type != LIST:
-                return out, f"{name} is not a list: append and subtract are not possible"
-            items = [v for v in out.get(name, TOPIC_CONFIGS[topic].default_text).split(",") if v]
-            given = [v for v in (value or "").split(",") if v]
-            more = [*items, *(v for v in given if v not in items)]
-            value = ",".join(more if kind is OpType.APPEND else [v for v in items if v not in given])
+                return settings_after, f"{name} is not a list: append and subtract are not possible"
+            items = [v for v in settings_after.get(name, TOPIC_CONFIGS[topic].default_text).split(",") if v]
+            operands = [v for v in (value or "").split(",") if v]
+            appended = [*items, *(v for v in operands if v not in items)]
+            value = ",".join(appended if kind is OpType.APPEND else [v for v in items if v not in operands])
         elif kind is not OpType.SET:
-            return out, f"unknown operation on {name}: expected set, delete, append or subtract"
+            return settings_after, f"unknown operation on {name}: expected set, delete, append or subtract"
         if value is None:
-            return out, f"{name} requires a value"
+            return settings_after, f"{name} requires a value"
         rejected = problem(settings, name, value, broker_id)
         if rejected is not None:
-            return out, rejected
-        out[name] = value
-    if sum(len(k) + len(v) for k, v in out.items()) > TEXT_CHARACTERS_MAX:
-        return out, f"dynamic settings are longer than {TEXT_CHARACTERS_MAX} characters in total"
-    return out, contradiction({t: v for k, v in out.items() if (t := topic_default(k)) is not None})
+            return settings_after, rejected
+        settings_after[name] = value
+    if sum(len(k) + len(v) for k, v in settings_after.items()) > TEXT_CHARACTERS_MAX:
+        return settings_after, f"dynamic settings are longer than {TEXT_CHARACTERS_MAX} characters in total"
+    return settings_after, contradiction(
+        {t: v for k, v in settings_after.items() if (t := topic_default(k)) is not None}
+    )
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ class Live:
     """Dynamic settings of this broker from the metadata log. `values` are parsed, `topic_defaults` are texts. Both override the file."""
 
     cluster: Mapping[str, str] = field(default_factory=dict)
-    own: Mapping[str, str] = field(default_factory=dict)
+    of_broker: Mapping[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     topic_defaults: dict[str, str] = field(default_factory=dict)
 
@@ -136,7 +138,7 @@ class Live:
                 else:
                     values[name] = settings[name].read(text)
         changed = _differing(self.values, values) | _differing(self.topic_defaults, defaults)
-        self.cluster, self.own, self.values, self.topic_defaults = dict(cluster), dict(own), values, defaults
+        self.cluster, self.of_broker, self.values, self.topic_defaults = dict(cluster), dict(own), values, defaults
         return changed
 
 

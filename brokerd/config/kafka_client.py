@@ -52,9 +52,9 @@ class ClientSettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """`given` are the texts of the file, `values` the parsed values."""
+    """`texts` are the texts of the file, `values` the parsed values."""
 
-    given: Mapping[str, str] = field(default_factory=dict, repr=False)
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @staticmethod
@@ -101,7 +101,7 @@ class ClientSettings:
         return SaslClientExchange(self["sasl.mechanism"], login)
 
     def librdkafka(self) -> dict[str, str]:
-        return librdkafka({**self.given, "ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"})
+        return librdkafka({**self.texts, "ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"})
 
 
 def librdkafka(given: Mapping[str, str]) -> dict[str, str]:

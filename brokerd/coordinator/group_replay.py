@@ -54,15 +54,17 @@ class Replay:
                 return None
             group.commits.place(place, records.read_offset(record.value), record.offset, producer_id)
             return name.group_id if producer_id is not None else None
-        known = groups.get(name.group_id)
+        group_of_record = groups.get(name.group_id)
         if record.value is None:
             # The tombstone deletes the group but not its offsets, because a group of the consumer protocol may own them now.
-            if isinstance(known, Group):
-                groups[name.group_id] = self._classic(name.group_id, known.commits)
+            if isinstance(group_of_record, Group):
+                groups[name.group_id] = self._classic(name.group_id, group_of_record.commits)
             return None
-        if not isinstance(known, Group):
-            known = groups[name.group_id] = self._classic(name.group_id, known.commits if known else GroupOffsets())
-        records.read_group(known, record.value)
+        if not isinstance(group_of_record, Group):
+            group_of_record = groups[name.group_id] = self._classic(
+                name.group_id, group_of_record.commits if group_of_record else GroupOffsets()
+            )
+        records.read_group(group_of_record, record.value)
         return None
 
     def _apply_group_record(self, groups: dict[str, AnyGroup], record: Record) -> None:

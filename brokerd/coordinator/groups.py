@@ -206,7 +206,7 @@ class GroupCoordinator(GroupWrites):
                 return None, self._upgrade(partition, shard, group, event)
             new = self._consumer(group_id, group.commits if group is not None else GroupOffsets())
             new.epoch = group.generation if group is not None else 0
-            made: AnyGroup = new
+            new_group: AnyGroup = new
         elif isinstance(event, events.Join | events.Sync | events.Heartbeat | events.Leave):
             if isinstance(group, Group):
                 return group, ErrorCode.NONE
@@ -214,19 +214,19 @@ class GroupCoordinator(GroupWrites):
                 return group, ErrorCode.NONE
             if group is not None and not isinstance(event, events.Join):
                 return None, ErrorCode.UNKNOWN_MEMBER_ID
-            made = self._classic(group_id, group.commits if group is not None else GroupOffsets())
-            made.generation = group.epoch if group is not None else 0
+            new_group = self._classic(group_id, group.commits if group is not None else GroupOffsets())
+            new_group.generation = group.epoch if group is not None else 0
         elif group is not None:
             return group, ErrorCode.NONE
         elif isinstance(event, events.Commit | events.TransactionalCommit) and event.generation >= 0:
             return None, ErrorCode.GROUP_ID_NOT_FOUND  # a member of a group that does not exist
         else:
-            made = self._classic(group_id, GroupOffsets())
+            new_group = self._classic(group_id, GroupOffsets())
         if group is not None:
             self._write(partition, shard, self._group_tombstones(group), lambda error: None)
-            shard.replace(group, made)
-        shard.groups[group_id] = made
-        return made, ErrorCode.NONE
+            shard.replace(group, new_group)
+        shard.groups[group_id] = new_group
+        return new_group, ErrorCode.NONE
 
     def _share_group_for(
         self, shard: GroupShard, group_id: str, group: AnyGroup | None, event: Event

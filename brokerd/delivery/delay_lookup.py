@@ -74,30 +74,30 @@ def look_up(
 ) -> Steps[PendingPage]:
     """Return the first matches. When the time limit is reached, the answer ends before the first bucket that was not searched; at least one bucket is searched.
     The answer also ends before a bucket with an invalid index."""
-    found: list[PendingRecord] = yield partial(first_matches, near, query)
+    matches: list[PendingRecord] = yield partial(first_matches, near, query)
     searched = False
-    for part in later:
-        start_ms = part.bucket * BUCKET_MS
+    for bucket in later:
+        start_ms = bucket.bucket * BUCKET_MS
         last: Place = (start_ms + BUCKET_MS - 1, MAX_MS)
-        if len(found) >= query.limit and found[-1].deliver_at_ms < start_ms:
+        if len(matches) >= query.limit and matches[-1].deliver_at_ms < start_ms:
             break
         if last[0] < query.from_ms or start_ms >= query.to_ms or last <= query.after:
             continue
         if searched and out_of_time():
-            return _page_before(start_ms, found, query)
+            return _page_before(start_ms, matches, query)
         searched = True
-        found = _merge(found, first_matches(part.records, query), query.limit)
-        for at in range(0, part.stored_bytes, JOB_RECORDS * STORED.size):
-            data = bytes(part.stored[at : min(at + JOB_RECORDS * STORED.size, part.stored_bytes)])
-            more: list[PendingRecord] = yield partial(stored_matches, data, query)
-            found = _merge(found, more, query.limit)
-        for read in part.parts:
+        matches = _merge(matches, first_matches(bucket.records, query), query.limit)
+        for at in range(0, bucket.stored_bytes, JOB_RECORDS * STORED.size):
+            data = bytes(bucket.stored[at : min(at + JOB_RECORDS * STORED.size, bucket.stored_bytes)])
+            stored: list[PendingRecord] = yield partial(stored_matches, data, query)
+            matches = _merge(matches, stored, query.limit)
+        for read in bucket.parts:
             indexed: list[PendingRecord] | None = yield partial(_indexed_matches, read, query)
             if indexed is None:
-                return _page_before(start_ms, found, query)
-            found = _merge(found, indexed, query.limit)
-    full = len(found) >= query.limit
-    return PendingPage(tuple(found), (found[-1].deliver_at_ms, found[-1].offset) if full and found else None)
+                return _page_before(start_ms, matches, query)
+            matches = _merge(matches, indexed, query.limit)
+    full = len(matches) >= query.limit
+    return PendingPage(tuple(matches), (matches[-1].deliver_at_ms, matches[-1].offset) if full and matches else None)
 
 
 def _page_before(start_ms: int, found: list[PendingRecord], query: PendingQuery) -> PendingPage:

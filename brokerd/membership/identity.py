@@ -51,8 +51,8 @@ class Identity:
                 metas[d] = read_meta(disk, d.path)
             except (DiskFailed, DiskFull, OSError) as e:
                 dirs.fail(d, f"cannot be opened: {e}")
-        known = [m for m in metas.values() if m]
-        self.fresh = not known and len(metas) == len(dirs.all)
+        readable_metas = [m for m in metas.values() if m]
+        self.fresh = not readable_metas and len(metas) == len(dirs.all)
         for d, meta in metas.items():
             if int(meta.get("version", META_VERSION)) > META_VERSION:
                 raise IdentityError(
@@ -62,9 +62,9 @@ class Identity:
                 raise IdentityError(
                     f"{d.path} belongs to broker {meta['broker.id']}, not {broker_id}: correct broker.id or log.dirs"
                 )
-        self.broker_uuid = self._common_value("broker.uuid", known) or outside.draw_id()
-        self.cluster_id = self._common_value("cluster.id", known) or None
-        newest = max(known, key=lambda m: int(m.get("metadata.seq", 0)), default={})
+        self.broker_uuid = self._common_value("broker.uuid", readable_metas) or outside.draw_id()
+        self.cluster_id = self._common_value("cluster.id", readable_metas) or None
+        newest = max(readable_metas, key=lambda m: int(m.get("metadata.seq", 0)), default={})
         self.seq = int(newest.get("metadata.seq", 0))
         self.chain_hash = newest.get("metadata.hash", GENESIS_HASH)
         # The first directory of a new broker uses the broker's UUID as its id.
@@ -72,14 +72,14 @@ class Identity:
             d: m.get("directory.id") or (self.broker_uuid if self.fresh and d is dirs.all[0] else outside.draw_id())
             for d, m in metas.items()
         }
-        named = {i for m in known for i in m.get("directory.ids", "").split(",") if i}
+        named = {i for m in readable_metas for i in m.get("directory.ids", "").split(",") if i}
         self._absent = named - set(self._ids.values())
         self.life = outside.draw_life()
         """Id of this start. The metadata log records it, and the next start is compared with the record."""
-        latest = broker_lives.newest(known)
+        latest = broker_lives.newest(readable_metas)
         self.lives_before = broker_lives.limit_lives(broker_lives.lives(latest)) if latest is not None else ()
         self._of_this_broker = {self.life, *self.lives_before}
-        earlier = {i: life for m in known for i, life in broker_lives.directory_lives(m).items()}
+        earlier = {i: life for m in readable_metas for i, life in broker_lives.directory_lives(m).items()}
         if latest is not None:
             earlier |= broker_lives.directory_lives(latest)
         self._lives = earlier | dict.fromkeys(self._ids.values(), self.life)
@@ -107,11 +107,11 @@ class Identity:
             d.deep = doubts.get(d) is not None
         self.doubt = broker_lives.most_severe_doubt(doubts.values())
         """The reason why this broker may lack records. None: it is proved to be complete."""
-        if known and latest is None:
+        if readable_metas and latest is None:
             self.doubt = DirectoryDoubt.MIXED
         elif self.doubt is None and (lost or self._absent):
             self.doubt = DirectoryDoubt.MISSING
-        self.tail_intact = bool(known) and self.doubt is None
+        self.tail_intact = bool(readable_metas) and self.doubt is None
         if self.doubt is not None:
             self._report()
         if not dirs.any_failed:

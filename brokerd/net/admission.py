@@ -88,7 +88,7 @@ class Admission:
             self._buckets.popitem(last=False)
         return 0 if tokens >= 1 else min(WAIT_MS_MAX, max(1, round((1 - tokens) * 1_000 / rate)))
 
-    def left(self, ip: str) -> None:
+    def connection_closed(self, ip: str) -> None:
         self._count -= 1
         self._open[ip] -= 1
         if not self._open[ip]:

@@ -44,11 +44,11 @@ class CachedRegions:
             self._checked = descriptor, position, position + found, now_ms
             if self._loads:
                 self._loads = 0
-                reader.warming.found()
+                reader.warming.count_hit()
             return found
         if self._loads == LOADS_MAX:
             self._loads = 0
-            reader.warming.missed()
+            reader.warming.count_miss()
             return min(size, LOAD_BYTES)
         self._loads += 1
         self.loading = True

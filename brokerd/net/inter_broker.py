@@ -78,15 +78,15 @@ class InterBrokerClient:
         if address is None:
             self._complete_later(done, None)
             return
-        known = self._peers.get(broker_id)
-        if known is None or known[0] != address:
-            if known is not None:
-                known[1].close()
+        address_and_peer = self._peers.get(broker_id)
+        if address_and_peer is None or address_and_peer[0] != address:
+            if address_and_peer is not None:
+                address_and_peer[1].close()
             # A late marker could end the next transaction of the producer, which has the same epoch (transaction.version 0 and 1).
             peer = self._connect(
                 *address, timeout_ms=self._timeout_ms, frame_bytes_max=self._frame_bytes_max, abortive=True
             )
-            known = self._peers[broker_id] = (address, peer)
+            address_and_peer = self._peers[broker_id] = (address, peer)
 
         def on_response(frame: memoryview | None) -> None:
             answer = None
@@ -97,7 +97,7 @@ class InterBrokerClient:
                     log.warning("malformed response: broker=%d api=%d error=%s", broker_id, key, e)
             done(answer)
 
-        known[1].send_request(framing.encode_request(key, version, 0, name, body), on_response)
+        address_and_peer[1].send_request(framing.encode_request(key, version, 0, name, body), on_response)
 
     def _complete_later(self, done: Done, answer: Struct | None) -> None:
         self._loop.call_later(0, lambda now: done(answer))

@@ -215,7 +215,7 @@ class Listener:
 
     def _forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.fd, None) is not None:
-            self._admission.left(connection.address)
+            self._admission.connection_closed(connection.address)
         self._remove_unauthenticated(connection)
 
     def close_idle(self, idle_ms_max: int) -> None:

@@ -132,7 +132,7 @@ class BrokerServer:
             InterBrokerClient(
                 self.loop,
                 config.broker_id,
-                self.dispatch.own,
+                self.dispatch.handle_loopback,
                 self._address_of,
                 partial(self.listeners.connect, environment.connect),
                 timeout_ms=timeout_ms,

@@ -156,7 +156,7 @@ class Dispatch:
             self.quotas.spent(request, spent(), self.clock().mono_ms)
             since = None
 
-    def own(self, key: int, request: Any) -> None:
+    def handle_loopback(self, key: int, request: Any) -> None:
         """Handle a request of this broker to itself. `request` has the interface of Request."""
         self.requests += 1
         try:

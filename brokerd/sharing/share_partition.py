@@ -126,10 +126,10 @@ class SharePartition:
     ) -> list[Acquired]:
         """Acquire records for a member. `batches`: the log from `offset` on, without gaps between read batches. `exact`: at most
         `records_max` records; otherwise the last batch is acquired as a whole. `batch_size`: the preferred size of the results."""
-        out: list[Acquired] = []
-        left, until_ms = records_max, now_ms + self.lock_ms
+        acquired: list[Acquired] = []
+        records_left, until_ms = records_max, now_ms + self.lock_ms
         for batch in batches:
-            if left <= 0:
+            if records_left <= 0:
                 break
             self._absent(offset, batch.first - 1)
             first = max(offset, batch.first)
@@ -141,19 +141,19 @@ class SharePartition:
                 continue
             new_batch = True
             for run in self._available_runs(first, batch.last):
-                if exact and run.size > left:
-                    self._split(self._index(run.first), run.first + left)
+                if exact and run.size > records_left:
+                    self._split(self._index(run.first), run.first + records_left)
                     # `run` is now the part that fits
                 self._hold(run, member, until_ms)
-                left -= run.size
-                self._report(out, run, new_batch, batch_size)
+                records_left -= run.size
+                self._report(acquired, run, new_batch, batch_size)
                 new_batch = False
-                if exact and left <= 0:
+                if exact and records_left <= 0:
                     break
-        if out:
+        if acquired:
             self.next_expiry_ms = until_ms if self.next_expiry_ms is None else min(self.next_expiry_ms, until_ms)
         self._advance_start()
-        return out
+        return acquired
 
     def _available_runs(self, first: int, last: int) -> Iterator[OffsetRun]:
         """The available runs between two offsets, and a new run for the offsets above `end`, up to the limit of records in flight."""

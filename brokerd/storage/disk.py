@@ -214,12 +214,12 @@ _arriving = Arriving()
 class OsFile(File):
     """A file that is closed with its last reference."""
 
-    __slots__ = ("_fd", "_found", "_name")
+    __slots__ = ("_fd", "_name", "_resident_range")
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self._fd = path, fd
         self._name = str(path)
-        self._found = NOTHING_FOUND
+        self._resident_range = NOTHING_FOUND
 
     def fileno(self) -> int:
         return self._fd
@@ -230,12 +230,12 @@ class OsFile(File):
 
     def resident(self, position: int, length: int) -> int:
         now_s = time.monotonic()
-        if self._found.contains(position, length, now_s):
+        if self._resident_range.contains(position, length, now_s):
             return length
         arriving = _arriving.contains(self._name, position, length, now_s)
         found = pagecache.resident(self._fd, position, length, arriving=arriving)
         if found:
-            self._found = self._found.with_range(position, found, now_s)
+            self._resident_range = self._resident_range.with_range(position, found, now_s)
             if arriving:
                 _arriving.found(self._name, position, found, now_s)
         return found
@@ -249,7 +249,7 @@ class OsFile(File):
             pagecache.load(self._fd, position, length, beyond)
 
     def evict(self, position: int, length: int) -> None:
-        self._found = NOTHING_FOUND
+        self._resident_range = NOTHING_FOUND
         with _translate_errors("evicting", self.path):
             first = (
                 position - position % pagecache.PAGE
@@ -281,7 +281,7 @@ class OsFile(File):
             self.pwrite(memoryview(data)[n:], position + n)
 
     def truncate(self, size: int) -> None:
-        self._found = NOTHING_FOUND
+        self._resident_range = NOTHING_FOUND
         with _translate_errors("truncating", self.path):
             os.ftruncate(self._fd, size)
 

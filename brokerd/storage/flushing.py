@@ -129,7 +129,10 @@ class Flushing:
         before: tuple[Path, ...] = ()
         if self.offset < 0:
             # The topic id, and the producer state at the log start.
-            before = (log_.folder / PARTITION_METADATA, *(log_.snapshots.path(o) for o in sorted(log_.snapshots.kept)))
+            before = (
+                log_.folder / PARTITION_METADATA,
+                *(log_.snapshots.path(o) for o in sorted(log_.snapshots.kept_offsets)),
+            )
         if log_.stored_start.lowered:
             before += (log_.folder / LOG_START,)  # a power failure must not leave the higher offset with these records
         state = None

@@ -52,26 +52,26 @@ class Log(LogState):
         `damaged` is called before a truncation that an unfinished write does not explain. Raises DiskFailed, DiskFull.
         """
         self = Log(folder, config, disk)
-        found = recovery.recover(folder, disk, now, config.index_interval_bytes, deep=deep, damaged=damaged)
-        self.segments += found.segments
-        self.epochs, self.producers, self.snapshots = found.epochs, found.producers, found.snapshots
-        self.aborted = found.aborted
+        recovered = recovery.recover(folder, disk, now, config.index_interval_bytes, deep=deep, damaged=damaged)
+        self.segments += recovered.segments
+        self.epochs, self.producers, self.snapshots = recovered.epochs, recovered.producers, recovered.snapshots
+        self.aborted = recovered.aborted
         self.aborted.segments = self.segments
-        self.batches_checked, self.bytes_cut = found.batches_checked, found.bytes_cut
+        self.batches_checked, self.bytes_cut = recovered.batches_checked, recovered.bytes_cut
         if not self.segments:
-            self.segments.append(self.new_segment(found.start_offset, now))
-        self.start_offset = min(found.start_offset, self.end_offset)
-        if self.start_offset < found.start_offset:
+            self.segments.append(self.new_segment(recovered.start_offset, now))
+        self.start_offset = min(recovered.start_offset, self.end_offset)
+        if self.start_offset < recovered.start_offset:
             self.stored_start.lower()
         self.epochs.log_end = self.end_offset
-        if found.state_offset > self.end_offset:
+        if recovered.state_offset > self.end_offset:
             self.epochs.truncate(self.end_offset)
             truncation.rebuild_producers(self)
             self.aborted.rebuild()
         self.epochs.drop_above(self.end_offset)
         self.epochs.raise_start(self.start_offset)
         self.cleaner.load(self.end_offset)
-        self.snapshots.kept = {base} if (base := self.segments[0].base_offset) else set()
+        self.snapshots.kept_offsets = {base} if (base := self.segments[0].base_offset) else set()
         self.flushing.begin(self.snapshots.flushed_offset, now)
         for segment in self.segments:
             segment.release()

@@ -171,7 +171,7 @@ class LogDirs:
     def open(self, topic: str, tp: TopicPartition, config: TopicConfig, now: Now) -> tuple[Log, bool]:
         """Open the log of a partition. Returns (log, whether it was created). Raises DiskFailed, DiskFull."""
         name, topic_id = f"{topic}-{tp.partition}", tp.topic_id
-        found: list[Log] = []
+        logs: list[Log] = []
         folders = self.folders(name)
         if not self.any_failed and not folders and self._finish_move(name, future_name(topic, tp)):
             folders = self.folders(name)
@@ -183,16 +183,16 @@ class LogDirs:
             else:
                 if owner is None:
                     checkpoints.write_partition_metadata(self.disk, folder, topic_id)
-                found.append(
+                logs.append(
                     Log.open(folder, config, self.disk, now, deep=self.of(folder).deep, damaged=self.records_lost)
                 )
-        if found:
+        if logs:
             # A log directory that is back may contain a replica that was recreated elsewhere. Use the one with the later epoch and end offset.
-            found.sort(key=lambda opened: (opened.last_epoch, opened.end_offset))
-            for older in found[:-1]:
+            logs.sort(key=lambda opened: (opened.last_epoch, opened.end_offset))
+            for older in logs[:-1]:
                 older.close()
-                self.set_aside(older.folder, f"{found[-1].folder} is newer")
-            return found[-1], False
+                self.set_aside(older.folder, f"{logs[-1].folder} is newer")
+            return logs[-1], False
         folder = self.place(name).path / name
         self.disk.mkdir(folder)
         checkpoints.write_partition_metadata(self.disk, folder, topic_id)

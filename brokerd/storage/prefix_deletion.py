@@ -40,7 +40,7 @@ def _start_raised(log_: LogState) -> list[Segment]:
         # On a full disk the offset is not stored, and deleted records may reappear at the next start. Keeping the segments would not free any space.
         log_.try_write("log start", log_.stored_start.write)
     log_.epochs.raise_start(log_.start_offset)
-    log_.snapshots.kept = {o for o in log_.snapshots.kept if o >= log_.segments[0].base_offset}
+    log_.snapshots.kept_offsets = {o for o in log_.snapshots.kept_offsets if o >= log_.segments[0].base_offset}
     log_.aborted.drop(s.base_offset for s in removed)
     for segment in removed:
         log_.cleaner.segment_deleted(segment.base_offset)

@@ -68,33 +68,35 @@ def recover(
     `damaged` is called before each truncation that may delete acknowledged records.
     """
     snapshots = Snapshots(folder, disk)
-    out = Recovered(snapshots, AbortedIndex(folder, disk, [], snapshots))
-    out.aborted.segments = out.segments
+    recovered = Recovered(snapshots, AbortedIndex(folder, disk, [], snapshots))
+    recovered.aborted.segments = recovered.segments
     names = finish_compaction(folder, disk, disk.listdir(folder))
     bases = numbered(names, ".log")
-    snapshot = _newest_snapshot(out, folder, disk, names, bases, deep)
+    snapshot = _newest_snapshot(recovered, folder, disk, names, bases, deep)
     if snapshot is not None:
-        out.epochs.entries = snapshot.epochs
-        out.producers = Producers.from_json(snapshot.producers, snapshot.closing)
-        out.state_offset = snapshot.offset
+        recovered.epochs.entries = snapshot.epochs
+        recovered.producers = Producers.from_json(snapshot.producers, snapshot.closing)
+        recovered.state_offset = snapshot.offset
     else:
-        out.epochs.entries = (
+        recovered.epochs.entries = (
             _epochs_of_empty_log(disk, folder) if not any(disk.size(folder / f"{b:020d}.log") for b in bases) else []
         )
-    fits = out.aborted.adopt(names, bases, snapshot)
+    fits = recovered.aborted.adopt(names, bases, snapshot)
     for i, base in enumerate(bases):
         segment = Segment(folder, base, disk, interval, now.wall_ms)
         size = disk.size(segment.path)
-        out.segments.append(segment)
+        recovered.segments.append(segment)
         if snapshot is not None and base < snapshot.segment:
             if not segment.adopt(size, bases[i + 1]):
                 segment.rebuild(size)
             continue
         # The position in the snapshot is valid only for the last segment, which is never compacted.
-        known = snapshot.position if snapshot is not None and (base, i) == (snapshot.segment, len(bases) - 1) else 0
-        if known and not segment.adopt_indexed(known):
-            segment.rebuild(known)
-        _check(out, segment, now)
+        snapshot_position = (
+            snapshot.position if snapshot is not None and (base, i) == (snapshot.segment, len(bases) - 1) else 0
+        )
+        if snapshot_position and not segment.adopt_indexed(snapshot_position):
+            segment.rebuild(snapshot_position)
+        _check(recovered, segment, now)
         # A segment always ends where the next one starts, because compaction keeps its last batch. So batches that a power
         # failure lost at the end of a file are detected as a gap.
         if size > segment.size or (i + 1 < len(bases) and segment.end_offset != bases[i + 1]):
@@ -102,15 +104,15 @@ def recover(
                 damaged(f"{segment.path} has no records from offset {segment.end_offset} on")
             elif not segment.unfinished(segment.size):
                 damaged(f"{segment.path} is damaged at offset {segment.end_offset}")
-            _truncate_at(out, folder, disk, segment, size, bases[i + 1 :])
+            _truncate_at(recovered, folder, disk, segment, size, bases[i + 1 :])
             break
     if not fits:
-        out.aborted.rebuild(out.state_offset)
-    _find_key_indexes(out.segments, folder, disk, names)
-    _find_delay_indexes(out.segments, folder, disk, names)
-    first = out.segments[0].base_offset if out.segments else 0
-    out.start_offset = max(first, read_number(disk, folder / LOG_START))
-    return out
+        recovered.aborted.rebuild(recovered.state_offset)
+    _find_key_indexes(recovered.segments, folder, disk, names)
+    _find_delay_indexes(recovered.segments, folder, disk, names)
+    first = recovered.segments[0].base_offset if recovered.segments else 0
+    recovered.start_offset = max(first, read_number(disk, folder / LOG_START))
+    return recovered
 
 
 def _find_key_indexes(segments: Sequence[Segment], folder: Path, disk: Disk, names: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ class Snapshots:
     def __init__(self, folder: Path, disk: Disk) -> None:
         self.folder, self.disk = folder, disk
         self.offsets: dict[int, bool] = {}
-        self.kept: set[int] = set()
+        self.kept_offsets: set[int] = set()
         """Offsets whose snapshots are never replaced by newer ones: the start of this log, or the start of observer replicas."""
         self.unsynced = False
         """Flushed snapshots were deleted, but the deletion is not flushed yet."""
@@ -118,7 +118,7 @@ class Snapshots:
         self.offsets[snapshot.offset] = snapshot.flushed
         flushed = self.flushed_offset
         for offset in sorted(self.offsets)[:-KEPT]:
-            if offset != flushed and offset not in self.kept:
+            if offset != flushed and offset not in self.kept_offsets:
                 self.drop(offset)
 
     def drop(self, offset: int) -> bool:

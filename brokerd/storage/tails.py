@@ -24,7 +24,7 @@ def roll_for_seed(log: Log, now: Now) -> int | None:
     offset = log.end_offset
     if offset not in log.snapshots.offsets:
         return None
-    log.snapshots.kept = {log.segments[0].base_offset, offset}
+    log.snapshots.kept_offsets = {log.segments[0].base_offset, offset}
     return offset
 
 

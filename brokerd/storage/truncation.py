@@ -73,7 +73,7 @@ def start_at_snapshot(log_: LogState, snapshot: Snapshot, now: Now) -> None:
     log_.snapshots.write(snapshot)
     log_.segments.pop().remove()
     log_.segments.append(log_.new_segment(snapshot.offset, now))
-    log_.snapshots.kept = {snapshot.offset}
+    log_.snapshots.kept_offsets = {snapshot.offset}
     log_.epochs.entries, log_.epochs.log_end = list(snapshot.epochs), snapshot.offset
     log_.epochs.raise_start(snapshot.offset)
     log_.producers = Producers.from_json(snapshot.producers, snapshot.closing)

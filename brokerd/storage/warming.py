@@ -86,7 +86,7 @@ class Warming:
         self._by_file: WeakKeyDictionary[File, WeakSet[Stream]] = WeakKeyDictionary()
         self.chunks = self.lookups = self.evicted_bytes = 0
         """Number of chunks and lookups, and of bytes that were evicted after they were sent, for metrics and tests."""
-        self._found = self._missed = 0
+        self._hits = self._misses = 0
         """Number of times that loaded bytes were found in memory, and number of times that they were not."""
         self.blind = False
         """True if the file system cannot report cached pages: loaded data was never found in a hundred attempts."""
@@ -143,15 +143,15 @@ class Warming:
         ]
         return max(others, key=lambda other: other.sent, default=None)
 
-    def found(self) -> None:
+    def count_hit(self) -> None:
         """Count a case in which loaded data was found in memory."""
-        self._found += 1
+        self._hits += 1
         self.blind = False
 
-    def missed(self) -> None:
+    def count_miss(self) -> None:
         """Count a case in which loaded data was not found in memory."""
-        self._missed += 1
-        self.blind = self._missed >= BLIND_AFTER and not self._found
+        self._misses += 1
+        self.blind = self._misses >= BLIND_AFTER and not self._hits
 
     @property
     def ahead_max(self) -> int:

@@ -127,7 +127,7 @@ def send_matching(request: HttpRequest, name: str) -> HttpResponse:
 def edit(request: HttpRequest, name: str, partition: int, offset: int) -> HttpResponse:
     of = selectors.dead_letter_topic(name)
     try:
-        letter = services.one(request.user, name, partition, offset)
+        letter = services.record_to_resend(request.user, name, partition, offset)
     except PermissionDenied as error:
         return render_page(request, "console/denied.html", {"reason": str(error)}, nav="topics", status=403)
     except Rejected as error:

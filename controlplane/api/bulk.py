@@ -140,19 +140,21 @@ class BulkValues(TypedDict):
 
 
 class BulkView(InputMixin):
-    """`most`: objects of one request. `resource`: what the roles are about; None: the whole cluster."""
+    """`objects_max`: objects of one request. `resource`: what the roles are about; None: the whole cluster."""
 
     kind: ClassVar[BulkList]
     resource: ClassVar[RoleResource | None]
-    most: ClassVar[int]
+    objects_max: ClassVar[int]
     reader: ClassVar[type[BulkBody]]
 
     def run(self) -> Response:
         v = cast(BulkValues, self.body(self.reader))
-        keys = v["names"] if v["names"] is not None else keys_of_filter(self.kind, v["filter"] or {}, self.most)
+        keys = v["names"] if v["names"] is not None else keys_of_filter(self.kind, v["filter"] or {}, self.objects_max)
         keys = list(dict.fromkeys(keys))
-        if len(keys) > self.most:
-            raise Rejected(f"{len(keys):,} names are more than {self.most:,}, the limit of this operation.", "names")
+        if len(keys) > self.objects_max:
+            raise Rejected(
+                f"{len(keys):,} names are more than {self.objects_max:,}, the limit of this operation.", "names"
+            )
         previewed = {item.key: item for item in self.preview(keys, v)}
         self._require_role(list(previewed.values()), keys)
         found = dict(previewed)

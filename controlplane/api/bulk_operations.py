@@ -91,7 +91,7 @@ MOVE_THROTTLE = body_of(
 
 
 class BulkTopics(BulkView):
-    kind, resource, most = BulkList.TOPICS, RoleResource.TOPIC, bulk_topics.TOPICS_MAX
+    kind, resource, objects_max = BulkList.TOPICS, RoleResource.TOPIC, bulk_topics.TOPICS_MAX
 
     def change_of(self, v: BulkValues) -> BulkChange:
         raise NotImplementedError
@@ -143,7 +143,7 @@ class BulkTopicDeletionView(BulkTopics):
 
 
 class BulkGroupDeletionView(BulkView):
-    kind, resource, most = BulkList.GROUPS, RoleResource.GROUP, bulk_groups.GROUPS_MAX
+    kind, resource, objects_max = BulkList.GROUPS, RoleResource.GROUP, bulk_groups.GROUPS_MAX
     reader = GROUP_DELETION
 
     @extend_schema(request=GROUP_DELETION, responses={200: REPORT})
@@ -165,7 +165,7 @@ class BulkGroupDeletionView(BulkView):
 
 
 class BulkAccessDeletion(BulkView):
-    most = bulk_access.ROWS_MAX
+    objects_max = bulk_access.ROWS_MAX
     access_kind: BulkAccessKind
 
     def preview(self, keys: Sequence[str], v: BulkValues) -> list[BulkItem]:
@@ -201,7 +201,7 @@ class BulkUserDeletionView(BulkAccessDeletion):
 
 
 class BulkQuotaLimitsView(BulkView):
-    kind, resource, most = BulkList.QUOTAS, RoleResource.QUOTA, bulk_limits.ROWS_MAX
+    kind, resource, objects_max = BulkList.QUOTAS, RoleResource.QUOTA, bulk_limits.ROWS_MAX
     reader = QUOTA_LIMITS
 
     @extend_schema(request=QUOTA_LIMITS, responses={200: REPORT})
@@ -221,7 +221,7 @@ class BulkQuotaLimitsView(BulkView):
 
 
 class BulkMoveThrottleView(BulkView):
-    kind, resource, most = BulkList.MOVES, RoleResource.TOPIC, bulk_limits.MOVES_MAX
+    kind, resource, objects_max = BulkList.MOVES, RoleResource.TOPIC, bulk_limits.MOVES_MAX
     reader = MOVE_THROTTLE
 
     @extend_schema(request=MOVE_THROTTLE, responses={200: REPORT})
@@ -241,7 +241,7 @@ class BulkMoveThrottleView(BulkView):
 
 
 class BulkAlertAcknowledgementView(BulkView):
-    kind, resource, most = BulkList.ALERTS, None, bulk_alerts.ALERTS_MAX
+    kind, resource, objects_max = BulkList.ALERTS, None, bulk_alerts.ALERTS_MAX
     reader = ALERT_ACKNOWLEDGEMENT
 
     @extend_schema(request=ALERT_ACKNOWLEDGEMENT, responses={200: REPORT})

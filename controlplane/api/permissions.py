@@ -14,7 +14,7 @@ from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import ApiToken
 from controlplane.services import authorization
 from controlplane.services.common import READ_ONLY
-from controlplane.services.request_resources import Given
+from controlplane.services.request_resources import RequestNames
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -41,9 +41,9 @@ class IsOperatorOrReadOnly(BasePermission):
         return not self.message
 
 
-def _request_arguments(request: Request) -> Given:
+def _request_arguments(request: Request) -> RequestNames:
     match, body = request.resolver_match, request.data
-    return Given(match.kwargs if match else {}, body if isinstance(body, Mapping) else {}, {})
+    return RequestNames(match.kwargs if match else {}, body if isinstance(body, Mapping) else {}, {})
 
 
 class MayRead(BasePermission):

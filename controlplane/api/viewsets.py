@@ -28,7 +28,7 @@ from controlplane.selectors import visibility
 from controlplane.selectors.common import INTEGER_MAX, RowFilter
 from controlplane.selectors.paging import ListOrder, Page, computed_page
 from controlplane.services import authorization
-from controlplane.services.request_resources import Given
+from controlplane.services.request_resources import RequestNames
 
 COMMON_PARAMETERS = ("format",)
 """Query parameters of every path: the format of the response."""
@@ -93,7 +93,7 @@ class InputMixin(APIView):
             return
         is_change = request.method not in SAFE_METHODS
         rule = access_rules.RULES.get(change) if is_change else access_rules.VIEWS.get(str(match.url_name))
-        given = Given(match.kwargs, request.data if isinstance(request.data, Mapping) else {}, {})
+        given = RequestNames(match.kwargs, request.data if isinstance(request.data, Mapping) else {}, {})
         if reason := authorization.view_refusal(seen, rule, lambda: given):
             raise PermissionDenied(reason)
 

@@ -24,33 +24,33 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class RecordsAt:
-    """`found`: records by place. `unread`: places that could not be read now. The log has no record at the others."""
+    """`records`: records by place. `unread`: places that could not be read now. The log has no record at the others."""
 
-    found: dict[Place, NewRecord] = field(default_factory=dict)
+    records: dict[Place, NewRecord] = field(default_factory=dict)
     unread: set[Place] = field(default_factory=set)
 
 
 def read_records_at(topic: str, places: Iterable[Place], seconds: float = READ_SECONDS) -> RecordsAt:
     """Return the records at the offsets, at most REQUEST_BYTES_MAX bytes. Further records are reported as unread."""
     requested = sorted(set(places))
-    found = RecordsAt()
+    result = RecordsAt()
     until, size = time.monotonic() + seconds, 0
     with RecordReaderClient(topic, seconds, CHUNK_BYTES_MIN) as reader:
         try:
             reader.load_leaders()
         except NoAnswer:
-            found.unread.update(requested)
-            return found
+            result.unread.update(requested)
+            return result
         for partition, offset in requested:
             chunk = _read_chunk(reader, partition, offset, until) if size < REQUEST_BYTES_MAX else None
             if chunk is None:
-                found.unread.add((partition, offset))
+                result.unread.add((partition, offset))
             elif chunk.records:
                 r = chunk.records[0]
                 new = NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp)
                 size += new.size
-                found.found[partition, offset] = new
-    return found
+                result.records[partition, offset] = new
+    return result
 
 
 def _read_chunk(reader: RecordReaderClient, partition: int, offset: int, until: float) -> Chunk | None:

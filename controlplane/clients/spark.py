@@ -147,11 +147,11 @@ def drivers(lake: Path, runs: Path) -> list[psutil.Process]:
     """The live drivers on this machine whose lake or whose folder of runs is this one."""
     within = f"{runs}{os.sep}"
 
-    def ours(process: psutil.Process) -> bool:
+    def is_own_driver(process: psutil.Process) -> bool:
         words = process.info["cmdline"] or []
         return any(d in words for d in DRIVERS) and any(w == str(lake) or w.startswith(within) for w in words)
 
-    return [p for p in psutil.process_iter(["cmdline"]) if ours(p)]
+    return [p for p in psutil.process_iter(["cmdline"]) if is_own_driver(p)]
 
 
 def kill_drivers() -> None:

@@ -387,9 +387,9 @@ def refused_client(subject: str) -> str:
 def clients_refused(facts: Facts) -> list[Case]:
     return [
         Case(
-            refused_subject(f.who, f.reason),
+            refused_subject(f.client, f.reason),
             {
-                "who": f.who,
+                "who": f.client,
                 "rate": f"about {leading_digit(f.per_min)} times per minute",
                 "since": f"{f.since:%H:%M} UTC on {f.since:%Y-%m-%d}",
                 "why": REFUSED[f.reason],

@@ -178,10 +178,10 @@ class MissingLetterFacts:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientFacts:
-    """A client that brokers refuse steadily, for one reason. `who`: its principal, or its address if it is not authenticated. `per_min`: refused requests per
+    """A client that brokers refuse steadily, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`: refused requests per
     minute. `since`: of the first refusal, in UTC. The other fields: one of its connections, and an operation without authorization, or ""."""
 
-    who: str
+    client: str
     reason: RefusalReason
     per_min: float
     since: datetime

@@ -106,7 +106,7 @@ class _Work:
     placed: list[list[int]]
     spots: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     load: dict[Goal, dict[int, float]] = field(default_factory=dict)
-    came: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    received_bytes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     limits: dict[Goal, tuple[float, float]] = field(default_factory=dict)
     """Bounds per goal. They are cached, because the mean does not change while load moves only between open brokers."""
 
@@ -177,7 +177,7 @@ class _Work:
         if domain is not None and any(self.domain(b) == domain for b in rest):
             return False
         free = self.brokers[new].free_bytes
-        if free is not None and new not in self.views[i].replicas and self.came[new] + size > free * TIGHT:
+        if free is not None and new not in self.views[i].replicas and self.received_bytes[new] + size > free * TIGHT:
             return False
         return _racks_in_common([self.rack(b) for b in (*rest, new)]) <= _racks_in_common(
             [self.rack(b) for b in replicas]
@@ -192,7 +192,7 @@ class _Work:
         self.spots[new].add(i)
         for b, sign in ((new, 1), (old, -1)):
             if b not in self.views[i].replicas:
-                self.came[b] += sign * (self.views[i].size_bytes or 0)
+                self.received_bytes[b] += sign * (self.views[i].size_bytes or 0)
 
     def lead(self, i: int, new: int) -> None:
         replicas = self.placed[i]

@@ -54,7 +54,7 @@ def next_steps(move: MoveSnapshot, now: float) -> Steps:
         steps += _orders(move, states)
     seen |= {s.part_id: apply_step(seen[s.part_id], s, now) for s in steps}
     counts = Counter(states.values())
-    counts.update(move.rest)
+    counts.update(move.omitted)
     state, note = _move_state(move.state, counts)
     if state in FINAL and move.throttle_left:
         waiting = MoveState.VERIFYING if state == MoveState.DONE else None
@@ -63,7 +63,7 @@ def next_steps(move: MoveSnapshot, now: float) -> Steps:
             f"Waiting for the removal of its throttle: {move.throttle_left}.",
         )
         return Steps(tuple(steps), state, note, needs, wait_reason.THROTTLE_GONE)
-    standing = "" if move.state == MoveState.PAUSED else wait_reason.waits_for(seen.values(), move.rest)
+    standing = "" if move.state == MoveState.PAUSED else wait_reason.waits_for(seen.values(), move.omitted)
     return Steps(tuple(steps), state, note, needs, standing)
 
 

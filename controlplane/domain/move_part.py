@@ -32,36 +32,36 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
     """The change of a part in progress; None = nothing to change. `forecast`: why its copy will not finish, "" = it will."""
     if part.state not in UNDER_WAY:
         return None
-    seen = part.observed
-    if seen is None:
+    observed = part.observed
+    if observed is None:
         return PartStep(part.id, PartState.REJECTED, active=False, note=GONE)
-    if seen.generation < part.read_generation and now - (part.submitted_at or 0.0) < OBSERVATION_SECONDS:
+    if observed.generation < part.read_generation and now - (part.submitted_at or 0.0) < OBSERVATION_SECONDS:
         return (
             None  # the observation is older than the order: a client's request is bound to the controller's newer state
         )
     if part.state in TAIL:
-        return tail.advance(part, seen, move, now)
+        return tail.advance(part, observed, move, now)
     if part.state == PartState.SUBMITTED:
-        return _advance_submitted(part, seen, move.alive, now)
-    if seen.target != part.desired_replicas:
-        if part.going_back and seen.target in part.forward:
+        return _advance_submitted(part, observed, move.alive, now)
+    if observed.target != part.desired_replicas:
+        if part.going_back and observed.target in part.forward:
             # The controller had read the forward order before it was withdrawn: bind the revert to the current generation.
-            return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
-        return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
-    total, done = _bytes(part, seen)
-    if _is_comparable(part, seen):
-        return _compare(part, seen, total)
-    samples = _samples_with(part, seen, total, done)
-    if seen.reassigning:
-        progressed = done is not None and done != part.bytes_done
-        cause, note = _stall(part, seen, move, progressed, now)
+            return PartStep(part.id, PartState.SUBMITTED, read_generation=observed.generation, submits=True)
+        return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, observed))
+    total, copied = _bytes(part, observed)
+    if _is_comparable(part, observed):
+        return _compare(part, observed, total)
+    samples = _samples_with(part, observed, total, copied)
+    if observed.reassigning:
+        progressed = copied is not None and copied != part.bytes_done
+        cause, note = _stall(part, observed, move, progressed, now)
         if forecast and cause in ("", progress.StallCause.THROTTLE):
             cause, note = progress.StallCause.WILL_NOT_FINISH, forecast
         step = PartStep(
             part.id,
             PartState.COPYING,
             bytes_total=total,
-            bytes_done=done,
+            bytes_done=copied,
             progressed=progressed,
             note=note,
             cause=cause,
@@ -69,15 +69,15 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
         )
         return step if _is_change(part, step) else None
     if (
-        seen.replicas == part.desired_replicas
-        and set(seen.isr) == set(part.desired_replicas)
-        and seen.leader is not None
+        observed.replicas == part.desired_replicas
+        and set(observed.isr) == set(part.desired_replicas)
+        and observed.leader is not None
     ):
         final = PartState.REVERTED if part.going_back else PartState.DONE
         return PartStep(part.id, final, bytes_total=total, bytes_done=total, active=False, note="", cause="")
-    missing = sorted(set(part.desired_replicas) - set(seen.isr))
+    missing = sorted(set(part.desired_replicas) - set(observed.isr))
     note = f"Waiting for broker {', '.join(map(str, missing))} to be in sync." if missing else "Waiting for a leader."
-    step = PartStep(part.id, PartState.VERIFYING, bytes_total=total, bytes_done=done, note=note, cause="")
+    step = PartStep(part.id, PartState.VERIFYING, bytes_total=total, bytes_done=copied, note=note, cause="")
     return step if _is_change(part, step) else None
 
 
@@ -172,11 +172,11 @@ def _samples_with(
     return progress.add_sample(kept, progress.Sample(seen.sampled_at, total - done, done))
 
 
-def _stall(part: PartView, seen: ObservedPart, move: MoveSnapshot, progressed: bool, now: float) -> tuple[str, str]:
+def _stall(part: PartView, observed: ObservedPart, move: MoveSnapshot, progressed: bool, now: float) -> tuple[str, str]:
     """Return the reason why a copy does not progress: one of `progress.StallCause`, and what helps. Empty while it progresses or the cause is not known yet."""
-    if seen.leader is None:
-        return progress.StallCause.SOURCE_DOWN, no_leader(seen)
-    if down := [b for b in seen.adding if b not in move.alive]:
+    if observed.leader is None:
+        return progress.StallCause.SOURCE_DOWN, no_leader(observed)
+    if down := [b for b in observed.adding if b not in move.alive]:
         return (
             progress.StallCause.TARGET_DOWN,
             f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
@@ -184,31 +184,33 @@ def _stall(part: PartView, seen: ObservedPart, move: MoveSnapshot, progressed: b
     since = part.submitted_at if part.progress_at is None else part.progress_at
     if progressed or since is None or now - since < NO_PROGRESS_SECONDS:
         return "", ""
-    whole = seen.sizes.get(seen.leader, 0)
-    for b in seen.adding:
-        left = max(0, whole - seen.sizes.get(b, 0))
-        if left and (free := move.free.get(b)) is not None and free < max(left, NO_SPACE_BYTES):
+    leader_bytes = observed.sizes.get(observed.leader, 0)
+    for b in observed.adding:
+        missing_bytes = max(0, leader_bytes - observed.sizes.get(b, 0))
+        if missing_bytes and (free := move.free.get(b)) is not None and free < max(missing_bytes, NO_SPACE_BYTES):
             return (
                 progress.StallCause.NO_SPACE,
-                f"No space: broker {b} has {size_text(free)} free, {size_text(left)} are left to copy. Free disk space, or cancel the move.",
+                f"No space: broker {b} has {size_text(free)} free, {size_text(missing_bytes)} are left to copy. Free disk space, or cancel the move.",
             )
-    if blind := [b for b in seen.adding if b not in seen.sizes]:
+    if blind := [b for b in observed.adding if b not in observed.sizes]:
         return (
             progress.StallCause.FETCH_ERROR,
             f"Fetch error: broker {blind[0]} reports no size of this replica. See its log.",
         )
-    lacking = [b for b in seen.adding if seen.sizes[b] < whole]
+    lacking = [b for b in observed.adding if observed.sizes[b] < leader_bytes]
     if not lacking:
         return (
             progress.StallCause.CONTROLLER,
             "All bytes are copied, but no controller has completed the reassignment yet. Check the controllers.",
         )
-    if (move.throttle is None and seen.throttled) or (move.throttle or HELD_BACK_BYTES_PER_S) < HELD_BACK_BYTES_PER_S:
+    if (move.throttle is None and observed.throttled) or (
+        move.throttle or HELD_BACK_BYTES_PER_S
+    ) < HELD_BACK_BYTES_PER_S:
         return progress.StallCause.THROTTLE, "Throttle: no bytes copied for a minute. Raise the throttle."
     minutes = int((now - since) // 60)
     return progress.StallCause.FETCH_ERROR, (
-        f"Fetch error: broker {lacking[0]} has copied nothing from broker {seen.leader} for more than {minutes} min. See its log, and "
-        f"the damaged replicas of broker {seen.leader}."
+        f"Fetch error: broker {lacking[0]} has copied nothing from broker {observed.leader} for more than {minutes} min. See its log, and "
+        f"the damaged replicas of broker {observed.leader}."
     )
 
 

@@ -192,7 +192,7 @@ class PartView:
 
 @dataclass(frozen=True, slots=True)
 class MoveSnapshot:
-    """`parts` may omit ended parts and waiting parts at the end of the queue; `rest` counts those by state. `busy`: copies of other moves per
+    """`parts` may omit ended parts and waiting parts at the end of the queue; `omitted` counts the omitted parts by state. `busy`: copies of other moves per
     broker. `free`: bytes free per broker. `throttle`: bytes/s per broker, None = none. `throttle_left`: what the metadata log still contains of
     the throttle, as a phrase. `overdue`: the deadline for retention has passed. `early`: hand-over without waiting for retention."""
 
@@ -201,7 +201,7 @@ class MoveSnapshot:
     parts_in_flight_max: int
     alive: frozenset[int]
     parts_per_broker_max: int = 64
-    rest: Mapping[PartState, int] = field(default_factory=dict)
+    omitted: Mapping[PartState, int] = field(default_factory=dict)
     busy: Mapping[int, int] = field(default_factory=dict)
     free: Mapping[int, int] = field(default_factory=dict)
     throttle: int | None = None

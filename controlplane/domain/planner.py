@@ -74,7 +74,7 @@ class ComputedPlan:
 def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]) -> ComputedPlan:
     """Place the partitions of `scope`; a scope that cannot be placed gives problems."""
     desired, problems = _desired_replicas(scope, partitions, brokers)
-    known = {b.broker_id: b for b in brokers}
+    brokers_by_id = {b.broker_id: b for b in brokers}
     by_key = {(p.topic_id, p.partition): p for p in partitions}
     parts: list[PlannedPart] = []
     warnings: list[str] = []
@@ -83,47 +83,55 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
         view = by_key[key]
         if replicas_to == view.replicas and not view.reassigning:
             continue
-        where = f"{view.topic}-{view.partition}"
+        partition_name = f"{view.topic}-{view.partition}"
         new = [b for b in replicas_to if b not in view.replicas]
         if view.reassigning:
-            problems.append(f"{where} is already being reassigned; wait until it is complete, or cancel that move.")
+            problems.append(
+                f"{partition_name} is already being reassigned; wait until it is complete, or cancel that move."
+            )
         if not replicas_to:
-            problems.append(f"{where} would have no replica.")
+            problems.append(f"{partition_name} would have no replica.")
         if len(set(replicas_to)) != len(replicas_to):
-            problems.append(f"{where} has a duplicate broker: {list(replicas_to)}.")
+            problems.append(f"{partition_name} has a duplicate broker: {list(replicas_to)}.")
         for b in replicas_to:
-            if b not in known:
-                problems.append(f"{where} has broker {b}, which has never registered; known brokers: {sorted(known)}.")
-            elif b in new and not known[b].alive:
-                problems.append(f"{where} would copy to broker {b}, which is not alive; start it first.")
-            elif b in new and known[b].cordoned:
-                problems.append(f"{where} would copy to broker {b}, which is cordoned; uncordon it first.")
+            if b not in brokers_by_id:
+                problems.append(
+                    f"{partition_name} has broker {b}, which has never registered; known brokers: {sorted(brokers_by_id)}."
+                )
+            elif b in new and not brokers_by_id[b].alive:
+                problems.append(f"{partition_name} would copy to broker {b}, which is not alive; start it first.")
+            elif b in new and brokers_by_id[b].cordoned:
+                problems.append(f"{partition_name} would copy to broker {b}, which is cordoned; uncordon it first.")
         if not view.isr or view.leader is None:
             problems.append(
-                f"{where} is offline: it has no leader to copy from. Start the broker of one of its replicas."
+                f"{partition_name} is offline: it has no leader to copy from. Start the broker of one of its replicas."
             )
-        least = effective_min_insync(view.min_insync, view.replicas)
-        if replicas_to and len(replicas_to) < least:
+        min_insync = effective_min_insync(view.min_insync, view.replicas)
+        if replicas_to and len(replicas_to) < min_insync:
             overridable.append(
-                f"{where} would have {some(len(replicas_to), 'replica')}, fewer than its min.insync.replicas {least}; "
+                f"{partition_name} would have {some(len(replicas_to), 'replica')}, fewer than its min.insync.replicas {min_insync}; "
                 f"acks=all would be acknowledged by {some(len(replicas_to), 'replica')}."
             )
-        domains = [known[b].failure_domain for b in replicas_to if b in known and known[b].failure_domain]
+        domains = [
+            brokers_by_id[b].failure_domain
+            for b in replicas_to
+            if b in brokers_by_id and brokers_by_id[b].failure_domain
+        ]
         if len(set(domains)) < len(domains):
-            problems.append(f"{where} would have two replicas in one failure domain: {domains}.")
+            problems.append(f"{partition_name} would have two replicas in one failure domain: {domains}.")
         # Old replicas are removed only when all new replicas are in sync. Until then the smallest possible ISR is the current one.
         isr_min = min(len(view.isr), len(replicas_to))
-        if len(view.isr) < least:
+        if len(view.isr) < min_insync:
             warnings.append(
-                f"{where} has {some(len(view.isr), 'replica')} in sync, fewer than min.insync.replicas {least}."
+                f"{partition_name} has {some(len(view.isr), 'replica')} in sync, fewer than min.insync.replicas {min_insync}."
             )
         copied = None if view.size_bytes is None else view.size_bytes * len(new)
         parts.append(PlannedPart(view, replicas_to, copied, isr_min))
     if not parts and not problems:
         problems.append("Nothing to move: every partition already has this assignment.")
-    made = ComputedPlan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
-    too_much, tight = _disk_space_findings(made.incoming(), known)
-    return replace(made, problems=(*made.problems, *too_much), warnings=(*made.warnings, *tight))
+    computed = ComputedPlan(tuple(parts), (*problems, *overridable), tuple(warnings), tuple(overridable))
+    too_much, tight = _disk_space_findings(computed.incoming(), brokers_by_id)
+    return replace(computed, problems=(*computed.problems, *too_much), warnings=(*computed.warnings, *tight))
 
 
 def _disk_space_findings(

@@ -115,46 +115,52 @@ def advance(part: PartView, seen: ObservedPart, move: MoveSnapshot, now: float) 
     return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
 
 
-def _follow_step(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> PartStep | None:
-    done = sum(seen.sizes.get(b, 0) for b in part.tail_copies)
-    begins = seen.tail_start
-    state, cause, note = _waits_for(part, seen, move)
+def _follow_step(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> PartStep | None:
+    copied_bytes = sum(observed.sizes.get(b, 0) for b in part.tail_copies)
+    tail_start = observed.tail_start
+    state, cause, note = _waits_for(part, observed, move)
     if (
         state == PartState.READY
-        and begins is not None
-        and (seen.log_start or 0) >= begins
-        and move.state != MoveState.PAUSED
-    ):
-        return PartStep(
-            part.id, PartState.SUBMITTED, bytes_total=done, bytes_done=done, submits=True, note="", cause=""
-        )
-    if (
-        state == PartState.READY
-        and begins is not None
-        and move.early
-        and not seen.tiered
+        and tail_start is not None
+        and (observed.log_start or 0) >= tail_start
         and move.state != MoveState.PAUSED
     ):
         return PartStep(
             part.id,
             PartState.SUBMITTED,
-            bytes_total=done,
-            bytes_done=done,
+            bytes_total=copied_bytes,
+            bytes_done=copied_bytes,
             submits=True,
             note="",
             cause="",
-            hand_over_at=begins,
-            tail_start=begins if begins != part.tail_start else None,
+        )
+    if (
+        state == PartState.READY
+        and tail_start is not None
+        and move.early
+        and not observed.tiered
+        and move.state != MoveState.PAUSED
+    ):
+        return PartStep(
+            part.id,
+            PartState.SUBMITTED,
+            bytes_total=copied_bytes,
+            bytes_done=copied_bytes,
+            submits=True,
+            note="",
+            cause="",
+            hand_over_at=tail_start,
+            tail_start=tail_start if tail_start != part.tail_start else None,
         )
     step = PartStep(
         part.id,
         state,
-        bytes_total=done,
-        bytes_done=done,
-        progressed=done != part.bytes_done,
+        bytes_total=copied_bytes,
+        bytes_done=copied_bytes,
+        progressed=copied_bytes != part.bytes_done,
         note=note,
         cause=cause,
-        tail_start=begins if begins != part.tail_start else None,
+        tail_start=tail_start if tail_start != part.tail_start else None,
     )
     unchanged = (step.state, step.note, step.cause) == (part.state, part.note, part.cause)
     return None if unchanged and step.tail_start is None and not step.progressed else step
@@ -169,56 +175,56 @@ class Wait(NamedTuple):
     note: str
 
 
-def _waits_for(part: PartView, seen: ObservedPart, move: MoveSnapshot) -> Wait:
-    copies, begins = part.tail_copies, seen.tail_start
-    if seen.unfit:
+def _waits_for(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> Wait:
+    copies, tail_start = part.tail_copies, observed.tail_start
+    if observed.unfit:
         return Wait(
             PartState.CATCHING_UP,
             pace.StallCause.UNFIT,
-            f"{seen.unfit} The new replicas do not join the ISR until then. Or cancel the move.",
+            f"{observed.unfit} The new replicas do not join the ISR until then. Or cancel the move.",
         )
-    if seen.leader is None:
-        return Wait(PartState.CATCHING_UP, pace.StallCause.SOURCE_DOWN, no_leader(seen))
+    if observed.leader is None:
+        return Wait(PartState.CATCHING_UP, pace.StallCause.SOURCE_DOWN, no_leader(observed))
     if down := [b for b in copies if b not in move.alive]:
         return Wait(
             PartState.CATCHING_UP,
             pace.StallCause.TARGET_DOWN,
             f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",
         )
-    if begins is None:
+    if tail_start is None:
         return Wait(
             PartState.CATCHING_UP,
             "",
             "Catching up: the leader has not reported the start offset of the new replicas yet.",
         )
-    behind = [b for b in copies if seen.lags.get(b, IN_STEP_RECORDS + 1) > IN_STEP_RECORDS]
+    behind = [b for b in copies if observed.lags.get(b, IN_STEP_RECORDS + 1) > IN_STEP_RECORDS]
     if behind:
-        lag = seen.lags.get(behind[0])
+        lag = observed.lags.get(behind[0])
         progress = "has not started" if lag is None else f"lacks {lag} records"
-        return Wait(PartState.CATCHING_UP, "", f"Catching up from offset {begins}: broker {behind[0]} {progress}.")
-    start = _offset(seen.log_start)
-    if _is_deleted(seen):
+        return Wait(PartState.CATCHING_UP, "", f"Catching up from offset {tail_start}: broker {behind[0]} {progress}.")
+    start = _offset(observed.log_start)
+    if _is_deleted(observed):
         return Wait(
             PartState.READY,
             "",
-            f"In sync from offset {begins}. The old records were deleted; the leader last reported log start offset {start}.",
+            f"In sync from offset {tail_start}. The old records were deleted; the leader last reported log start offset {start}.",
         )
-    if seen.tiered:
+    if observed.tiered:
         return Wait(
             PartState.READY,
             "",
-            f"In sync from offset {begins}. Waiting for copies to the remote store: the leader's local log still starts at {start}. The new replicas join the ISR automatically when the local log starts at {begins}.",
+            f"In sync from offset {tail_start}. Waiting for copies to the remote store: the leader's local log still starts at {start}. The new replicas join the ISR automatically when the local log starts at {tail_start}.",
         )
     if move.overdue:
         return Wait(
             PartState.READY,
             pace.StallCause.DEADLINE_PASSED,
-            f"In sync from offset {begins}. The deadline of the move has passed, and the log start offset is still {start}. Delete the old records, or cancel the move.",
+            f"In sync from offset {tail_start}. The deadline of the move has passed, and the log start offset is still {start}. Delete the old records, or cancel the move.",
         )
     return Wait(
         PartState.READY,
         "",
-        f"In sync from offset {begins}. Waiting for retention: the log start offset is still {start}. The new replicas join the ISR automatically after that. Or delete the old records.",
+        f"In sync from offset {tail_start}. Waiting for retention: the log start offset is still {start}. The new replicas join the ISR automatically after that. Or delete the old records.",
     )
 
 

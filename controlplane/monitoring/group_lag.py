@@ -187,7 +187,7 @@ class GroupLags:
         self,
         track: lag.Track,
         key: Key,
-        found: PartitionFacts,
+        partition_facts: PartitionFacts,
         subscribed: bool,
         elsewhere_ms: int | None,
         total: lag.Track,
@@ -195,10 +195,10 @@ class GroupLags:
     ) -> PartitionLag:
         assert track.newest is not None
         committed = track.newest.committed
-        records = lag.lag_records(committed, found.end)
+        records = lag.lag_records(committed, partition_facts.end)
         age = self._ends[key].age(committed, now_ms) if key in self._ends else None
-        stable = self._stable.get(found.leader, {}).get(key) if found.leader is not None else None
-        block = _block(found, committed, stable)
+        stable = self._stable.get(partition_facts.leader, {}).get(key) if partition_facts.leader is not None else None
+        block = _block(partition_facts, committed, stable)
         if block is not Block.NONE:
             track.block(now_ms)
         track.follow_trend(age, now_ms)
@@ -209,12 +209,12 @@ class GroupLags:
             produced = self._ends[key].rate(now_ms, lag.RECENT_MS) if key in self._ends else None
             speeds = None if produced is None else (0.0, produced)
         expected = None
-        if status in lag.LOSING and speeds is not None and found.config is not None:
-            log = LogFacts(found.start, found.end, found.size_bytes)
-            expected = forecast(found.config, log, committed, age, *speeds)
+        if status in lag.LOSING and speeds is not None and partition_facts.config is not None:
+            log = LogFacts(partition_facts.start, partition_facts.end, partition_facts.size_bytes)
+            expected = forecast(partition_facts.config, log, committed, age, *speeds)
         consumed, produced_ = speeds if speeds is not None else (None, None)
         return PartitionLag(
-            found.end,
+            partition_facts.end,
             records,
             age,
             status,

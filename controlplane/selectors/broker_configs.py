@@ -43,22 +43,24 @@ def broker_configs(
     broker_id: int, *, other_id: int | None = None, query: str = "", only: str = ""
 ) -> BrokerConfigs | None:
     """Return None for an unknown broker."""
-    found = visible(Broker.objects.all()).in_bulk([i for i in (broker_id, other_id) if i is not None])
-    if broker_id not in found:
+    brokers = visible(Broker.objects.all()).in_bulk([i for i in (broker_id, other_id) if i is not None])
+    if broker_id not in brokers:
         return None
-    requested = [BrokerAddress(b.broker_id, b.host, b.port) for b in found.values()]
+    requested = [BrokerAddress(b.broker_id, b.host, b.port) for b in brokers.values()]
     answers = {a.broker_id: a for a in _ask(requested)}
-    mine, other = answers[broker_id], answers.get(other_id) if other_id is not None else None
+    own_answer, other_answer = answers[broker_id], answers.get(other_id) if other_id is not None else None
     rows = (
-        compare_configs(mine.value or {}, other.value if other is not None else None) if mine.value is not None else []
+        compare_configs(own_answer.value or {}, other_answer.value if other_answer is not None else None)
+        if own_answer.value is not None
+        else []
     )
     changed = [r for r in rows if r.source != BrokerConfigSource.DEFAULT]
     different = [r for r in rows if r.differs]
     listed = {BrokerConfigChoice.CHANGED: changed, BrokerConfigChoice.DIFFERENT: different}.get(
         BrokerConfigChoice(only), rows
     )
-    other_problem = "" if other is None else other.problem
-    if other_id is not None and other is None:
+    other_problem = "" if other_answer is None else other_answer.problem
+    if other_id is not None and other_answer is None:
         other_problem = f"There is no broker {other_id}."
     return BrokerConfigs(
         broker_id=broker_id,
@@ -67,7 +69,7 @@ def broker_configs(
         total=len(rows),
         changed=len(changed),
         different=len(different),
-        problem=mine.problem,
+        problem=own_answer.problem,
         other_problem=other_problem,
     )
 
@@ -101,23 +103,23 @@ def broker_config_page(
     per_page: int,
 ) -> BrokerConfigPage | None:
     """Return None for an unknown broker."""
-    found = broker_configs(broker_id, other_id=other_id, query=query, only=only)
-    if found is None:
+    configs = broker_configs(broker_id, other_id=other_id, query=query, only=only)
+    if configs is None:
         return None
-    shown = computed_page(found.rows, CONFIG_ORDER, sort=sort, page=page, per_page=per_page)
+    shown_page = computed_page(configs.rows, CONFIG_ORDER, sort=sort, page=page, per_page=per_page)
     return BrokerConfigPage(
-        rows=shown.rows,
-        total=shown.total,
-        window=shown.window,
-        sort=shown.sort,
+        rows=shown_page.rows,
+        total=shown_page.total,
+        window=shown_page.window,
+        sort=shown_page.sort,
         query=query,
         broker_id=broker_id,
         other_id=other_id,
-        settings=found.total,
-        changed=found.changed,
-        different=found.different,
-        problem=found.problem,
-        other_problem=found.other_problem,
+        settings=configs.total,
+        changed=configs.changed,
+        different=configs.different,
+        problem=configs.problem,
+        other_problem=configs.other_problem,
     )
 
 

@@ -233,42 +233,42 @@ def _values(row: DocumentPlan) -> dict[str, Any]:
     }
 
 
-def present(only: Collection[ResourceId] | None = None) -> Present:
+def present(resources: Collection[ResourceId] | None = None) -> Present:
     """The current state of all resources, or only of these."""
     values: dict[ResourceId, dict[str, Any]] = {}
-    kinds = set(ResourceKind) if only is None else {kind for kind, _ in only}
+    kinds = set(ResourceKind) if resources is None else {kind for kind, _ in resources}
     identities: dict[ResourceId, str] = {}
     protected: dict[str, str] = {}
     topics = Topic.objects.filter(deleted_at__isnull=True, internal=False).exclude(name__in=INTERNAL_TOPICS)
     entries = AccessEntry.objects.filter(kind__in=("acl", "quota", "route"), value__isnull=False)
     owned = ManagedResource.objects.all()
-    if only is not None:
-        keys = [key for _, key in only]
+    if resources is not None:
+        keys = [key for _, key in resources]
         topics, entries, owned = topics.filter(name__in=keys), entries.filter(key__in=keys), owned.filter(key__in=keys)
     for topic in topics.order_by("name").only("id", "name", "partitions", "replication_factor", "configs"):
         followed = next((topic.configs[m] for m in MARKERS if topic.configs.get(m)), None)
         if followed is not None:
             protected[topic.name] = followed
             continue
-        found = (ResourceKind.TOPIC, topic.name)
-        identities[found] = str(topic.pk)
-        values[found] = {
+        resource = (ResourceKind.TOPIC, topic.name)
+        identities[resource] = str(topic.pk)
+        values[resource] = {
             "partitions": topic.partitions,
             "replication_factor": topic.replication_factor,
             "configs": topic.configs,
         }
     for kind, key, stored in entries.order_by("kind", "key").values_list("kind", "key", "value"):
         value: dict[str, Any] = stored or {}
-        found = (ResourceKind(kind), acl_key(value) if kind == ResourceKind.ACL else key)
-        values[found] = _value(found, value)
-        identities[found] = str(value.get("route_id", "")) if kind == ResourceKind.ROUTE else ""
+        resource = (ResourceKind(kind), acl_key(value) if kind == ResourceKind.ACL else key)
+        values[resource] = _value(resource, value)
+        identities[resource] = str(value.get("route_id", "")) if kind == ResourceKind.ROUTE else ""
     if ResourceKind.USER in kinds:
         values |= _users()
     if ResourceKind.BROKER_CONFIG in kinds:
         values |= _broker_configs()
     if ResourceKind.ROLE_BINDING in kinds:
         values |= _role_bindings()
-    identities |= {found: "" for found in values if found not in identities}
+    identities |= {resource: "" for resource in values if resource not in identities}
     owners = {
         (ResourceKind(m.kind), m.key): m.owner
         for m in owned

@@ -216,7 +216,7 @@ def states_of(row: ConnectorRow) -> set[str]:
 def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
     """None if the cluster does not have the connector. Raises Rejected if the cluster is not configured or does not answer."""
     client = client_of(cluster)
-    found = _read_all(
+    answers = _read_all(
         {
             "info": partial(api.connector_info, client, name),
             "status": partial(api.connector_status, client, name),
@@ -225,7 +225,7 @@ def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
             "worker": partial(api.worker_info, client),
         }
     )
-    info, status = found["info"], found["status"]
+    info, status = answers["info"], answers["status"]
     if isinstance(info, ConnectUnknown):
         return None
     if isinstance(info, ConnectUnavailable):
@@ -237,7 +237,7 @@ def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
     except ConnectUnavailable as error:
         raise Rejected(str(error)) from None
     secrets = secret_names(client, connector.config)
-    offsets = None if isinstance(found["offsets"], ConnectUnavailable) else found["offsets"]
+    offsets = None if isinstance(answers["offsets"], ConnectUnavailable) else answers["offsets"]
     return ConnectorDetail(
         row=_row(cluster, connector),
         trace=_trace(connector.trace, connector.config, secrets),
@@ -247,10 +247,10 @@ def connector_detail(cluster: str, name: str) -> ConnectorDetail | None:
             ConnectorTaskRow(t.id, t.state, t.worker, _trace(t.trace, connector.config, secrets))
             for t in connector.tasks
         ],
-        topics=None if isinstance(found["topics"], ConnectUnavailable) else _topics(found["topics"]),
+        topics=None if isinstance(answers["topics"], ConnectUnavailable) else _topics(answers["topics"]),
         offsets=None if offsets is None else [ConnectorOffsetRow(*o) for o in offsets[:OFFSETS_MAX]],
         offsets_complete=offsets is None or len(offsets) <= OFFSETS_MAX,
-        is_this_cluster=_is_this_cluster(found["worker"], cluster_row().cluster_id),
+        is_this_cluster=_is_this_cluster(answers["worker"], cluster_row().cluster_id),
     )
 
 

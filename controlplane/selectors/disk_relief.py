@@ -24,13 +24,13 @@ EXAMINED_MAX = 100
 @dataclass(slots=True)
 class _Target:
     broker: Broker
-    came: int = 0
+    received_bytes: int = 0
 
     @property
     def room(self) -> float:
         """Return the bytes that the broker can still receive. Unknown free space counts as free: the plan of the move checks it again."""
         free = self.broker.free_bytes
-        return float("inf") if free is None else free * USED_OF_FREE - self.came
+        return float("inf") if free is None else free * USED_OF_FREE - self.received_bytes
 
 
 def relief(broker_id: str, topic: str) -> list[str]:
@@ -47,7 +47,7 @@ def relief(broker_id: str, topic: str) -> list[str]:
         fit = [t for t in targets if _fits(t, size, part.replicas, others, full)]
         if fit:
             best = max(fit, key=lambda t: (t.room, -t.broker.pk))
-            best.came += size
+            best.received_bytes += size
             replicas = (str(best.broker.pk if b == full.pk else b) for b in part.replicas)
             found.append(f"{part.index}={','.join(replicas)}")
             missing -= size

@@ -100,28 +100,28 @@ def undecided(
     def ask(connection: KafkaConnection, index: int) -> HalfMessagesAnswer:
         return client.undecided(connection, front, index, from_offset, ROWS_MAX)
 
-    found = HalfMessageList(topic, front)
+    answers = HalfMessageList(topic, front)
     totals = dict.fromkeys(("undecided", "delivered", "expired", "checks_sent"), 0)
     now = datetime.now(UTC)
     for index, answer in leader_answers(leaders_of(front, partition), ask).items():
         if isinstance(answer, Unanswered):
-            found.missing.append(MissingPartition(index, answer.problem))
+            answers.missing.append(MissingPartition(index, answer.problem))
             continue
         for name in totals:
             totals[name] += getattr(answer, name)
         if answer.blocked:
-            found.blocked.append(MissingPartition(index, ErrorCode(answer.blocked).name))
-        found.rows.extend(half_message_row(topic, index, m, now) for m in answer.messages)
-    oldest = sorted((r for r in found.rows if chosen.matches(r)), key=lambda r: (r.written_at, r.partition, r.offset))[
-        :ROWS_MAX
-    ]
+            answers.blocked.append(MissingPartition(index, ErrorCode(answer.blocked).name))
+        answers.rows.extend(half_message_row(topic, index, m, now) for m in answer.messages)
+    oldest = sorted(
+        (r for r in answers.rows if chosen.matches(r)), key=lambda r: (r.written_at, r.partition, r.offset)
+    )[:ROWS_MAX]
     return HalfMessageList(
         topic,
         front,
-        searched=len(found.rows),
+        searched=len(answers.rows),
         rows=oldest,
-        blocked=found.blocked,
-        missing=found.missing,
+        blocked=answers.blocked,
+        missing=answers.missing,
         **totals,
     )
 

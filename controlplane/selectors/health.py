@@ -82,7 +82,7 @@ def health_report(scope: str = "") -> HealthReport:
     thresholds = alert_thresholds.current()
     rows = []
     for rule in RULES:
-        found = results.get(rule.name)
+        result = results.get(rule.name)
         rows.append(
             HealthCheckRow(
                 name=rule.name,
@@ -90,18 +90,18 @@ def health_report(scope: str = "") -> HealthReport:
                 title=rule.title,
                 impact=rule.impact,
                 action=rule.do,
-                state=found.state if found is not None else CheckState.UNKNOWN,
-                value=found.value if found is not None else None,
+                state=result.state if result is not None else CheckState.UNKNOWN,
+                value=result.value if result is not None else None,
                 unit=rule.unit,
                 limit=rule.limit_of(thresholds),
                 at_least=rule.at_least,
                 threshold=rule.threshold or "",
-                objects=found.objects_count if found is not None else 0,
-                failed=found.failed if found is not None else 0,
-                unknown=found.unknown if found is not None else 0,
+                objects=result.objects_count if result is not None else 0,
+                failed=result.failed if result is not None else 0,
+                unknown=result.unknown if result is not None else 0,
                 weight=rule.weight,
-                since=found.since if found is not None else None,
-                checked_at=found.checked_at if found is not None else None,
+                since=result.since if result is not None else None,
+                checked_at=result.checked_at if result is not None else None,
             )
         )
     score = cluster_score(Counted(CheckName(r.name), r.objects, r.failed, r.unknown) for r in rows)

@@ -92,17 +92,17 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
         alerts = alerts.filter(subject=name, kind__in=ALERTS.get(HistorySubject(kind), ()))
     if kind == HistorySubject.BROKER:
         events = events.filter(Q(subject=name) | Q(kind=ClusterEventKind.LEADERS_CHANGED))
-    found = [
+    mark_rows = [
         MarkRow(c.at, MarkKind.CHANGE, f"{c.verb} {c.object_name}, {c.actor}", str(c.pk)) for c in _newest(changes)
     ]
-    found += [MarkRow(a.since, MarkKind.ALERT, shown_text(a), str(a.pk)) for a in _newest(alerts)]
-    found += [
+    mark_rows += [MarkRow(a.since, MarkKind.ALERT, shown_text(a), str(a.pk)) for a in _newest(alerts)]
+    mark_rows += [
         MarkRow(e.at, EVENTS[k], e.text, e.subject if EVENTS[k] is MarkKind.BROKER else "")
         for e in _newest(events)
         if (k := ClusterEventKind(e.kind))
     ]
-    found.sort(key=lambda m: m.at)
-    return Marks(found[-MARKS_MAX:], len(found) > MARKS_MAX)
+    mark_rows.sort(key=lambda m: m.at)
+    return Marks(mark_rows[-MARKS_MAX:], len(mark_rows) > MARKS_MAX)
 
 
 def _newest(rows: QuerySet[M]) -> QuerySet[M]:

@@ -135,10 +135,12 @@ def incident_detail(alert_id: int) -> IncidentDetail | None:
     # The texts of the monitor may contain topics that the user must not see.
     timeline = [EntryRow(e.at, e.kind, e.actor, e.text if e.actor or not limited() else "") for e in entries]
     thresholds = applied_thresholds(row.kind, row.subject)
-    return IncidentDetail(row, severity, caused_by, effects, next_steps(row), before(row.since), timeline, thresholds)
+    return IncidentDetail(
+        row, severity, caused_by, effects, next_steps(row), changes_before(row.since), timeline, thresholds
+    )
 
 
-def before(since: datetime) -> list[ContextRow]:
+def changes_before(since: datetime) -> list[ContextRow]:
     """The changes by operators, moves and the cluster itself in the 15 minutes before, newest first."""
     window = (since - BEFORE, since + AFTER)
     changes = visible(Change.objects.filter(at__range=window).exclude(object_kind__in=(*WITHOUT_EFFECT, "alert")))

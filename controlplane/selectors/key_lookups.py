@@ -148,18 +148,18 @@ def look_up_key(
         bytes_max=bytes_max,
         duration_ms_max=0,
     )
-    found: list[MessageRow] = []
-    parts: list[PartitionLookup] = []
-    left: dict[int, int] = {}
+    matches: list[MessageRow] = []
+    lookups: list[PartitionLookup] = []
+    next_offsets: dict[int, int] = {}
     leaders = _Leaders(topic, before)
     try:
         for i, (index, offset) in enumerate(sorted(before.items())):
             remaining_s = began + duration_s - time.monotonic()
-            bytes_left = bytes_max - sum(p.log_bytes for p in parts)
+            bytes_left = bytes_max - sum(p.log_bytes for p in lookups)
             if remaining_s <= 0 or bytes_left <= 0:
-                left[index] = offset
+                next_offsets[index] = offset
                 stopped = StopReason.TIME if remaining_s <= 0 else StopReason.BYTES
-                parts.append(PartitionLookup(index, PartitionLookupState.MORE, stopped.value))
+                lookups.append(PartitionLookup(index, PartitionLookupState.MORE, stopped.value))
                 continue
             share = len(before) - i
             question.before_offset = offset
@@ -168,27 +168,27 @@ def look_up_key(
             try:
                 answer = leaders.ask(index, question)
             except (NoAnswer, Declined) as e:
-                left[index] = offset
-                parts.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
+                next_offsets[index] = offset
+                lookups.append(PartitionLookup(index, PartitionLookupState.FAILED, problem=str(e)))
                 continue
             if answer.stop != LookupStop.LOG_START:
-                left[index] = answer.next_before_offset
-            found += [_row(index, match, renderer) for match in answer.matches]
-            parts.append(_part(index, answer))
+                next_offsets[index] = answer.next_before_offset
+            matches += [_row(index, match, renderer) for match in answer.matches]
+            lookups.append(_part(index, answer))
     finally:
         leaders.close()
-    rows = _newest(found, limit, left)
-    parts = [_not_shown(p, left) for p in parts]
+    rows = _newest(matches, limit, next_offsets)
+    lookups = [_not_shown(p, next_offsets) for p in lookups]
     return KeyLookup(
         topic=topic,
         rows=rows,
-        partitions=parts,
-        complete=not left,
-        token=encode_token(left),
-        log_bytes=sum(p.log_bytes for p in parts),
-        index_bytes=sum(p.index_bytes for p in parts),
+        partitions=lookups,
+        complete=not next_offsets,
+        token=encode_token(next_offsets),
+        log_bytes=sum(p.log_bytes for p in lookups),
+        index_bytes=sum(p.index_bytes for p in lookups),
         took_ms=int((time.monotonic() - began) * 1000),
-        note=_note(parts),
+        note=_note(lookups),
     )
 
 

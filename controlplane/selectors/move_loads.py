@@ -39,11 +39,11 @@ def move_kinds(move_id: int) -> list[TotalsKind]:
 
 def move_brokers(kinds: Sequence[TotalsKind]) -> list[MoveBrokerRow]:
     """Return the loads by broker id, only for brokers that receive or send replicas."""
-    came: dict[int, dict[str, float]] = {}
-    blind: set[tuple[int, str]] = set()
+    loads: dict[int, dict[str, float]] = {}
+    unknown_bytes: set[tuple[int, str]] = set()
 
     def add(broker: int, **values: float) -> None:
-        row = came.setdefault(broker, {})
+        row = loads.setdefault(broker, {})
         for name, value in values.items():
             row[name] = row.get(name, 0) + value
 
@@ -54,38 +54,38 @@ def move_brokers(kinds: Sequence[TotalsKind]) -> list[MoveBrokerRow]:
         ended, total = k.parts if k.state in ARRIVED else 0, k.bytes_total or 0
         if k.desired_replicas == old:
             old, new = new, old
-        comes, goes = [b for b in new if b not in old], [b for b in old if b not in new]
-        each = 1 / len(comes) if comes else 0.0
-        for b in comes:
+        receivers, senders = [b for b in new if b not in old], [b for b in old if b not in new]
+        share = 1 / len(receivers) if receivers else 0.0
+        for b in receivers:
             add(
                 b,
                 parts_in=k.parts,
                 ended_in=ended,
-                bytes_in=total * each,
-                done=(k.bytes_done or 0) * each,
-                speed=(k.bytes_per_s or 0.0) * each,
+                bytes_in=total * share,
+                done=(k.bytes_done or 0) * share,
+                speed=(k.bytes_per_s or 0.0) * share,
             )
-        for b in goes:
-            add(b, parts_out=k.parts, ended_out=ended, bytes_out=total * each)
+        for b in senders:
+            add(b, parts_out=k.parts, ended_out=ended, bytes_out=total * share)
         unknown = k.known < k.parts
-        blind |= {(b, "in") for b in comes if unknown}
+        unknown_bytes |= {(b, "in") for b in receivers if unknown}
         # Without a copy there is no information about the size.
-        blind |= {(b, "out") for b in goes if unknown or not comes}
-    free = dict(Broker.objects.filter(broker_id__in=came).values_list("broker_id", "free_bytes"))
+        unknown_bytes |= {(b, "out") for b in senders if unknown or not receivers}
+    free = dict(Broker.objects.filter(broker_id__in=loads).values_list("broker_id", "free_bytes"))
     return [
         MoveBrokerRow(
             b,
             int(r.get("parts_in", 0)),
             int(r.get("ended_in", 0)),
-            None if (b, "in") in blind else round(r.get("bytes_in", 0)),
+            None if (b, "in") in unknown_bytes else round(r.get("bytes_in", 0)),
             round(r.get("done", 0)),
             r.get("speed", 0.0),
             int(r.get("parts_out", 0)),
             int(r.get("ended_out", 0)),
-            None if (b, "out") in blind else round(r.get("bytes_out", 0)),
+            None if (b, "out") in unknown_bytes else round(r.get("bytes_out", 0)),
             free.get(b),
         )
-        for b, r in sorted(came.items())
+        for b, r in sorted(loads.items())
     ]
 
 

@@ -124,27 +124,27 @@ def quota_detail(quota_id: int) -> QuotaDetail | None:
 def _use(row: QuotaRow, measured: dict[int, list[MeasuredRate]]) -> list[QuotaUseRow]:
     """The rates that this quota limits. A bucket may belong to a more specific quota of the same entity types."""
     buckets = {u.bucket: entity_of(u.bucket) for rates in measured.values() for u in rates}
-    mine = {bucket: entity for bucket, entity in buckets.items() if quota_applies_to(row.entity, entity)}
-    keys = {key for entity in mine.values() for key in candidates(entity)}
+    entities = {bucket: entity for bucket, entity in buckets.items() if quota_applies_to(row.entity, entity)}
+    keys = {key for entity in entities.values() for key in candidates(entity)}
     limits: dict[str, Any] = dict(quota_rows().filter(key__in=keys).values_list("key", "value"))
-    own, key = {limit.quota: limit for limit in row.limits}, entity_key(row.entity)
+    limit_by_quota, key = {limit.quota: limit for limit in row.limits}, entity_key(row.entity)
     out = [
         QuotaUseRow(
             broker_id=broker_id,
-            entity=mine[u.bucket],
-            name=entity_text(mine[u.bucket]),
+            entity=entities[u.bucket],
+            name=entity_text(entities[u.bucket]),
             quota=u.quota,
             per_second=round(u.per_second, 3),
-            limit=own[u.quota].value,
-            unit=own[u.quota].unit,
-            percent=round(u.per_second / own[u.quota].value * 100, 1),
+            limit=limit_by_quota[u.quota].value,
+            unit=limit_by_quota[u.quota].unit,
+            percent=round(u.per_second / limit_by_quota[u.quota].value * 100, 1),
         )
         for broker_id, rates in measured.items()
         for u in rates
-        if u.bucket in mine
-        and sees(QUOTA, entity_text(mine[u.bucket]))
-        and u.quota in own
-        and quota_of(mine[u.bucket], u.quota, limits) == key
+        if u.bucket in entities
+        and sees(QUOTA, entity_text(entities[u.bucket]))
+        and u.quota in limit_by_quota
+        and quota_of(entities[u.bucket], u.quota, limits) == key
     ]
     return sorted(out, key=lambda u: (-u.percent, u.name, u.broker_id))
 

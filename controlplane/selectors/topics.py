@@ -337,44 +337,44 @@ def health_of(offline: int, under_min_isr: int, under_replicated: int) -> str:
     return next((kind for kind, count in kinds if count), "healthy")
 
 
-def _topic_rows(found: Sequence[ObservedTopic]) -> list[TopicRow]:
-    desired = {t.id: t for t in Topic.objects.filter(id__in=[s.id for s in found])}
+def _topic_rows(topics: Sequence[ObservedTopic]) -> list[TopicRow]:
+    desired = {t.id: t for t in Topic.objects.filter(id__in=[s.id for s in topics])}
     rows = []
-    for seen in found:
-        row = desired.get(seen.id)
-        if row is None or row.generation < seen.generation:
+    for observed in topics:
+        row = desired.get(observed.id)
+        if row is None or row.generation < observed.generation:
             state = "drift"
         elif row.deleted_at is not None:
             state = "deleting"
-        elif row.generation > seen.generation:
+        elif row.generation > observed.generation:
             state = "changing"
         else:
-            state = "active" if seen.ready else "creating"
+            state = "active" if observed.ready else "creating"
         rows.append(
             TopicRow(
-                id=seen.id,
-                name=seen.name,
+                id=observed.id,
+                name=observed.name,
                 state=state,
-                health=health_of(seen.offline, seen.under_min_isr, seen.under_replicated),
+                health=health_of(observed.offline, observed.under_min_isr, observed.under_replicated),
                 note=row.note if row is not None else "",
-                partitions=seen.partition_count,
-                replication_factor=seen.replication_factor,
-                internal=seen.internal,
-                under_replicated=seen.under_replicated,
-                under_min_isr=seen.under_min_isr,
-                offline=seen.offline,
-                reassigning=seen.reassigning,
-                not_preferred=seen.not_preferred,
-                size_bytes=seen.size_bytes,
-                size_as_of=seen.size_as_of,
-                records=seen.records,
-                records_per_s=seen.records_per_s,
-                bytes_in_per_s=seen.bytes_in_per_s,
-                bytes_out_per_s=seen.bytes_out_per_s,
-                replication_bytes_in_per_s=seen.replication_bytes_in_per_s,
-                cleanup_policy=seen.configs.get("cleanup.policy", "delete"),
-                generation=row.generation if row is not None else seen.generation,
-                applied_generation=seen.generation,
+                partitions=observed.partition_count,
+                replication_factor=observed.replication_factor,
+                internal=observed.internal,
+                under_replicated=observed.under_replicated,
+                under_min_isr=observed.under_min_isr,
+                offline=observed.offline,
+                reassigning=observed.reassigning,
+                not_preferred=observed.not_preferred,
+                size_bytes=observed.size_bytes,
+                size_as_of=observed.size_as_of,
+                records=observed.records,
+                records_per_s=observed.records_per_s,
+                bytes_in_per_s=observed.bytes_in_per_s,
+                bytes_out_per_s=observed.bytes_out_per_s,
+                replication_bytes_in_per_s=observed.replication_bytes_in_per_s,
+                cleanup_policy=observed.configs.get("cleanup.policy", "delete"),
+                generation=row.generation if row is not None else observed.generation,
+                applied_generation=observed.generation,
             )
         )
     return rows

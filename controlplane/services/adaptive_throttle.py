@@ -98,34 +98,34 @@ def update_adaptive_throttle(move_id: int) -> float | None:
 
 def _next_rate(move: Move, worst: float | None, complete: bool, now: float, values: dict[str, object]) -> float:
     """The adaptive rate after this measurement. Adds the fields to be stored to `values`."""
-    known = move.adaptive
-    assert known is not None and move.throttle_bytes_per_s is not None
+    adaptive = move.adaptive
+    assert adaptive is not None and move.throttle_bytes_per_s is not None
     speed = throttle.Speed(
-        move.throttle_bytes_per_s if known.rate is None else known.rate,
-        known.baseline,
-        now if known.heard is None else known.heard,
-        own=known.own,
-        learned=known.learned,
-        harmed=known.harmed,
-        slow=known.slow,
+        move.throttle_bytes_per_s if adaptive.rate is None else adaptive.rate,
+        adaptive.baseline,
+        now if adaptive.heard is None else adaptive.heard,
+        own=adaptive.own,
+        learned=adaptive.learned,
+        harmed=adaptive.harmed,
+        slow=adaptive.slow,
     )
-    floor, cap = float(known.floor), float(known.cap)
-    after = throttle.next_speed(speed, worst, heard=complete, floor=floor, cap=cap, now=now)
+    floor, cap = float(adaptive.floor), float(adaptive.cap)
+    next_speed = throttle.next_speed(speed, worst, heard=complete, floor=floor, cap=cap, now=now)
     values["adaptive"] = replace(
-        known,
-        rate=after.rate,
-        baseline=after.baseline,
-        heard=after.heard,
+        adaptive,
+        rate=next_speed.rate,
+        baseline=next_speed.baseline,
+        heard=next_speed.heard,
         p99=worst,
-        own=after.own,
-        learned=after.learned,
-        harmed=after.harmed,
-        slow=after.slow,
+        own=next_speed.own,
+        learned=next_speed.learned,
+        harmed=next_speed.harmed,
+        slow=next_speed.slow,
     )
-    edge = after.rate in (floor, cap) and int(after.rate) != move.throttle_bytes_per_s
-    if edge or throttle.worth_writing(after.rate, move.throttle_bytes_per_s):
-        values |= {"throttle_bytes_per_s": int(after.rate), "version": F("version") + 1}
-    return after.rate
+    edge = next_speed.rate in (floor, cap) and int(next_speed.rate) != move.throttle_bytes_per_s
+    if edge or throttle.worth_writing(next_speed.rate, move.throttle_bytes_per_s):
+        values |= {"throttle_bytes_per_s": int(next_speed.rate), "version": F("version") + 1}
+    return next_speed.rate
 
 
 def _with_row(

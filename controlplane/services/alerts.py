@@ -205,7 +205,7 @@ def _refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFa
             shown = {n: first[n] for n in ("host", "client_id", "operation", "resource_type", "resource_name")}
             since = datetime.fromtimestamp(since_ms / 1000, UTC)
             facts.append(types.RefusedClientFacts(who, RefusalReason(reason), per_min, since, **shown))
-    return tuple(sorted(facts, key=lambda f: (-f.per_min, f.who, f.reason))[:REFUSED_ALERTS_MAX])
+    return tuple(sorted(facts, key=lambda f: (-f.per_min, f.client, f.reason))[:REFUSED_ALERTS_MAX])
 
 
 def _connect() -> tuple[types.ConnectFacts, ...]:

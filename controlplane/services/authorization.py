@@ -34,8 +34,8 @@ from controlplane.models import RoleBinding
 from controlplane.selectors.role_bindings import RoleBindingRow, binding_shape, bindings_of
 from controlplane.services.common import Rejected
 from controlplane.services.request_resources import (
-    Given,
     Names,
+    RequestNames,
     acl_of_path,
     entity_of_quota,
     group_of_reset,
@@ -155,7 +155,7 @@ def _views_everything(user: User) -> bool:
     return user.is_active and any(getattr(user, flag, False) for flag in flags)
 
 
-def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], Given]) -> str:
+def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], RequestNames]) -> str:
     """Return the reason why a user with the visibility `seen` may not open a page or a route; "" = allowed. `rule` None: the page shows the whole
     cluster. A request without names shows a list, whose rows are filtered. The refusal does not say whether a resource exists."""
     if not seen.limited:
@@ -188,7 +188,7 @@ def may_change_something(user: User) -> bool:
     )
 
 
-def refusal(user: User, rule: AccessRule | None, given: Callable[[], Given], *, empty_form: bool = False) -> str:
+def refusal(user: User, rule: AccessRule | None, given: Callable[[], RequestNames], *, empty_form: bool = False) -> str:
     """Return the reason why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it. `empty_form`: a request
     that names no resource yet opens a form, and needs any role for the type."""
     if getattr(user, "is_staff", False) and user.is_active:

@@ -125,17 +125,17 @@ def audited(
             except Rejected as refused:
                 bound = signature.bind(*args, **kwargs)
                 bound.apply_defaults()
-                given = bound.arguments
-                text = name.format_map(given) if isinstance(name, str) else name(given)
-                requested = after(given) if after is not None else None
+                arguments = bound.arguments
+                text = name.format_map(arguments) if isinstance(name, str) else name(arguments)
+                requested = after(arguments) if after is not None else None
                 object_kind = kind or verb.partition(".")[0]
                 record_refusal(
-                    given["actor"],
+                    arguments["actor"],
                     verb,
                     object_kind,
                     text[:255],
                     refused,
-                    comment=given.get("comment", ""),
+                    comment=arguments.get("comment", ""),
                     after=requested,
                 )
                 raise

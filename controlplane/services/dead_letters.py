@@ -109,7 +109,7 @@ def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -
     )
 
 
-def one(user: User, topic: str, partition: int, offset: int) -> Letter | None:
+def record_to_resend(user: User, topic: str, partition: int, offset: int) -> Letter | None:
     """The record that would be sent for a dead letter, for an edit. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
     of = selectors.dead_letter_topic(topic)
     if of is None:
@@ -276,7 +276,7 @@ def _send_audited(
     user: User,
     of: DeadLetterTopic,
     target: ResendTarget,
-    made: Restored,
+    restored: Restored,
     requested: Mapping[str, object],
     comment: str,
 ) -> ResendResult:
@@ -284,12 +284,12 @@ def _send_audited(
     object_id = f"dead-letters-{uuid.uuid4().hex}"
     actor = user.get_username()
     record(actor, VERB, "records", of.dead_topic, comment=comment, after=dict(requested), object_id=object_id)
-    total = ResendResult(_targets(of, target, made.letters), refused=made.refused, problems=made.problems)
+    total = ResendResult(_targets(of, target, restored.letters), refused=restored.refused, problems=restored.problems)
     until = time.monotonic() + REQUEST_SECONDS
-    for partition, to in sorted({(x.partition, x.to) for x in made.letters}):
-        own = [x for x in made.letters if (x.partition, x.to) == (partition, to)]
+    for partition, to in sorted({(x.partition, x.to) for x in restored.letters}):
+        letters = [x for x in restored.letters if (x.partition, x.to) == (partition, to)]
         if time.monotonic() > until:
-            total = _sum(total, ResendResult(to, refused=len(own), problems=[TIME_OVER]))
+            total = _sum(total, ResendResult(to, refused=len(letters), problems=[TIME_OVER]))
             continue
         copies = [
             replace(
@@ -298,12 +298,12 @@ def _send_audited(
                     x.record, target, place_text(of.dead_topic, partition, x.offset), x.to_partition
                 ),
             )
-            for x in own
+            for x in letters
         ]
         total = _sum(total, _send_partition(actor, of, to, partition, copies))
-    done = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REFUSED
-    said = f"{total.sent} sent, {total.already} sent before, {total.refused} refused, {total.unknown} unknown."
-    finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else done, " ".join([said, *total.problems]))
+    outcome = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REFUSED
+    summary = f"{total.sent} sent, {total.already} sent before, {total.refused} refused, {total.unknown} unknown."
+    finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else outcome, " ".join([summary, *total.problems]))
     return total
 
 
@@ -337,9 +337,9 @@ def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, co
             return ResendResult(to, refused=len(copies), problems=[busy])
         if problem := _resolve(opened):
             return ResendResult(to, refused=len(copies), problems=[OPEN.format(partition=partition, problem=problem)])
-    rest = _not_sent(of, to, partition, copies)
-    already = len(copies) - len(rest)
-    if not rest:
+    unsent = _not_sent(of, to, partition, copies)
+    already = len(copies) - len(unsent)
+    if not unsent:
         return ResendResult(to, already=already)
     try:
         with transaction.atomic():
@@ -350,12 +350,12 @@ def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, co
                 SentDeadLetter(
                     batch=batch, topic_id=of.topic_id, partition=partition, offset=x.offset, target=to, source=x.source
                 )
-                for x in rest
+                for x in unsent
             )
     except IntegrityError:  # another operator has already sent it
-        return ResendResult(to, already=already, refused=len(rest), problems=[busy])
-    made = transactional_producer.send_once(_transactional_id(batch), to, [x.record for x in rest], _marker(batch))
-    return replace(_batch_result(batch, made.end, made.problem, len(rest)), already=already, target=to)
+        return ResendResult(to, already=already, refused=len(unsent), problems=[busy])
+    sent = transactional_producer.send_once(_transactional_id(batch), to, [x.record for x in unsent], _marker(batch))
+    return replace(_batch_result(batch, sent.end, sent.problem, len(unsent)), already=already, target=to)
 
 
 def _not_sent(of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> list[Letter]:

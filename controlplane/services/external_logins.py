@@ -54,25 +54,30 @@ def user_of(found: ExternalUser) -> User:
             return _refresh(found, rights)
 
 
-def _refresh(found: ExternalUser, rights: Rights) -> User:
+def _refresh(external_user: ExternalUser, rights: Rights) -> User:
     now = timezone.now()
     identity = (
         ExternalIdentity.objects.select_for_update(of=("self",))
         .select_related("user")
-        .filter(source=found.source, issuer=found.issuer, subject=found.subject)
+        .filter(source=external_user.source, issuer=external_user.issuer, subject=external_user.subject)
         .first()
     )
-    user = identity.user if identity else _new_or_linked(found)
+    user = identity.user if identity else _new_or_linked(external_user)
     if not user.is_active:
         raise LoginRefused(LoginRefusal.DISABLED, user=user.get_username())
     before = _rights(user)
     user.is_staff, user.is_superuser = rights.is_staff, rights.is_superuser
-    user.email = found.email[:254]
+    user.email = external_user.email[:254]
     user.save(update_fields=["is_staff", "is_superuser", "email"])
     user.groups.set([Group.objects.get_or_create(name=name)[0] for name in sorted(rights.groups)])
     ExternalIdentity.objects.update_or_create(
         user=user,
-        defaults={"source": found.source, "issuer": found.issuer, "subject": found.subject, "seen_at": now},
+        defaults={
+            "source": external_user.source,
+            "issuer": external_user.issuer,
+            "subject": external_user.subject,
+            "seen_at": now,
+        },
     )
     after = _rights(user)
     if identity is None or before != after:
@@ -82,7 +87,7 @@ def _refresh(found: ExternalUser, rights: Rights) -> User:
             "console_user",
             user.get_username(),
             before=before if identity else None,
-            after={**after, "source": found.source},
+            after={**after, "source": external_user.source},
             outcome=Outcome.CONFIRMED,
         )
     return user

@@ -102,7 +102,7 @@ def restore(
 def _restore_topic(
     topic: str,
     named: Sequence[tuple[Letter, FailedRecord]],
-    made: Restored,
+    restored: Restored,
     target: ResendTarget,
     *,
     edited: bool,
@@ -110,36 +110,38 @@ def _restore_topic(
     row = Topic.objects.filter(name=topic, deleted_at__isnull=True).first()
     to = topic if target is ResendTarget.TOPIC or row is None else retry_topic_of(topic)
     if to is None:
-        made.refuse(f"{topic} has no retry topic; weir.retry.enable=true creates it.", len(named))
+        restored.refuse(f"{topic} has no retry topic; weir.retry.enable=true creates it.", len(named))
         return
     try:
         partitions = check_target(topic, None)
         to_partitions = check_target(to, None)
     except Rejected as error:
-        made.refuse(error.reason, len(named))
+        restored.refuse(error.reason, len(named))
         return
     places = {(f.partition, f.offset) for _, f in named if f.partition < partitions}
-    read = records_at.read_records_at(topic, places)
+    records_read = records_at.read_records_at(topic, places)
     for letter, failed in named:
         place = (failed.partition, failed.offset)
-        if place in read.unread:
-            made.refuse(f"{topic}-{failed.partition} could not be read. Send the dead letters of {topic} again.")
+        if place in records_read.unread:
+            restored.refuse(f"{topic}-{failed.partition} could not be read. Send the dead letters of {topic} again.")
             continue
-        original = read.found.get(place)
+        original = records_read.records.get(place)
         if original is not None and (row is None or _earlier(letter.record, row.created_at)):
             original = None  # the topic was created after the failure
         record = restore_failed_record(letter.record, original) or (NewRecord() if edited else None)
         if record is None:
-            made.refuse(
+            restored.refuse(
                 f"{place_text(topic, *place)} has no record any more, and its dead letter has no copy "
                 "(errors.deadletterqueue.copy.record.enable of the group). Edit it to send a record."
             )
             continue
         needed = retry_headers(letter.record.headers) if target is ResendTarget.RETRY else ()
         if target is ResendTarget.RETRY and not needed:
-            made.refuse(f"The record at {letter.partition}@{letter.offset} does not name a share group in its headers.")
+            restored.refuse(
+                f"The record at {letter.partition}@{letter.offset} does not name a share group in its headers."
+            )
             continue
-        made.letters.append(
+        restored.letters.append(
             replace(
                 letter,
                 record=with_headers(record, needed),

@@ -141,7 +141,7 @@ def view_of(move: Move) -> types.MoveSnapshot:
         move.parts_in_flight_max,
         frozenset(b.broker_id for b in brokers if b.alive),
         parts_per_broker_max=move.parts_per_broker_max,
-        rest=+counts,
+        omitted=+counts,
         busy=_busy(move) if waiting else {},
         free={b.broker_id: b.free_bytes for b in brokers if b.free_bytes is not None},
         throttle=move.throttle_bytes_per_s,
@@ -291,33 +291,33 @@ def _busiest(move: Move) -> int:
 
 def _measurements(move: Move, steps: types.Steps, now: float) -> dict[str, object]:
     """The move's own sample, speed, estimated end and required resources; empty without new measurements."""
-    out: dict[str, object] = {}
+    measured: dict[str, object] = {}
     if steps.needs != move.needs_bytes_per_s:
-        out["needs_bytes_per_s"] = steps.needs
+        measured["needs_bytes_per_s"] = steps.needs
     if steps.waits_for != move.waits_for:
-        out["waits_for"] = steps.waits_for
+        measured["waits_for"] = steps.waits_for
     samples = move.samples
     if samples and now - samples[-1].at < SAMPLE_SECONDS:
-        return out
-    later = {s.part_id: s for s in steps.parts}
+        return measured
+    step_by_part = {s.part_id: s for s in steps.parts}
     of_large = Q(bytes_total__gte=progress.PART_BYTES_MIN)
-    known = move.parts.exclude(state__in=(PartState.SKIPPED, PartState.REJECTED)).aggregate(
+    sums = move.parts.exclude(state__in=(PartState.SKIPPED, PartState.REJECTED)).aggregate(
         total=Sum("bytes_total"),
         done=Sum("bytes_done"),
         unknown=Count("pk", filter=Q(bytes_total__isnull=True)),
         large=Sum("bytes_done", filter=of_large),
         larges=Count("pk", filter=of_large),
     )
-    if known["unknown"] or known["total"] is None:
-        return out
-    total, done, large = int(known["total"]), int(known["done"] or 0), int(known["large"] or 0)
-    for row in move.parts.filter(pk__in=later):
-        step = later[row.pk]
+    if sums["unknown"] or sums["total"] is None:
+        return measured
+    total, done, large = int(sums["total"]), int(sums["done"] or 0), int(sums["large"] or 0)
+    for row in move.parts.filter(pk__in=step_by_part):
+        step = step_by_part[row.pk]
         total += (step.bytes_total or 0) - (row.bytes_total or 0) if step.bytes_total is not None else 0
-        more = (step.bytes_done or 0) - (row.bytes_done or 0) if step.bytes_done is not None else 0
-        done += more
-        large += more if (row.bytes_total or 0) >= progress.PART_BYTES_MIN else 0
-    sample = progress.Sample(now, max(0, total - done), done, large if known["larges"] else None)
+        copied = (step.bytes_done or 0) - (row.bytes_done or 0) if step.bytes_done is not None else 0
+        done += copied
+        large += copied if (row.bytes_total or 0) >= progress.PART_BYTES_MIN else 0
+    sample = progress.Sample(now, max(0, total - done), done, large if sums["larges"] else None)
     samples = progress.add_sample(samples, sample)
     end = None
     if steps.needs is None:
@@ -325,7 +325,7 @@ def _measurements(move: Move, steps: types.Steps, now: float) -> dict[str, objec
         end = progress.ends_in(
             samples, now, throttle=move.throttle_bytes_per_s, busiest=_busiest(move), parts_left=open_parts.count()
         )
-    return out | {
+    return measured | {
         "samples": samples,
         "bytes_per_s": progress.speed(samples, now),
         "ends_in_s_min": end[0] if end else None,

@@ -29,7 +29,7 @@ from controlplane.models import (
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RequestNames:
     """The names in a request: the parameters of its path, the fields of its body or form, and its query. A rule reads a name from where the view reads it,
     never from another place that the sender also controls."""
 
@@ -38,7 +38,7 @@ class Given:
     query: Mapping[str, Any]
 
 
-Names = Callable[[Given], Collection[str]]
+Names = Callable[[RequestNames], Collection[str]]
 
 
 def path_name(parameter: str) -> Names:
@@ -49,7 +49,7 @@ def path_name(parameter: str) -> Names:
 def field_name(field: str) -> Names:
     """The resource that a field of the body names."""
 
-    def names(given: Given) -> list[str]:
+    def names(given: RequestNames) -> list[str]:
         value = given.fields.get(field)
         return [value] if isinstance(value, str) and value else []
 
@@ -61,12 +61,12 @@ def query_name(parameter: str) -> Names:
     return lambda given: [given.query[parameter]] if given.query.get(parameter) else []
 
 
-def no_names(given: Given) -> list[str]:
+def no_names(given: RequestNames) -> list[str]:
     """No names: the request is for a list, or the view checks the resources itself."""
     return []
 
 
-def group_of_reset(given: Given) -> list[str]:
+def group_of_reset(given: RequestNames) -> list[str]:
     """The group of the offset reset in the path."""
     return list(OffsetReset.objects.filter(pk=given.path["reset_id"]).values_list("group_id", flat=True))
 
@@ -74,30 +74,30 @@ def group_of_reset(given: Given) -> list[str]:
 def brokers_of_field(field: str) -> Names:
     """The brokers of a list in the body. No list is all brokers."""
 
-    def names(given: Given) -> list[str]:
+    def names(given: RequestNames) -> list[str]:
         value = given.fields.get(field)
         return [str(b) for b in value] if isinstance(value, list) and value else [ALL_BROKERS]
 
     return names
 
 
-def broker_or_all(given: Given) -> list[str]:
+def broker_or_all(given: RequestNames) -> list[str]:
     """The broker of the path. A cluster-wide config concerns all brokers."""
     return [ALL_BROKERS] if given.fields.get("cluster_wide") else [str(given.path["broker_id"])]
 
 
-def brokers_of_restart(given: Given) -> list[str]:
+def brokers_of_restart(given: RequestNames) -> list[str]:
     """The brokers of the rolling restart in the path."""
     steps = RestartStep.objects.filter(restart_id=given.path["restart_id"])
     return [str(b) for b in steps.values_list("broker_id", flat=True)]
 
 
-def source_of_route(given: Given) -> list[str]:
+def source_of_route(given: RequestNames) -> list[str]:
     """The topic that a new route reads, whatever type the body gives its name."""
     return [str(given.fields["source"]).strip()] if "source" in given.fields else []
 
 
-def targets_of_route(given: Given) -> list[str]:
+def targets_of_route(given: RequestNames) -> list[str]:
     """The topics to which the bindings in the body write. A form has them as JSON."""
     bindings = given.fields.get("bindings")
     if isinstance(bindings, str):
@@ -109,20 +109,20 @@ def targets_of_route(given: Given) -> list[str]:
     return [str(b["target"]).strip() for b in rows if isinstance(b, dict) and b.get("target")]
 
 
-def entity_of_field(given: Given) -> list[str]:
+def entity_of_field(given: RequestNames) -> list[str]:
     """The entity of a quota in the body."""
     entity = given.fields.get("entity")
     fits = isinstance(entity, dict) and all(v is None or isinstance(v, str) for v in entity.values())
     return [entity_text(entity)] if fits and entity else []
 
 
-def entity_of_quota(given: Given) -> list[str]:
+def entity_of_quota(given: RequestNames) -> list[str]:
     """The entity of the quota in the path."""
     rows = AccessEntry.objects.filter(pk=given.path["quota_id"], kind=AccessRecordKind.QUOTA)
     return [entity_text(entity_of(key)) for key in rows.values_list("key", flat=True)]
 
 
-def acl_of_fields(given: Given) -> list[str]:
+def acl_of_fields(given: RequestNames) -> list[str]:
     """The resource of the ACL in the body."""
     kind, name = given.fields.get("resource_type"), given.fields.get("resource_name")
     if not (isinstance(kind, str) and isinstance(name, str) and kind and name):
@@ -130,35 +130,35 @@ def acl_of_fields(given: Given) -> list[str]:
     return [acl_name(kind, name, str(given.fields.get("pattern_type") or AclPattern.LITERAL))]
 
 
-def acl_of_path(given: Given) -> list[str]:
+def acl_of_path(given: RequestNames) -> list[str]:
     """The resource of the ACL in the path."""
     rows = Acl.objects.filter(pk=given.path["acl_id"])
     return [acl_name(*found) for found in rows.values_list("resource_type", "resource_name", "pattern_type")]
 
 
-def name_of_plan(given: Given) -> list[str]:
+def name_of_plan(given: RequestNames) -> list[str]:
     """The name of the saved plan in the path. Only a role for all plans permits one without a name."""
     return list(Plan.objects.filter(pk=given.path["plan_id"]).values_list("name", flat=True))
 
 
-def topics_of_plan(given: Given) -> list[str]:
+def topics_of_plan(given: RequestNames) -> list[str]:
     """The topics of the saved plan in the path."""
     chunks = PlanChunk.objects.filter(plan_id=given.path["plan_id"]).values_list("parts", flat=True)
     return sorted({part[1] for parts in chunks.iterator() for part in parts})
 
 
-def topics_of_moved_plan(given: Given) -> list[str]:
+def topics_of_moved_plan(given: RequestNames) -> list[str]:
     """Topics of the saved plan in the path, for the page that creates a move from the plan. Other operations on a plan move no replicas."""
     return topics_of_plan(given) if given.path.get("verb") == "move" else []
 
 
-def topics_of_move(given: Given) -> list[str]:
+def topics_of_move(given: RequestNames) -> list[str]:
     """The topics of the move in the path."""
     rows = MovePartition.objects.filter(move_id=given.path["move_id"])
     return list(rows.order_by().values_list("topic_name", flat=True).distinct())
 
 
-def topics_of_scope(given: Given) -> list[str]:
+def topics_of_scope(given: RequestNames) -> list[str]:
     """The topics of the scope in the body. A scope of brokers needs the role for the whole cluster, and so does a request to override a safety
     refusal."""
     if given.fields.get("override"):

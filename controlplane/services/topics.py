@@ -295,23 +295,23 @@ def adopt_topic(topic_id: uuid.UUID, *, actor: str, comment: str = "") -> Topic:
     """Make the metadata log's state of a topic the desired state: for topics without a row, and for rows that lag behind the log (a
     restored database). Changes nothing in the cluster. Raises Rejected."""
     with transaction.atomic():
-        seen = ObservedTopic.objects.filter(id=topic_id).first()
-        if seen is None:
+        observed = ObservedTopic.objects.filter(id=topic_id).first()
+        if observed is None:
             raise Rejected(f"The cluster has no topic with id {topic_id}; there is nothing to adopt.", "topic_id")
         row = Topic.objects.filter(id=topic_id).first()
-        if row is not None and row.generation >= seen.generation and row.deleted_at is None:
+        if row is not None and row.generation >= observed.generation and row.deleted_at is None:
             raise Rejected(
-                f"Topic {seen.name!r} is already in the database in generation {row.generation}; there is nothing to adopt."
+                f"Topic {observed.name!r} is already in the database in generation {row.generation}; there is nothing to adopt."
             )
         values: dict[str, Any] = {
-            "name": seen.name,
-            "partitions": seen.partition_count,
-            "replication_factor": seen.replication_factor,
-            "configs": seen.configs,
+            "name": observed.name,
+            "partitions": observed.partition_count,
+            "replication_factor": observed.replication_factor,
+            "configs": observed.configs,
             "assignment": None,
-            "internal": seen.internal,
-            "generation": seen.generation,
-            "applied_generation": seen.generation,
+            "internal": observed.internal,
+            "generation": observed.generation,
+            "applied_generation": observed.generation,
             "deleted_at": None,
             "note": "",
         }
@@ -323,19 +323,19 @@ def adopt_topic(topic_id: uuid.UUID, *, actor: str, comment: str = "") -> Topic:
                 adopted, _ = Topic.objects.update_or_create(id=topic_id, defaults=values)
         except IntegrityError:
             raise Rejected(
-                f"The database has another topic named {seen.name!r}, which was never created in the cluster; delete that row first.",
+                f"The database has another topic named {observed.name!r}, which was never created in the cluster; delete that row first.",
                 "name",
             ) from None
         record(
             actor,
             "topic.adopt",
             "topic",
-            seen.name,
+            observed.name,
             comment=comment,
             before=before,
             after={k: v for k, v in values.items() if k != "deleted_at"},
             object_id=str(topic_id),
-            generation=seen.generation,
+            generation=observed.generation,
             outcome=Outcome.CONFIRMED,
         )
         return adopted

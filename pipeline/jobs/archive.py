@@ -107,7 +107,7 @@ def security_options(config: Path | None) -> dict[str, str]:
     if config is None:
         return {}
     try:
-        return {f"kafka.{name}": value for name, value in ClientSettings.load(config).given.items()}
+        return {f"kafka.{name}": value for name, value in ClientSettings.load(config).texts.items()}
     except ClientSettingsError as e:
         raise ValueError(str(e)) from e
 

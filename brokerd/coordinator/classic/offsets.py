@@ -117,7 +117,7 @@ class GroupOffsets:
             if not offsets:
                 del self.in_transactions[producer_id]
 
-    def known(self) -> set[TopicIndex]:
+    def partitions_with_offset(self) -> set[TopicIndex]:
         """Partitions with an offset: committed, in a transaction without a marker, or being written."""
         under_way = {k for _, _, offsets, _ in self._pending_commits.values() for k in offsets}
         return under_way.union(self.offsets, *self.in_transactions.values())

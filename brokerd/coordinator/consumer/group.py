@@ -187,16 +187,16 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         """Update the member's metadata. A change of the subscription increases the group epoch."""
         old = self.members.get(e.member_id)
         # Metadata that the member sent with the other protocol is dropped.
-        kept = old if old is not None and (old.classic is None) == (e.classic is None) else None
+        previous = old if old is not None and (old.classic is None) == (e.classic is None) else None
         member_metadata = MemberMetadata(
             e.instance_id if e.instance_id is not None or old is None else old.instance_id,
-            e.rack_id if e.rack_id is not None or kept is None else kept.rack_id,
+            e.rack_id if e.rack_id is not None or previous is None else previous.rack_id,
             e.client_id,
             e.client_host,
-            e.topics if e.topics is not None else kept.topics if kept is not None else frozenset(),
-            (e.pattern or None) if e.pattern is not None else kept.pattern if kept is not None else None,
-            e.rebalance_ms if e.rebalance_ms >= 0 or kept is None else kept.rebalance_ms,
-            e.assignor if e.assignor is not None or kept is None else kept.assignor,
+            e.topics if e.topics is not None else previous.topics if previous is not None else frozenset(),
+            (e.pattern or None) if e.pattern is not None else previous.pattern if previous is not None else None,
+            e.rebalance_ms if e.rebalance_ms >= 0 or previous is None else previous.rebalance_ms,
+            e.assignor if e.assignor is not None or previous is None else previous.assignor,
             e.classic,
         )
         self.change(GroupRecordKey.MEMBER, e.member_id, member_metadata)

@@ -160,22 +160,22 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
         if error or shard is None:
             done(error)
             return
-        known = shard.states.get(place)
-        if known is not None and known.state.state_epoch > state_epoch:
+        stored = shard.states.get(place)
+        if stored is not None and stored.state.state_epoch > state_epoch:
             done(ErrorCode.FENCED_STATE_EPOCH)
             return
         if not self._topic_exists(place.topic_id):
             done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
-        if known is not None and known.state.state_epoch == state_epoch:
-            done(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if known.pending else ErrorCode.NONE)
+        if stored is not None and stored.state.state_epoch == state_epoch:
+            done(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if stored.pending else ErrorCode.NONE)
             return
         wall_ms = self._clock().wall_ms
         state = ShareState(
             state_epoch,
-            known.state.leader_epoch if known is not None else -1,
+            stored.state.leader_epoch if stored is not None else -1,
             start,
-            snapshot_epoch=known.state.snapshot_epoch + 1 if known is not None else 0,
+            snapshot_epoch=stored.state.snapshot_epoch + 1 if stored is not None else 0,
             created_wall_ms=wall_ms,
             written_wall_ms=wall_ms,
         )

@@ -47,7 +47,7 @@ class TransactionMarkerChannelManager:
         self._send_request, self._leader_of, self._clock = send_request, leader_of, clock
         self._batches: list[MarkerBatch] = []
         self._busy: set[int] = set()
-        self._ticking = self._again = False
+        self._ticking = self._send_again = False
 
     def send(self, decision: SendMarkers, coordinator_epoch: int, done: Callable[[], None]) -> MarkerBatch:
         """Queue markers. `done` is called after every partition has its marker, never within this call."""
@@ -57,9 +57,9 @@ class TransactionMarkerChannelManager:
 
     def tick(self) -> None:
         """Send all markers that can be sent. May be called inside a `done` callback."""
-        self._again = True
-        while self._again and not self._ticking:
-            self._ticking, self._again = True, False
+        self._send_again = True
+        while self._send_again and not self._ticking:
+            self._ticking, self._send_again = True, False
             try:
                 self._send_pending()
             finally:

@@ -20,7 +20,7 @@ def test_an_address_has_a_connection_limit_and_closed_connections_free_it() -> N
     for _ in range(3):
         assert it.problem("10.0.0.8", 0) is None
     assert it.problem("10.0.0.2", 0) == AdmissionRefusal("max.connections (5) reached")
-    it.left("10.0.0.1")
+    it.connection_closed("10.0.0.1")
     assert it.problem("10.0.0.1", 0) is None
 
 

@@ -120,7 +120,7 @@ def test_a_failed_handler_closes_its_connection_only(caplog: pytest.LogCaptureFi
     dispatch, caller = dispatched(heartbeat(), handlers={ApiKey.HEARTBEAT: fails})
     assert caller.closed and dispatch.failures == 1 and "request handler failed" in caplog.text
     closed: list[bool] = []
-    dispatch.own(ApiKey.HEARTBEAT, SimpleNamespace(close=lambda: closed.append(True)))
+    dispatch.handle_loopback(ApiKey.HEARTBEAT, SimpleNamespace(close=lambda: closed.append(True)))
     assert closed == [True] and dispatch.failures == 2
 
 

@@ -43,7 +43,7 @@ def test_a_snapshot_under_the_name_of_another_offset_is_invalid(snapshots: Snaps
 
 
 def test_two_newest_snapshots_the_newest_flushed_one_and_protected_ones_are_kept(snapshots: Snapshots) -> None:
-    snapshots.kept.add(1)
+    snapshots.kept_offsets.add(1)
     for offset in (1, 2, 3):
         snapshots.write(snapshot(offset))
     for offset in (4, 5):

@@ -293,7 +293,7 @@ def test_a_file_system_without_residency_data_is_not_queried_for_ever() -> None:
     warming = Warming(Device())
     for _ in range(100):
         assert not warming.blind
-        warming.missed()
+        warming.count_miss()
     assert warming.blind
-    warming.found()
+    warming.count_hit()
     assert not warming.blind

@@ -58,8 +58,8 @@ def test_records_are_found_or_missing(reader: Any) -> None:
         4: [Chunk(8, log_start=8)],  # retention
     }
     found = read_records_at("t", [(p, 5) for p in reader.chunks])
-    assert list(found.found) == [(0, 5)] and found.unread == set()
-    assert (found.found[0, 5].value, found.found[0, 5].headers) == (b"v", (("h", b"1"),))
+    assert list(found.records) == [(0, 5)] and found.unread == set()
+    assert (found.records[0, 5].value, found.records[0, 5].headers) == (b"v", (("h", b"1"),))
 
 
 def test_a_record_that_was_not_read_in_time_is_unread(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,9 +98,9 @@ def test_the_number_of_copied_partitions_that_wait_for_comparison_is_limited() -
 
 def test_partitions_outside_the_snapshot_are_counted() -> None:
     last = part(1, "verifying", seen((2, 3), generation=9))
-    assert next_steps(replace(move(last), rest={"done": 99}), now=0).state == "done"
-    assert next_steps(replace(move(last), rest={"waiting": 1}), now=0).state is None
-    assert next_steps(replace(move(last), rest={"rejected": 1}), now=0).state == "failed"
+    assert next_steps(replace(move(last), omitted={"done": 99}), now=0).state == "done"
+    assert next_steps(replace(move(last), omitted={"waiting": 1}), now=0).state is None
+    assert next_steps(replace(move(last), omitted={"rejected": 1}), now=0).state == "failed"
 
 
 def test_a_move_ends_only_after_its_throttle_is_removed() -> None:
@@ -108,7 +108,7 @@ def test_a_move_ends_only_after_its_throttle_is_removed() -> None:
     steps = next_steps(replace(move(last), throttle_left="topic flights"), now=0)
     assert (steps.state, steps.parts[0].state) == ("verifying", "done")
     assert "topic flights" in (steps.note or "")
-    ended = replace(move(state="verifying"), rest={"done": 1}, throttle_left="topic flights")
+    ended = replace(move(state="verifying"), omitted={"done": 1}, throttle_left="topic flights")
     assert next_steps(ended, now=1).state is None
     assert next_steps(replace(ended, throttle_left=""), now=2).state == "done"
 

@@ -36,7 +36,7 @@ def test_a_move_with_progress_has_no_wait_reason() -> None:
 def test_wait_reasons_are_counted_by_frequency_with_queued_last() -> None:
     down = [onto_a_dead_broker(i) for i in (1, 2)]
     no_leader = part(3, "copying", replace(copying(), leader=None), submitted_at=0.0)
-    view = replace(move(*down, no_leader, part(4), at_a_time=3), rest={"waiting": 1000, "done": 7})
+    view = replace(move(*down, no_leader, part(4), at_a_time=3), omitted={"waiting": 1000, "done": 7})
     assert next_steps(view, now=1).waits_for == "a target that is down (2), a leader (1), its turn (1,001)"
     assert next_steps(replace(view, state="paused"), now=1).waits_for == "", "the state says it"
 
@@ -44,7 +44,7 @@ def test_wait_reasons_are_counted_by_frequency_with_queued_last() -> None:
 def test_in_sync_and_throttle_removal_are_wait_reasons() -> None:
     late = part(1, "verifying", seen((2, 3), isr=(2,), generation=9))
     assert next_steps(move(late, state="verifying"), now=0).waits_for == "new replicas to be in sync (1)"
-    ended = replace(move(state="verifying"), rest={"done": 1}, throttle_left="topic flights")
+    ended = replace(move(state="verifying"), omitted={"done": 1}, throttle_left="topic flights")
     assert next_steps(ended, now=1).waits_for == "removal of its throttle"
 
 

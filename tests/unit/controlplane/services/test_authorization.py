@@ -13,7 +13,7 @@ from controlplane.domain.token_scopes import TokenScope
 from controlplane.models import Change, Move, MovePartition
 from controlplane.services import Rejected, authorization, role_bindings
 from controlplane.services.authorization import AccessRule
-from controlplane.services.request_resources import Given, field_name, path_name, query_name
+from controlplane.services.request_resources import RequestNames, field_name, path_name, query_name
 
 pytestmark = pytest.mark.django_db
 TOPIC, GROUP = RoleResource.TOPIC, RoleResource.GROUP
@@ -30,8 +30,8 @@ def bob() -> Any:
     return get_user_model().objects.create_user("bob")
 
 
-def asked(name: str) -> Given:
-    return Given({"name": name}, {}, {})
+def asked(name: str) -> RequestNames:
+    return RequestNames({"name": name}, {}, {})
 
 
 def test_a_binding_permits_its_resources_only(bob: Any) -> None:
@@ -42,7 +42,7 @@ def test_a_binding_permits_its_resources_only(bob: Any) -> None:
     assert "role operator on topic other" in refused and authorization.HOW_TO_GET in refused
     assert authorization.refusal(bob, None, lambda: asked("team.a")) == authorization.NEEDS_OPERATOR
     assert authorization.refusal(bob, AccessRule(GROUP, path_name("name")), lambda: asked("team.a"))
-    assert authorization.refusal(bob, RULE, lambda: Given({}, {}, {})) == authorization.NEEDS_OPERATOR
+    assert authorization.refusal(bob, RULE, lambda: RequestNames({}, {}, {})) == authorization.NEEDS_OPERATOR
 
 
 def test_an_operation_on_several_resources_names_all_that_are_not_permitted(bob: Any) -> None:
@@ -81,7 +81,7 @@ def test_a_user_who_only_reads_can_change_nothing(bob: Any) -> None:
 
 
 def test_names_come_from_the_place_that_the_view_reads() -> None:
-    given = Given({"name": "p"}, {"name": "f", "n": 1}, {"name": "q"})
+    given = RequestNames({"name": "p"}, {"name": "f", "n": 1}, {"name": "q"})
     assert [source("name")(given) for source in (path_name, field_name, query_name)] == [["p"], ["f"], ["q"]]
     assert [field_name("n")(given), field_name("x")(given), query_name("x")(given)] == [[], [], []]
 

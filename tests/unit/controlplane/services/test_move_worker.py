@@ -60,7 +60,7 @@ def test_the_cost_of_a_poll_depends_on_the_partitions_in_flight(
     move = moves.plan_move(parse_scope(scope), actor="alice", parts_in_flight_max=2, parts_per_broker_max=2)
     moves.start_move(move.pk, actor="alice")
     view = move_worker.view_of(Move.objects.get(pk=move.pk))
-    assert (len(view.parts), view.rest) == (8, {"waiting": 192})
+    assert (len(view.parts), view.omitted) == (8, {"waiting": 192})
     with django_assert_max_num_queries(25):  # type: ignore[operator]
         assert advance(move) == "running"
     assert len(move_worker.ordered_parts()) == 2

@@ -19,26 +19,26 @@ from controlplane.models import (
     RollingRestart,
 )
 from controlplane.services import request_resources as names
-from controlplane.services.request_resources import Given
+from controlplane.services.request_resources import RequestNames
 
 pytestmark = pytest.mark.django_db
 
 
-def fields(**values: Any) -> Given:
-    return Given({}, values, {})
+def fields(**values: Any) -> RequestNames:
+    return RequestNames({}, values, {})
 
 
-def path(**values: Any) -> Given:
-    return Given(values, {}, {})
+def path(**values: Any) -> RequestNames:
+    return RequestNames(values, {}, {})
 
 
 def test_a_reset_and_a_move_have_their_group_and_topics() -> None:
     reset = OffsetReset.objects.create(
         group_id="g", actor="root", spec=ResetSpec(ResetTarget.EARLIEST), computed_at=timezone.now()
     )
-    assert names.group_of_reset(Given({"reset_id": reset.pk}, {}, {})) == ["g"]
-    assert names.group_of_reset(Given({"reset_id": reset.pk + 1}, {}, {})) == []
-    assert names.topics_of_move(Given({"move_id": 1}, {}, {})) == []
+    assert names.group_of_reset(RequestNames({"reset_id": reset.pk}, {}, {})) == ["g"]
+    assert names.group_of_reset(RequestNames({"reset_id": reset.pk + 1}, {}, {})) == []
+    assert names.topics_of_move(RequestNames({"move_id": 1}, {}, {})) == []
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_reset_and_a_move_have_their_group_and_topics() -> None:
     ],
 )
 def test_a_scope_has_the_topics_that_it_names(scope: Any, topics: list[str]) -> None:
-    assert names.topics_of_scope(Given({}, {"scope": scope}, {})) == topics
-    assert names.topics_of_scope(Given({}, {"scope": scope, "override": True}, {})) == []
+    assert names.topics_of_scope(RequestNames({}, {"scope": scope}, {})) == topics
+    assert names.topics_of_scope(RequestNames({}, {"scope": scope, "override": True}, {})) == []
 
 
 def test_brokers_of_a_request() -> None:
@@ -63,7 +63,7 @@ def test_brokers_of_a_request() -> None:
     assert of_list(fields(brokers=[1, "2"])) == ["1", "2"]
     assert of_list(fields(brokers=None)) == of_list(fields()) == of_list(fields(brokers=[])) == [ALL_BROKERS]
     assert names.broker_or_all(path(broker_id=3)) == ["3"]
-    assert names.broker_or_all(Given({"broker_id": 3}, {"cluster_wide": "true"}, {})) == [ALL_BROKERS]
+    assert names.broker_or_all(RequestNames({"broker_id": 3}, {"cluster_wide": "true"}, {})) == [ALL_BROKERS]
     restart = RollingRestart.objects.create(actor="root", by_supervisor=False)
     for place, broker in enumerate((2, 1)):
         RestartStep.objects.create(restart=restart, place=place, broker_id=broker)
