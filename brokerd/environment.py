@@ -10,10 +10,9 @@ import os
 import resource
 import secrets
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from brokerd.net.admission import Admission
@@ -21,7 +20,7 @@ from brokerd.net.connection import Connection
 from brokerd.net.listener import Listener, SocketBuffers
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
-from brokerd.remote.process import HelperProcess, RemoteHelper
+from brokerd.remote.process import HelperProcess, HelperSettings, RemoteHelper
 from brokerd.security.sasl_client import SaslClientExchange
 from brokerd.storage.disk import Disk, OsDisk
 from brokerd.storage.jobs import Jobs, Runner
@@ -100,7 +99,7 @@ class Environment:
             return False
         return True
 
-    def remote_helper(self, settings: Callable[[], Mapping[str, Any]]) -> RemoteHelper:
+    def remote_helper(self, settings: Callable[[], HelperSettings]) -> RemoteHelper:
         """Start the helper process of the remote store (tiered storage). `settings` is the first message to the helper."""
         return HelperProcess(self.loop, settings)
 

@@ -6,7 +6,6 @@ Invariant: only the derived keys of a password are forwarded.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from brokerd.apis.forwarding import Forwarding, Results, SendToController
 from brokerd.authz.acls import CLUSTER_NAME, SUPPORTED, AclEntry, Filter, Operation, PatternType, Permission, Resource
@@ -23,6 +22,10 @@ from brokerd.wire.errors import ErrorCode
 
 ALTER_TIMEOUT_MS = 30_000
 DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+CredentialChange = (
+    m.AlterUserScramCredentialsRequest.ScramCredentialDeletion
+    | m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+)
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
@@ -83,7 +86,7 @@ class SecurityApi:
             request.reply(m.DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=problem))
             return
         r = m.DescribeAclsResponse
-        by_resource: dict[tuple[int, str, int], list[Any]] = {}
+        by_resource: dict[tuple[int, str, int], list[m.DescribeAclsResponse.AclDescription]] = {}
         for a in self._authorizer.acls().all:
             if requested.fits(a):
                 shown = r.AclDescription(
@@ -102,13 +105,13 @@ class SecurityApi:
         if not self._may(request, Operation.ALTER):
             request.reply(m.CreateAclsResponse(results=[result(error_code=DENIED) for _ in body.creations]))
             return
-        results: list[Any] = []
+        results: list[m.CreateAclsResponse.AclCreationResult] = []
         items: list[AccessUpdate] = []
         places: list[int] = []
         for place, c in enumerate(body.creations):
             problem = NO_AUTHORIZER if not self._authorizer.enabled else _acl_problem(c)
             error = ErrorCode.INVALID_REQUEST if self._authorizer.enabled else ErrorCode.SECURITY_DISABLED
-            results.append(result(error_code=error, error_message=problem) if problem is not None else None)
+            results.append(result(error_code=error, error_message=problem) if problem is not None else result())
             if problem is None:
                 acl = AclEntry(
                     Resource(c.resource_type),
@@ -213,7 +216,7 @@ class SecurityApi:
 
     def alter_credentials(self, request: Request) -> None:
         body: m.AlterUserScramCredentialsRequest = request.body
-        changes: list[Any] = [*body.deletions, *body.upsertions]
+        changes: list[CredentialChange] = [*body.deletions, *body.upsertions]
         users = list(dict.fromkeys(c.name for c in changes))
         shape = m.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
         if not self._may(request, Operation.ALTER):
@@ -254,7 +257,9 @@ class SecurityApi:
         self._forward(payload, ALTER_TIMEOUT_MS, on_results)
 
     @staticmethod
-    def _problem(change: Any, known: Mapping[str, Any], again: bool) -> tuple[int, str] | None:
+    def _problem(
+        change: CredentialChange, known: Mapping[str, tuple[int, object]], again: bool
+    ) -> tuple[int, str] | None:
         """(error code, message) of an invalid credential change, None for a valid one. The checks have the same order as in Kafka. `known`: the current
         credentials. `again`: the request has already changed this credential."""
         if not change.name:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from brokerd.authz.acls import Operation, Resource
 from brokerd.authz.auth_helper import AuthHelper
 from brokerd.cluster.image import Image
 from brokerd.cluster.model import TopicState
+from brokerd.coordinator.classic.events import Answered
 from brokerd.coordinator.groups import GroupCoordinator
 from brokerd.coordinator.share_group.events import OffsetsAltered, StateDeleted
 from brokerd.coordinator.share_group.group import ShareGroup
@@ -71,7 +71,7 @@ class ShareOffsetsApi:
         out = [shape(group_id=g.group_id, error_code=DENIED) for g in unauthorized]
         left = len(authorized)
 
-        def on_part(group: Any) -> None:
+        def on_part(group: Described.DescribeShareGroupOffsetsResponseGroup) -> None:
             nonlocal left
             out.append(group)
             left -= 1
@@ -93,7 +93,11 @@ class ShareOffsetsApi:
                 self._describe(request, group, requested.topics, on_part)
 
     def _describe(
-        self, request: Request, group: ShareGroup, topics: list[Any] | None, done: Callable[[Any], None]
+        self,
+        request: Request,
+        group: ShareGroup,
+        topics: list[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] | None,
+        done: Callable[[Described.DescribeShareGroupOffsetsResponseGroup], None],
     ) -> None:
         topic_shape = Described.DescribeShareGroupOffsetsResponseTopic
         part_shape = Described.DescribeShareGroupOffsetsResponsePartition
@@ -105,7 +109,7 @@ class ShareOffsetsApi:
             request, Operation.DESCRIBE, Resource.TOPIC, partitions_by_topic, lambda name: name
         )
         answer = Described.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-        waiting: list[tuple[SharePartitionKey, Any, str]] = []
+        waiting: list[tuple[SharePartitionKey, Described.DescribeShareGroupOffsetsResponsePartition, str]] = []
         for name in authorized:
             topic = self._image().topic_named(name)
             parts = [
@@ -144,7 +148,7 @@ class ShareOffsetsApi:
     def _on_summary(
         self,
         place: SharePartitionKey,
-        part: Any,
+        part: Described.DescribeShareGroupOffsetsResponsePartition,
         name: str,
         done: Callable[[], None],
         error: int,
@@ -193,9 +197,9 @@ class ShareOffsetsApi:
         authorized, unauthorized = self._auth.partition_by_authorized(
             request, Operation.READ, Resource.TOPIC, body.topics, lambda t: t.topic_name
         )
-        out: dict[str, Any] = {}
+        out: dict[str, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = {}
         starts: dict[SharePartitionKey, int] = {}
-        parts: dict[SharePartitionKey, Any] = {}
+        parts: dict[SharePartitionKey, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition] = {}
         altered: dict[UUID, tuple[str, frozenset[int]]] = {}
         for t in [*authorized, *unauthorized]:
             topic = self._image().topic_named(t.topic_name)
@@ -222,7 +226,7 @@ class ShareOffsetsApi:
                 parts[place].error_code = error
             request.reply(r(responses=list(out.values())))
 
-        def on_recorded(answer: Any) -> None:
+        def on_recorded(answer: Answered) -> None:
             if answer.error:
                 request.reply(r(error_code=answer.error))
             else:
@@ -247,7 +251,7 @@ class ShareOffsetsApi:
         shape = r.DeleteShareGroupOffsetsResponseTopic
         out = [shape(topic_name=t.topic_name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for t in unauthorized]
         by_name = {name: (topic_id, ps) for topic_id, (name, ps) in group.state_partitions.initialized.items()}
-        found: dict[UUID, Any] = {}
+        found: dict[UUID, m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic] = {}
         places: list[SharePartitionKey] = []
         for t in authorized:
             at = by_name.get(t.topic_name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from brokerd.cluster.model import Now
 from brokerd.cluster.quota_entities import CLIENT, CONNECTIONS, FETCH, IP, PRODUCE, TIME, USER, entity_key, entity_of
 from brokerd.net.request import Request
 from brokerd.wire.apis import ApiKey
@@ -146,7 +147,9 @@ class Quotas:
         return [used for used in rates if used.per_second > 0]
 
     # -- requests ------------------------------------------------------------------------------------------------------
-    def watch(self, request: Request, size: int, now: Any, spent: Callable[[], float] = lambda: 0.0) -> None:
+    def watch(
+        self, request: Request, size: int, now: Callable[[], Now], spent: Callable[[], float] = lambda: 0.0
+    ) -> None:
         """Count this request against the quotas when it is answered. A request with acks=0 counts at the time when it would be answered. `size`:
         bytes of the request. `now()` returns the current time. `spent()` returns the seconds of event loop time that the request used and that
         are not counted yet."""

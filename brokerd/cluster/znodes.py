@@ -6,7 +6,6 @@ import json
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.levels import LEVELS_BY_DEFAULT, Range
@@ -62,7 +61,7 @@ def entry(seq: int) -> str:
     return f"{LOG}/{seq:020d}"
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 

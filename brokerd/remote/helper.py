@@ -21,6 +21,7 @@ from brokerd.remote.auxiliary import DamagedSegment
 from brokerd.remote.chunk_cache import ChunkCache
 from brokerd.remote.frames import TIMEOUT_MS, FrameReader, HelperError, MalformedFrame, encode
 from brokerd.remote.operations import Operations
+from brokerd.remote.process import HelperSettings
 from brokerd.remote.rate import RateLimit
 from brokerd.remote.store_urls import store_at
 from brokerd.remote.stores import ObjectMissing, ObjectStore, StoreUnavailable
@@ -58,7 +59,7 @@ class LateStore:
 
 
 class Helper:
-    def __init__(self, connection: socket.socket, settings: Mapping[str, Any]) -> None:
+    def __init__(self, connection: socket.socket, settings: HelperSettings) -> None:
         self._connection = connection
         self._copy_rate, self._fetch_rate = RateLimit(settings["copy_rate"]), RateLimit(settings["fetch_rate"])
         self._reads = ThreadPoolExecutor(READ_THREADS, "reads")

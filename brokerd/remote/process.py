@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from brokerd.cluster.model import Now
 from brokerd.net.loop import READ, WRITE, Loop
@@ -40,10 +40,20 @@ class _Waiting(NamedTuple):
     done: Done
 
 
+class HelperSettings(TypedDict):
+    """The first message to a new process. `url`: of the remote store. `cache`: directory of the chunk cache. Rates in bytes per second."""
+
+    url: str
+    cache: str
+    cache_bytes: int
+    copy_rate: int
+    fetch_rate: int
+
+
 class HelperProcess:
     """`settings` is the first message to each new process."""
 
-    def __init__(self, loop: Loop, settings: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, loop: Loop, settings: Callable[[], HelperSettings]) -> None:
         self._loop, self._settings = loop, settings
         self._socket: socket.socket | None = None
         self.process: subprocess.Popen[bytes] | None = None

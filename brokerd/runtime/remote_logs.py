@@ -30,7 +30,7 @@ from brokerd.remote.leader import (
     RaiseLocalStart,
     RemoteLeader,
 )
-from brokerd.remote.process import RemoteHelper
+from brokerd.remote.process import HelperSettings, RemoteHelper
 from brokerd.remote.remote_log import RemoteLog
 from brokerd.remote.segments import MetadataChange, RemoteSegment
 from brokerd.remote.sizes import RemoteSizes, remote_sizes
@@ -281,7 +281,7 @@ class RemoteLogs:
         if local is None or local.size != segment.size_bytes:
             tiered.leader.copied(segment.segment_id, None, self._clock())
             return
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "path": str(local.path),
             "name": self.object_name(segment),
             "base": segment.start_offset,
@@ -363,7 +363,7 @@ def build_remote_logs(
             replication_factor=config["remote.log.metadata.topic.replication.factor"],
         )
 
-    def settings() -> dict[str, Any]:
+    def settings() -> HelperSettings:
         own: str = config["remote.log.cache.dir"]
         return {
             "url": config["remote.log.storage.url"],

@@ -7,7 +7,6 @@ Each user creates and revokes their own tokens, within their role. The text of a
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -42,7 +41,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("text")
 @viewer_required
 def create(request: HttpRequest) -> HttpResponse:
-    user: Any = request.user
+    user = request.user
     limit = scope_of_role(is_operator=may_change_something(user), is_superuser=user.is_superuser)
     form = TokenForm(limit, request.POST or None)
     if request.method == "POST" and form.is_valid():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -61,7 +60,7 @@ class ApiTokenViewSet(ListModelMixin, RetrieveModelMixin, RowViewSet):
     @extend_schema(request=ApiTokenCreate, responses={201: NEW})
     def create(self, request: Request) -> Response:
         """Create a token for yourself. A token of the scope read or operate cannot create tokens."""
-        user: Any = request.user
+        user = request.user
         body = self.body(ApiTokenCreate)
         limit = scope_of_role(is_operator=may_change_something(user), is_superuser=user.is_superuser)
         row, text = services.create_token(actor=self.actor, limit=limit, **{**body, "scope": TokenScope(body["scope"])})

@@ -6,8 +6,7 @@ saved by a request of the API.
 
 from __future__ import annotations
 
-from typing import Any
-
+from django.contrib.auth.models import User
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -39,7 +38,7 @@ class ApiTokenAuthentication(BaseAuthentication):
         return "Token"
 
 
-def limited(user: Any, scope: TokenScope) -> Any:
+def limited(user: User, scope: TokenScope) -> User:
     """`user` without the roles that the scope does not permit. `services.authorization` applies the scope to role bindings."""
     setattr(user, TOKEN_SCOPE, scope)
     setattr(user, VIEWS_EVERYTHING, user.is_staff or user.is_superuser)

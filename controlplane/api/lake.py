@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
@@ -45,6 +46,9 @@ class LakeTableView(InputMixin):
         return Response(DETAIL(found).data)
 
 
+T = TypeVar("T")
+
+
 class LakeQueryView(InputMixin):
     @extend_schema(request=LakeQueryRequest, responses=RESULT)
     def post(self, request: Request) -> Response:
@@ -53,7 +57,7 @@ class LakeQueryView(InputMixin):
         return Response(RESULT(services.query_lake(v["sql"], actor=self.actor, comment=v["comment"])).data)
 
 
-def _call(read: Any) -> Any:
+def _call(read: Callable[[], T]) -> T:
     try:
         return read()
     except selectors.LakeUnavailable as e:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 from django.utils import timezone
 from django_filters import rest_framework as filters
@@ -47,14 +47,16 @@ class ApiTokenFilter(RowFilter):
     scope = filters.ChoiceFilter(choices=[(s.value, s.value) for s in TokenScope])
 
 
-def visible_tokens(user: Any) -> QuerySet[ApiToken]:
+def visible_tokens(user: User | AnonymousUser) -> QuerySet[ApiToken]:
     """The tokens that this user may see and revoke."""
     rows = ApiToken.objects.select_related("user")
-    return rows if user.is_superuser else rows.filter(user_id=user.pk)
+    if user.is_superuser:
+        return rows
+    return rows.filter(user=user) if user.is_authenticated else rows.none()
 
 
 def token_list(
-    user: Any, *, query: str = "", sort: str = "-id", page: PageStart = 1, per_page: int = 50
+    user: User | AnonymousUser, *, query: str = "", sort: str = "-id", page: PageStart = 1, per_page: int = 50
 ) -> Page[ApiTokenRow]:
     rows = ApiTokenFilter.rows(visible_tokens(user), query=query)
     return token_page(rows, sort=sort, page=page, per_page=per_page, query=query)
@@ -74,7 +76,7 @@ def token_page(
     )
 
 
-def token_row(token_id: int, user: Any) -> ApiTokenRow | None:
+def token_row(token_id: int, user: User | AnonymousUser) -> ApiTokenRow | None:
     row = visible_tokens(user).filter(pk=token_id).first()
     return None if row is None else token_shape(row)
 

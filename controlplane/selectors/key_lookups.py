@@ -4,10 +4,10 @@ its token, by partition. Does not contain: permissions and the audit log (`servi
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict, Unpack
 
 from brokerd.wire.messages.key_lookups import KeyLookupAnswer, KeyLookupQuestion, LookupStop
 from brokerd.wire.records import Record
@@ -119,6 +119,30 @@ def has_key_index(topic: str) -> bool:
     return str((configs or {}).get("weir.index.keys", "")).lower() == "true"
 
 
+class KeyLookupRange(TypedDict, total=False):
+    """The part of a topic that a look-up searches, as arguments of `look_up_key`."""
+
+    partitions: Sequence[int]
+    from_ms: int | None
+    to_ms: int | None
+
+
+class KeyLookupPaging(KeyLookupRange, total=False):
+    """The range of a look-up, its limits and the token of the previous answer."""
+
+    limit: int
+    bytes_max: int
+    token: str
+    duration_s: float
+
+
+class KeyLookupOptions(KeyLookupPaging, total=False):
+    """All keyword arguments of `look_up_key`."""
+
+    header: str
+    renderer: RecordRenderer | None
+
+
 def look_up_key(
     topic: str,
     key: bytes,
@@ -193,7 +217,14 @@ def look_up_key(
 
 
 def look_up_for_download(
-    topic: str, key: bytes, *, limit: int, token: str = "", seconds: float = DOWNLOAD_SECONDS, **parameters: Any
+    topic: str,
+    key: bytes,
+    *,
+    limit: int,
+    token: str = "",
+    seconds: float = DOWNLOAD_SECONDS,
+    renderer: RecordRenderer | None = None,
+    **searched: Unpack[KeyLookupRange],
 ) -> KeyLookup:
     """Look-ups one after the other, until `limit` records are found, the time is over or DOWNLOAD_RESPONSE_BYTES are reached."""
     began = time.monotonic()
@@ -206,7 +237,8 @@ def look_up_for_download(
             limit=min(MATCHES_MAX, limit - len(rows)),
             token=token,
             duration_s=min(DURATION_SECONDS, max(0.1, remaining_s)),
-            **parameters,
+            renderer=renderer,
+            **searched,
         )
         rows += found.rows
         token = found.token

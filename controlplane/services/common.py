@@ -36,8 +36,8 @@ def record(
     object_name: str,
     *,
     comment: str = "",
-    before: Any = None,
-    after: Any = None,
+    before: object = None,
+    after: object = None,
     object_id: str = "",
     generation: int | None = None,
     outcome: Outcome = Outcome.PENDING,
@@ -85,7 +85,7 @@ def record_refusal(
 
 @contextmanager
 def recorded_refusals(
-    actor: str, verb: str, object_kind: str, object_name: str, *, comment: str = "", after: Any = None
+    actor: str, verb: str, object_kind: str, object_name: str, *, comment: str = "", after: object = None
 ) -> Iterator[None]:
     """Write a change row if the block raises Rejected. The transaction must be inside the block, so that its rollback does not remove the change row."""
     try:
@@ -106,7 +106,7 @@ def audited(
     name: str | Callable[[Arguments], str],
     *,
     kind: str = "",
-    after: Callable[[Arguments], Any] | None = None,
+    after: Callable[[Arguments], object] | None = None,
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator of a service with the parameters `actor` and `comment`: writes a change row for a Rejected that the service raises
     (`recorded_refusals`).

@@ -109,7 +109,7 @@ def preview_cancel(user: User, topic: str, partition: int, offset: int) -> Cance
 
 def cancel(user: User, topic: str, partition: int, offset: int, *, comment: str) -> CancelResult | None:
     """Write a tombstone with the record's key. None: the topic has no delayed messages. Raises PermissionDenied and Rejected."""
-    requested = {"partition": partition, "offset": offset}
+    requested: dict[str, object] = {"partition": partition, "offset": offset}
     with permission_check(user, VERB, topic, requested, comment):
         if not comment.strip():
             raise Rejected("Give a reason; it is recorded in the audit log.", "comment")

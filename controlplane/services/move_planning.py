@@ -273,8 +273,8 @@ def _write(
         ),
     )
     named = plan.parts[:NAMED_MAX]
-    before: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in named}
-    after: dict[str, Any] = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in named}
+    before: dict[str, object] = {f"{p.view.topic}-{p.view.partition}": list(p.view.replicas) for p in named}
+    after: dict[str, object] = {f"{p.view.topic}-{p.view.partition}": list(p.replicas_to) for p in named}
     if more := len(plan.parts) - len(named):
         before["..."] = after["..."] = f"{more} more: see the partitions of the move"
     detail = f"Overrides a safety check: {sentences(lifted)}" if lifted else ""

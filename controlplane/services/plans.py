@@ -182,7 +182,7 @@ def _get(plan_id: int) -> Plan:
     return row
 
 
-def _record(row: Plan, verb: str, actor: str, comment: str, *, before: Any = None, after: Any = None) -> None:
+def _record(row: Plan, verb: str, actor: str, comment: str, *, before: object = None, after: object = None) -> None:
     record(
         actor,
         verb,

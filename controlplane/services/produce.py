@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied
@@ -220,7 +219,7 @@ def _detail(summary: ProduceSummary, written: Sequence[ProducedRecord]) -> str:
     return " ".join([f"{summary.written} written.", *(f"{place}." for place in places), *summary.problems])
 
 
-def audit_facts(topic: str, new: NewRecord, count: int) -> dict[str, Any]:
+def audit_facts(topic: str, new: NewRecord, count: int) -> dict[str, object]:
     """The audit row's facts of a new record: the key, sizes and names of headers. Never a value."""
     key = render(new.key).text if new.key is not None else None
     if key is not None:

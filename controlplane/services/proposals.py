@@ -232,7 +232,7 @@ def difference(row: Proposal, shown: Shown | None = None) -> str:
 
 
 def _record(
-    row: Proposal, verb: str, actor: str, comment: str, *, outcome: Outcome, detail: str = "", after: Any = None
+    row: Proposal, verb: str, actor: str, comment: str, *, outcome: Outcome, detail: str = "", after: object = None
 ) -> None:
     # Only the proposal itself has a pending outcome, which is set later by its object id.
     object_id = f"proposal-{row.pk}" if outcome == Outcome.PENDING else ""

@@ -6,8 +6,9 @@ the audit log before its records are shown, and so is each refused read. Does no
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Unpack
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied
@@ -87,7 +88,7 @@ def check_permission(user: User, verb: str, query: RecordQuery) -> None:
 
 def _record_read(user: User, verb: str, query: RecordQuery, read: MessageRead | KeyLookup) -> None:
     offsets = [(r.partition, r.offset) for r in read.rows]
-    shown: dict[str, Any] = {**asked_of(query), "records": len(offsets)}
+    shown: dict[str, object] = {**asked_of(query), "records": len(offsets)}
     detail = "No records."
     if offsets:
         of_partition: dict[int, list[int]] = {}
@@ -108,7 +109,7 @@ def name_of(query: RecordQuery) -> str:
     return f"{query.topic}{one}"[:255]
 
 
-def asked_of(query: RecordQuery) -> dict[str, Any]:
+def asked_of(query: RecordQuery) -> dict[str, object]:
     requested = {**asdict(query), "partitions": text_of_partitions(query.partitions)}
     requested |= requested.pop("filters")
     return {k: v for k, v in requested.items() if v not in (None, "", False)}
@@ -126,8 +127,16 @@ def search_by_key(user: User, query: RecordQuery, token: str = "", formats: Form
     query.check()
     key_format, value_format = formats
     key, limit = query.filters.key.encode(), min(query.limit, MATCHES_MAX)
-    question = {**_key_question(query), "limit": limit, "token": token}
-    return look_up_records(user, query.topic, key, key_format=key_format, value_format=value_format, **question)
+    return look_up_records(
+        user,
+        query.topic,
+        key,
+        key_format=key_format,
+        value_format=value_format,
+        limit=limit,
+        token=token,
+        **_key_range(query),
+    )
 
 
 def download_by_key(user: User, query: RecordQuery, token: str = "", formats: Formats = AUTOMATIC) -> KeyLookup:
@@ -137,15 +146,15 @@ def download_by_key(user: User, query: RecordQuery, token: str = "", formats: Fo
     renderer = renderers(user, query.topic, formats)["renderer"]
     if renderer.hides():
         raise PermissionDenied(LOOK_UP_MASKED)
-    key, question = query.filters.key.encode(), _key_question(query)
+    key, searched = query.filters.key.encode(), _key_range(query)
     found = key_lookups.look_up_for_download(
-        query.topic, key, renderer=renderer, limit=query.limit, token=token, **question
+        query.topic, key, renderer=renderer, limit=query.limit, token=token, **searched
     )
     _record_read(user, "records.download", query, found)
     return found
 
 
-def _key_question(query: RecordQuery) -> dict[str, Any]:
+def _key_range(query: RecordQuery) -> key_lookups.KeyLookupRange:
     from_ms = query.since_ms(time.time_ns() // 1_000_000) or None
     return {"partitions": query.partitions, "from_ms": from_ms, "to_ms": query.until_ms}
 
@@ -158,7 +167,7 @@ def look_up_records(
     header: str = "",
     key_format: str = Format.AUTO,
     value_format: str = Format.AUTO,
-    **requested: Any,
+    **requested: Unpack[key_lookups.KeyLookupPaging],
 ) -> KeyLookup:
     """Records of a topic by key, as masking rules permit; see `selectors.key_lookups.look_up_key` for the arguments. Raises PermissionDenied, also
     for a key or header that is masked for this user, and Rejected."""
@@ -171,11 +180,13 @@ def look_up_records(
     return look_up_records_as(actor, topic, key, header=header, renderer=renderer, **requested)
 
 
-def look_up_records_as(actor: str, topic: str, key: bytes, **requested: Any) -> KeyLookup:
+def look_up_records_as(
+    actor: str, topic: str, key: bytes, **requested: Unpack[key_lookups.KeyLookupOptions]
+) -> KeyLookup:
     """Read records for the command line, whose user has the rights of an administrator. Raises Rejected. The key is not in the audit log of a topic with
     masking rules, because viewers read that log."""
     found = key_lookups.look_up_key(topic, key, **requested)
-    shown: dict[str, Any] = {"topic": topic, "records": len(found.rows)}
+    shown: dict[str, object] = {"topic": topic, "records": len(found.rows)}
     if partitions := requested.get("partitions"):
         shown["partitions"] = text_of_partitions(partitions)
     if not masking.has_rules(topic):
@@ -185,5 +196,5 @@ def look_up_records_as(actor: str, topic: str, key: bytes, **requested: Any) -> 
     return found
 
 
-def _without_empty(requested: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(requested: Mapping[str, object]) -> dict[str, object]:
     return {k: v for k, v in requested.items() if v not in (None, (), "")}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from brokerd.cluster.configs import HALF_TOPIC
 from brokerd.cluster.routes import COMMENT_LENGTH_MAX, InvalidRoute, Route, route_of
@@ -27,7 +27,7 @@ CHANGEABLE = ("bindings", "enabled", "owner", "description")
 
 
 @audited("route.create", "{name}", after=lambda given: dict(given["definition"]))
-def create_route(name: str, definition: Mapping[str, Any], *, actor: str, comment: str = "") -> AccessEntry:
+def create_route(name: str, definition: Mapping[str, object], *, actor: str, comment: str = "") -> AccessEntry:
     """`definition`: source, start, enabled, owner, description, bindings. Raises Rejected."""
     access.require_imported()
     topic = _source(str(definition.get("source", "")))
@@ -47,7 +47,7 @@ def create_route(name: str, definition: Mapping[str, Any], *, actor: str, commen
 
 @audited("route.change", "{name}", after=lambda given: dict(given["changes"]))
 def change_route(
-    name: str, changes: Mapping[str, Any], *, actor: str, comment: str = "", if_generation: int | None = None
+    name: str, changes: Mapping[str, object], *, actor: str, comment: str = "", if_generation: int | None = None
 ) -> AccessEntry:
     """Replace these of CHANGEABLE. Records that brokers have matched keep their targets. Raises Rejected."""
     access.require_imported()
@@ -70,7 +70,7 @@ def delete_route(name: str, *, actor: str, comment: str = "") -> None:
         access.put(AccessRecordKind.ROUTE, name, None, actor=actor, comment=comment, verb="route.delete")
 
 
-def _check(name: str, value: Mapping[str, Any]) -> None:
+def _check(name: str, value: Mapping[str, object]) -> None:
     for field in ("owner", "description"):
         if len(str(value.get(field, ""))) > COMMENT_LENGTH_MAX:
             raise Rejected(f"At most {COMMENT_LENGTH_MAX} characters.", field)
@@ -121,7 +121,7 @@ def _source(name: str) -> Topic:
     return topic
 
 
-def _rows() -> Any:
+def _rows() -> QuerySet[AccessEntry]:
     return AccessEntry.objects.filter(kind=AccessRecordKind.ROUTE, value__isnull=False)
 
 

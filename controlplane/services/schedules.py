@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -22,6 +21,7 @@ from controlplane.models.move import MoveState, PartState
 from controlplane.services import moves
 from controlplane.services.common import Rejected, record, recorded_refusals
 from controlplane.services.move_worker import transition
+from weir_common.json_values import Json, JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ WHO = "schedule"
 SCHEDULED = (MoveState.PLANNED, MoveState.APPROVED, MoveState.RUNNING, MoveState.PAUSED)
 
 
-def schedule_move(move_id: int, given: Mapping[str, Any] | None, *, actor: str, comment: str = "") -> Move:
+def schedule_move(move_id: int, given: Mapping[str, Json] | None, *, actor: str, comment: str = "") -> Move:
     """Set the window of the move, or remove it (None). Takes effect within a second. Raises Rejected."""
     with recorded_refusals(actor, "move.schedule", "move", str(move_id), comment=comment):
         move = Move.objects.filter(pk=move_id).first()
@@ -39,7 +39,7 @@ def schedule_move(move_id: int, given: Mapping[str, Any] | None, *, actor: str, 
             raise Rejected(f"Move {move_id} is {move.state}; only a move with queued copies can have a window.")
         window = parse_window(given)
         until = check(window)
-        values: dict[str, Any] = {"window": window}
+        values: dict[str, object] = {"window": window}
         if move.state == MoveState.APPROVED or move.resumes_at is not None:
             # The move waits for this window from now on. Without a window, an approved move waits for a person, a paused move is resumed.
             values["resumes_at"] = until if window is not None else (move.resumes_at and timezone.now())
@@ -62,11 +62,11 @@ def schedule_move(move_id: int, given: Mapping[str, Any] | None, *, actor: str, 
     return Move.objects.get(pk=move_id)
 
 
-def _plain(window: Window | None) -> dict[str, Any] | None:
+def _plain(window: Window | None) -> JsonObject | None:
     return None if window is None else windows.to_json(window)
 
 
-def parse_window(value: Mapping[str, Any] | None) -> Window | None:
+def parse_window(value: Mapping[str, Json] | None) -> Window | None:
     """The window in a JSON value of REST or of a form (`window.read`). Raises Rejected."""
     try:
         return None if value is None else windows.read(value)

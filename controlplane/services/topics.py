@@ -303,7 +303,7 @@ def adopt_topic(topic_id: uuid.UUID, *, actor: str, comment: str = "") -> Topic:
             raise Rejected(
                 f"Topic {observed.name!r} is already in the database in generation {row.generation}; there is nothing to adopt."
             )
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "name": observed.name,
             "partitions": observed.partition_count,
             "replication_factor": observed.replication_factor,

@@ -10,9 +10,9 @@ from tests.cluster.local import ROOT
 from tests.project.test_structure import product_files
 
 LINES_MAX = {
-    "brokerd": 202,
-    "console": 66,
-    "controlplane": 269,
+    "brokerd": 178,
+    "console": 65,
+    "controlplane": 237,
     "pipeline": 36,
     "weir": 31,
     "weir_common": 21,

@@ -179,7 +179,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`answer`: Joined, Synced, Left, Answered or HeartbeatResponse (`consumer.events`), as the event of `token` requires."""
+    """`answer`: Joined, Synced, Left, Answered, ConsumerHeartbeatReply or ShareHeartbeatReply, as the event of `token` requires."""
 
     token: ReplyCallback
     answer: object

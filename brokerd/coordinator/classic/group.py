@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from brokerd.cluster.model import Now
 from brokerd.cluster.routes import ROUTE_GROUP_PREFIX
@@ -419,7 +418,7 @@ class Group(GroupMembership):
         if self.state in (State.STABLE, State.COMPLETING):
             assert self.members and self.protocol, f"{self.group_id}: {self.state.value} without members or protocol"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "group": self.group_id,
             "state": self.state.value,

@@ -19,7 +19,6 @@ fenced. `group_state` has the persisted state, `assignment` and `assignors` the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from brokerd.cluster.model import Now, TopicPartition
 from brokerd.coordinator.classic import events
@@ -390,7 +389,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         TargetAssignmentBuilder.validate(self)
         assert self.members.keys() <= self.sessions.keys(), f"{self.group_id}: a member without a session"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "group": self.group_id,
             "state": self.state.value,
@@ -401,7 +400,7 @@ class ConsumerGroupMachine(TargetAssignmentBuilder):
         }
 
 
-def with_error(answer: Any, error: int) -> Any:
+def with_error(answer: object, error: int) -> ConsumerHeartbeatReply | Joined | Synced | Answered:
     """The error response in place of `answer`."""
     match answer:
         case ConsumerHeartbeatReply():

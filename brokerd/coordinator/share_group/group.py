@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import UUID
 
 from brokerd.cluster.model import Now
@@ -347,7 +346,7 @@ class ShareGroup(PersistedShareGroup):
         PersistedShareGroup.validate(self)
         assert self.members.keys() <= self.sessions.keys(), f"{self.group_id}: a member without a session"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "group": self.group_id,
             "state": self.state.value,
@@ -357,7 +356,7 @@ class ShareGroup(PersistedShareGroup):
         }
 
 
-def _with_error(answer: Any, error: int) -> Any:
+def _with_error(answer: object, error: int) -> ShareHeartbeatReply | Answered:
     if isinstance(answer, ShareHeartbeatReply):
         return ShareHeartbeatReply(error, member_id=answer.member_id)
     return Answered(error)

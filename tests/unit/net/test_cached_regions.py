@@ -32,10 +32,10 @@ class Reader:
         self.waiting: list[Any] = []
         self.hits = self.misses = 0
 
-    def found(self) -> None:
+    def count_hit(self) -> None:
         self.hits += 1
 
-    def missed(self) -> None:
+    def count_miss(self) -> None:
         self.misses += 1
 
     def wait(self, file: Any, position: int, length: int, then: Any) -> None:

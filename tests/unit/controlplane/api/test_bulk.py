@@ -57,7 +57,7 @@ def test_all_errors_of_a_body_are_in_one_problem(topics: World, operator: APICli
 def test_more_objects_than_the_limit_are_refused(
     topics: World, operator: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk_operations.BulkTopics, "most", 2)
+    monkeypatch.setattr(bulk_operations.BulkTopics, "objects_max", 2)
     assert post(operator, "topic-deletion", {"filter": {}, "dry": True}, 400)["field"] == "filter"
     assert post(operator, "topic-deletion", {"names": ["a", "b", "c"], "dry": True}, 400)["field"] == "names"
     assert post(operator, "topic-deletion", {"filter": {"query": "orders"}, "dry": True})["total"] == 2

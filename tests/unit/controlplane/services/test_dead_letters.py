@@ -204,9 +204,12 @@ def test_what_cannot_be_sent_is_refused(olga: Any, answers: DeadAnswers) -> None
     with pytest.raises(Rejected, match="Give a reason"):
         services.send(olga, "orders", [(0, 1)], target=TOPIC, comment="")
     assert services.send(olga, "plain", [(0, 1)], target=TOPIC, comment="x") is None
-    assert services.one(olga, "plain", 0, 1) is None and services.dead_letters(olga, "plain", RecordQuery("x")) is None
+    assert (
+        services.record_to_resend(olga, "plain", 0, 1) is None
+        and services.dead_letters(olga, "plain", RecordQuery("x")) is None
+    )
     with pytest.raises(Rejected, match="no record at offset"):
-        services.one(olga, "orders", 0, 77)
+        services.record_to_resend(olga, "orders", 0, 77)
 
 
 def test_permissions(answers: DeadAnswers) -> None:
@@ -217,7 +220,7 @@ def test_permissions(answers: DeadAnswers) -> None:
     vera = permitted("vera", staff=False)
     MaskingRule.objects.create(topics="orders*", target="value", field="$.card")
     with pytest.raises(PermissionDenied, match="Masking rules"):
-        services.one(vera, "orders", 0, 1)
+        services.record_to_resend(vera, "orders", 0, 1)
     with pytest.raises(PermissionDenied, match="Masking rules"):
         send(vera, (0, 1))
     assert not answers.written

@@ -111,14 +111,14 @@ def test_a_dead_letter_that_cannot_be_sent_has_the_reason(olga: Any, answers: De
     refused = services.send(olga, DLQ, [(0, 0)], target=ResendTarget.RETRY, comment="fixed")
     assert refused is not None and refused.refused == 1 and "orders has no retry topic" in refused.problems[0]
     with pytest.raises(Rejected, match="does not name"):
-        services.one(olga, DLQ, 0, 5)
+        services.record_to_resend(olga, DLQ, 0, 5)
     assert not answers.written
 
 
 def test_the_record_is_read_for_an_edit(olga: Any, answers: DeadAnswers) -> None:
-    found = services.one(olga, DLQ, 0, 0)
+    found = services.record_to_resend(olga, DLQ, 0, 0)
     assert found is not None and (found.record.value, found.to, found.to_partition) == (b"v30", "orders", 1)
-    gone = services.one(olga, DLQ, 0, 3)
+    gone = services.record_to_resend(olga, DLQ, 0, 3)
     assert gone is not None and gone.record == NewRecord()
 
 
