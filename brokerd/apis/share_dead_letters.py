@@ -104,6 +104,9 @@ class ShareDeadLetters:
             changed(shared)
             return
         copied = config.copy_record if letters.sending is None else letters.sending.copied
+        replica = shared.replica
+        if copied and replica.core.high_watermark < min(run.last + 1, replica.log.end_offset):
+            return  # a new leader, whose followers have not fetched yet, cannot read the records; the tick tries again
 
         def retry() -> None:
             letters.busy = False

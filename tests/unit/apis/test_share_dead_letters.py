@@ -133,6 +133,23 @@ def test_dead_letters_have_the_records_if_the_group_copies_them() -> None:
     assert [r.value for r in records] == [b"v", b"v"]
 
 
+def test_a_new_leader_copies_a_record_when_its_high_watermark_has_passed_it() -> None:
+    """Seed 8 of share-letters: the dead letter had no key and no value, although the log had the record."""
+    w = Writer(failed(2, 3), copy=True)
+    w.shared.replica.core.high_watermark = 3
+    w.go()
+    assert not w.sent
+    w.shared.replica.core.high_watermark = 10
+    w.go()
+    assert [r.value for r in w.sent[0][1]] == [b"v", b"v"]
+
+
+def test_a_record_that_the_log_lost_has_a_dead_letter_without_it() -> None:
+    w = Writer(failed(10, 10), copy=True)
+    w.go()
+    assert [r.value for r in w.sent[0][1]] == [None]
+
+
 def test_a_record_that_is_too_large_has_a_dead_letter_without_it() -> None:
     w = Writer(failed(0, 1), copy=True)
     w.go()
