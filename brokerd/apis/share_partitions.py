@@ -2,7 +2,8 @@
 
 Invariants: a share partition is used only in the leader epoch in which it was loaded, and only while this broker is certainly the leader: a deposed
 leader would deliver records that its successor has finished. An answer to an acknowledgement waits until the state is durable. A share partition
-whose write is fenced is loaded again. Does not contain: the rules of delivery (`sharing`), requests.
+whose write is fenced is loaded again. A member gets its first records after a write that began in its session: after AlterShareGroupOffsets such a write is
+fenced, so new members get no records of the state before the change. Does not contain: the rules of delivery (`sharing`), requests.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Shared:
     retry_ms: int = 0
     used_ms: int = 0
     waiting: dict[int, list[Done]] = field(default_factory=dict)
-    """{number of a write: acknowledgements that wait for the write}."""
+    """{number of a write: acknowledgements and new members that wait for the write}."""
+    first_writes: dict[str, int] = field(default_factory=dict)
+    """{member: number of the first write that began in its session}."""
     letters: Letters = field(default_factory=Letters)
     offset_bytes: float = 0.0
     """Bytes of the log per offset, in the last read. 0: unknown."""
@@ -194,6 +197,8 @@ class SharePartitions:
         core.renew, core.dead_letters = config.renew, bool(config.dead_letter_topic)
         if core.raise_start(replica.start_offset):
             shared.start_raised = True  # other members may be waiting: the tick serves them, because this one may be in the middle of its evaluation
+        if not self._is_confirmed(shared, core, member):
+            return None
         try:
             with self._reading():
                 for n in range(READS_MAX):
@@ -210,6 +215,16 @@ class SharePartitions:
         finally:
             self.flush(shared)
         return None
+
+    def _is_confirmed(self, shared: Shared, core: SharePartition, member: str) -> bool:
+        """Return whether the share coordinator has accepted a write of this state since the session of the member began. The first call starts one."""
+        number = shared.first_writes.get(member)
+        if number is None:
+            number = shared.first_writes[member] = core.require_write()
+            serve = lambda error: self._partitions.purgatory.check(shared.key)  # noqa: E731
+            shared.waiting.setdefault(number, []).append(serve)
+            self.flush(shared)
+        return core.writes_done >= number
 
     def _reading(self) -> AbstractContextManager[None]:
         return blocking_reads() if self._warming is None or self._warming.blind else nonblocking_reads()
@@ -301,7 +316,10 @@ class SharePartitions:
     def release(self, group_id: str, member: str, tp: TopicPartition) -> None:
         """The share session of a member has ended."""
         shared = self._shared.get(SharePartitionKey(group_id, tp.topic_id, tp.partition))
-        if shared is not None and shared.core is not None and shared.core.release(member):
+        if shared is None:
+            return
+        shared.first_writes.pop(member, None)
+        if shared.core is not None and shared.core.release(member):
             self._records_ended(shared)
 
     def _records_ended(self, shared: Shared) -> None:

@@ -330,6 +330,11 @@ class SharePartition:
         self.writes_begun += 1
         return StateUpdate(self.leader_epoch, self.start, tuple(batches), complete)
 
+    def require_write(self) -> int:
+        """The number of the next write to begin, also if nothing has changed. The share coordinator refuses it after a change of the start offset."""
+        self._dirty = True
+        return self.writes_begun + 1
+
     def end_write(self) -> None:
         """The write in progress is durable."""
         self.writes_done = self.writes_begun

@@ -128,6 +128,9 @@ def main() -> int:
     )
     worlds.add_argument("--shares", action="store_true", help="worlds of a share group")
     worlds.add_argument("--share-letters", action="store_true", help="the same, with dead letters")
+    worlds.add_argument(
+        "--share-changes", action="store_true", help="the same, with transactions, deleted records, changed offsets"
+    )
     worlds.add_argument("--keys", action="store_true", help="worlds of look-ups by key")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -136,7 +139,18 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    from tests.simulation import delays, exactly_once, halves, keys, rolling, route_changes, routes, shares, tails
+    from tests.simulation import (
+        delays,
+        exactly_once,
+        halves,
+        keys,
+        rolling,
+        route_changes,
+        routes,
+        share_changes,
+        shares,
+        tails,
+    )
     from tests.simulation.run import run
 
     lives: dict[str, Live] = {
@@ -155,6 +169,7 @@ def main() -> int:
         "--route-changes": route_changes.live,
         "--shares": shares.live,
         "--share-letters": shares.live_with_letters,
+        "--share-changes": share_changes.live,
     }
     world = next((w for w in lives if getattr(arguments, w[2:].replace("-", "_"))), "")
     life = lives.get(world)

@@ -30,9 +30,10 @@ class Archive:
             if node.name in touched and node.alive and not node.frozen:
                 for tp, replica in node.broker.partitions.hosted.items():
                     if replica.topic in self._topics and replica.core.role is Role.LEADER:
-                        self._take(tp, replica)
+                        self.take(tp, replica)
 
-    def _take(self, tp: TopicPartition, replica: Replica) -> None:
+    def take(self, tp: TopicPartition, replica: Replica) -> None:
+        """Record the batches that the leader shows and the archive does not have."""
         upto, high = self._upto.get(tp, 0), replica.core.high_watermark
         if high <= upto or replica.offline_reason is not None:
             return
@@ -51,6 +52,13 @@ class Archive:
     def of(self, tp: TopicPartition) -> bytes:
         """Every batch that was ever committed, in offset order."""
         return bytes(self._kept.get(tp, b""))
+
+    def since(self, tp: TopicPartition, position: int) -> bytes:
+        """The batches from a position (bytes) on."""
+        return bytes(self._kept.get(tp, bytearray())[position:])
+
+    def end_offset(self, tp: TopicPartition) -> int:
+        return self._upto.get(tp, 0)
 
     def agrees(self) -> None:
         """At the end the leaders' logs are, byte for byte, the end of the committed batches."""

@@ -5,24 +5,27 @@ it up, within the time that a leader uses the same state. Each delivery has the 
 leader writes what it did, and its start offset passes only records whose delivery has ended. A loaded state contains every write that was confirmed.
 An acknowledgement is confirmed after its write. A record whose acceptance a member knows is not delivered again. With dead letters, a record whose
 delivery has failed has one from each leader that had it to write, at least one and none before the state is stored.
+
+With `decided` (worlds whose log changes): no member gets a marker, a record of an aborted or ongoing transaction, or a deleted record. A change of the
+start offset begins a new state epoch, in which every record from the new start on is delivered again. A share session that began after the confirmation
+of the change gets no record of an earlier state epoch. Records end without a delivery only because of one of these reasons.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
 
-from brokerd.apis.share_partitions import Fetched, Shared, SharePartitions
+from brokerd.apis.share_partitions import Fetched, Shared
 from brokerd.coordinator.shard import FOLLOWER_SILENCE_MS_MAX
-from brokerd.coordinator.share_state.persister import SharePersister
 from brokerd.coordinator.share_state.records import SharePartitionKey
 from brokerd.coordinator.share_state.state import NO_START, ShareState, StateUpdate
+from brokerd.replication.replica import Replica
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, RecordState
 from brokerd.sharing.share_partition import SharePartition
 from tests.simulation.checkers import Violation
+from tests.simulation.decided_records import Content, DecidedRecords
 from tests.simulation.world import MS, World
 
 AVAILABLE, ACQUIRED, ARCHIVING = RecordState.AVAILABLE, RecordState.ACQUIRED, RecordState.ARCHIVING
@@ -53,6 +56,8 @@ class Leader:
     """The share partition as one leader loaded and changed it."""
 
     place: SharePartitionKey
+    replica: Replica
+    state_epoch: int
     start: int
     records: dict[int, Copy] = field(default_factory=dict)
 
@@ -71,11 +76,20 @@ class ConfirmedStates:
 
 
 class ShareChecker:
-    """`lock_ms`, `deliveries_max`, `dead_letters`: the settings of the group."""
+    """`lock_ms`, `deliveries_max`, `dead_letters`: the settings of the group. `decided`: in worlds with transactions or deleted records."""
 
     def __init__(self, world: World, lock_ms: int, deliveries_max: int, *, dead_letters: bool = False) -> None:
         self.world, self.lock_ms, self.deliveries_max = world, lock_ms, deliveries_max
         self.dead_letters = dead_letters
+        self.decided: DecidedRecords | None = None
+        self.deleted: Counter[int] = Counter()
+        """{partition: the greatest offset to which a client has deleted records}."""
+        self.state_epochs: dict[SharePartitionKey, int] = {}
+        """The newest state epoch that a leader has loaded."""
+        self.changed: dict[SharePartitionKey, tuple[int, int]] = {}
+        """The newest confirmed state epoch, and when it was confirmed (us)."""
+        self.first_required: dict[int, int] = {}
+        """{partition: start offset of the newest state epoch}. The delivery of earlier offsets is not required."""
         self.letters_due: set[Place] = set()
         """Records whose state ARCHIVING is stored."""
         self.letters_max: Counter[Place] = Counter()
@@ -83,11 +97,14 @@ class ShareChecker:
         self.leaders: dict[int, Leader] = {}
         """By the id of the product's state machine, which `machines` keeps alive."""
         self.machines: list[SharePartition] = []
-        self.stored: dict[SharePartitionKey, ConfirmedStates] = {}
+        self.stored: dict[tuple[SharePartitionKey, int], ConfirmedStates] = {}
+        """By share partition and state epoch."""
         self.newest: dict[SharePartitionKey, tuple[int, int]] = {}
         """The newest leader epoch that has loaded a share partition, and when (us)."""
         self.accepted: dict[Place, str] = {}
         """Records whose acceptance was confirmed to a member, and that member."""
+        self.accepted_in: dict[Place, int] = {}
+        """The newest state epoch in which an acceptance was confirmed."""
         self.accepts_stored: set[Place] = set()
         """Records that a leader has accepted as accepted, and stored. A late acceptance below the start offset is answered, too, and changes nothing."""
         self.sent_types: dict[Place, set[AcknowledgeType]] = {}
@@ -95,8 +112,30 @@ class ShareChecker:
         """The greatest delivery count of a record."""
 
     # -- loads ---------------------------------------------------------------------------------------------------------
+    def initializes(self, place: SharePartitionKey, state_epoch: int, start: int) -> None:
+        """A group coordinator starts a state epoch at an offset. NO_START: where the group starts."""
+        self.stored.setdefault((place, state_epoch), ConfirmedStates(start, starts_sent={NO_START, start}))
+
+    def initialized(self, place: SharePartitionKey, state_epoch: int) -> None:
+        if state_epoch > self.changed.get(place, (-1, 0))[0]:
+            self.changed[place] = state_epoch, self.world.now_us
+
+    def _begin_state_epoch(self, place: SharePartitionKey, state: ShareState) -> None:
+        if state.state_epoch <= self.state_epochs.get(place, -1):
+            return
+        if place in self.state_epochs:
+            self.first_required[place.partition] = state.start
+            for known in (self.sent_types, self.deliveries_seen):
+                for at in [at for at in known if at[0] == place.partition]:
+                    del known[at]
+            self.world.reached["share partition loaded after a change of its start"] += 1
+        self.state_epochs[place] = state.state_epoch
+
     def loaded(self, shared: Shared, state: ShareState) -> None:
-        stored = self.stored.setdefault(shared.place, ConfirmedStates())
+        if (shared.place, state.state_epoch) not in self.stored:
+            raise Violation(f"{shared.place}: state epoch {state.state_epoch} is loaded, which nobody started")
+        self._begin_state_epoch(shared.place, state)
+        stored = self.stored[shared.place, state.state_epoch]
         if shared.epoch > self.newest.get(shared.place, (-1, 0))[0]:
             self.newest[shared.place] = shared.epoch, self.world.now_us
         if state.start < stored.start:
@@ -105,7 +144,8 @@ class ShareChecker:
             raise Violation(f"{shared.place}: start {state.start} is loaded, which no leader wrote")
         core = shared.core
         assert core is not None
-        leader = Leader(shared.place, state.start if state.start != NO_START else core.start)
+        start = state.start if state.start != NO_START else core.start
+        leader = Leader(shared.place, shared.replica, state.state_epoch, start)
         self.leaders[id(core)] = leader
         self.machines.append(core)
         found = {o: (b.state, b.deliveries) for b in state.batches for o in range(b.first, b.last + 1)}
@@ -123,17 +163,25 @@ class ShareChecker:
             lost |= was == ARCHIVING and now not in (ARCHIVING, RecordState.ARCHIVED)
             if offset >= state.start and (lost or count_now < count):
                 raise Violation(f"{shared.place}: {offset} was stored as {(was, count)}, loaded: {(now, count_now)}")
+        self._delete_below(leader, core.log_start)
         self.world.reached["share partition loaded"] += 1
         self.world.reached["share partition loaded with records in flight"] += bool(found)
 
     # -- deliveries ----------------------------------------------------------------------------------------------------
-    def acquired(self, shared: Shared, member: str, fetched: Fetched, now_ms: int) -> None:
+    def acquired(self, shared: Shared, member: str, fetched: Fetched, now_ms: int, began_us: int | None) -> None:
+        """`began_us`: begin of the share session."""
         leader = self.leaders[id(shared.core)]
+        newest, since_us = self.changed[shared.place]
+        if leader.state_epoch < newest and began_us is not None and began_us > since_us:
+            raise Violation(
+                f"{shared.place}: {member} joined after state epoch {newest} and gets records of {leader.state_epoch}"
+            )
         for a in fetched.acquired:
             for offset in range(a.first, a.last + 1):
                 place = (shared.place.partition, offset)
                 record = leader.record(offset)
-                if place in self.accepted:
+                self._check_content(leader, offset, member)
+                if place in self.accepted and leader.state_epoch <= self.accepted_in[place]:
                     self._delivered_again(shared, place, member)
                 if offset < leader.start or record.state.final or record.state is ARCHIVING:
                     raise Violation(f"{place} goes to {member} after its delivery has ended: {record}")
@@ -143,6 +191,16 @@ class ShareChecker:
                     raise Violation(f"{place}: delivery {a.deliveries} follows {record}; limit {self.deliveries_max}")
                 leader.records[offset] = Copy(ACQUIRED, a.deliveries, member, now_ms + self.lock_ms)
                 self.deliveries_seen[place] = max(self.deliveries_seen.get(place, 0), a.deliveries)
+
+    def _check_content(self, leader: Leader, offset: int, member: str) -> None:
+        if self.decided is None:
+            return
+        if offset < leader.replica.start_offset:
+            raise Violation(
+                f"{leader.place}: {offset} goes to {member}; the log starts at {leader.replica.start_offset}"
+            )
+        if (content := self.decided.content(leader.replica, offset)) is not Content.RECORD:
+            raise Violation(f"{leader.place}: {offset} goes to {member}, but is {content.value}")
 
     def _delivered_again(self, shared: Shared, place: Place, member: str) -> None:
         """A deposed leader may not know that its successor delivers, for a short time."""
@@ -175,6 +233,29 @@ class ShareChecker:
             self.letters_max[leader.place.partition, offset] += 1
         self.world.reached["record archived after its last delivery"] += last
 
+    def raised(self, core: SharePartition, log_start: int) -> None:
+        """The leader ends the records below the log start offset."""
+        if (leader := self.leaders.get(id(core))) is not None:
+            self._delete_below(leader, log_start)
+
+    def _delete_below(self, leader: Leader, log_start: int) -> None:
+        if log_start > self.deleted[leader.place.partition]:
+            raise Violation(f"{leader.place}: the log starts at {log_start}, and nobody deleted so many records")
+        for offset in range(leader.start, log_start):
+            record = leader.record(offset)
+            if record.state in (AVAILABLE, ACQUIRED):
+                self.world.reached["record deleted while a member holds it"] += record.state is ACQUIRED
+                record.state, record.member = RecordState.ARCHIVED, ""
+                self.world.reached["record deleted before its delivery ended"] += 1
+
+    def _end_undeliverable(self, leader: Leader, offset: int, record: Copy) -> None:
+        """A leader archives the markers and the aborted records that it finds."""
+        if record.state is AVAILABLE and self.decided is not None:
+            content = self.decided.content(leader.replica, offset)
+            if content in (Content.MARKER, Content.ABORTED):
+                record.state = RecordState.ARCHIVED
+                self.world.reached[f"{content.value} passed"] += 1
+
     def archived(self, core: SharePartition, first: int, last: int) -> None:
         """The leader says that the dead letters of these records are written."""
         leader = self.leaders[id(core)]
@@ -198,25 +279,31 @@ class ShareChecker:
                 self._given_up(leader, offset, AVAILABLE)
                 self.world.reached["lock ended by its time-out"] += 1
 
-    def confirmed(self, shared: Shared, start: int, steps: Sequence[Acknowledgement]) -> None:
+    def confirmed(self, core: SharePartition, start: int, steps: Sequence[Acknowledgement]) -> None:
         """The leader answers acknowledgements without an error. `start`: its start offset when they came."""
-        stored = self.stored[shared.place]
+        leader = self.leaders[id(core)]
+        stored = self.stored[leader.place, leader.state_epoch]
         for offset, kind in each(steps):
+            place = (leader.place.partition, offset)
+            if kind is AcknowledgeType.ACCEPT:
+                self.accepted_in[place] = max(leader.state_epoch, self.accepted_in.get(place, -1))
             if kind is AcknowledgeType.ACCEPT and offset >= start:
-                self.accepts_stored.add((shared.place.partition, offset))
+                self.accepts_stored.add(place)
             state, _ = stored.confirmed.get(offset, (AVAILABLE, 0))
             final = RecordState(state).final or offset < max(start, stored.start)
             final |= state == ARCHIVING and kind is AcknowledgeType.REJECT
             if kind in (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT) and not final:
-                raise Violation(f"{shared.place}: {kind.name} of {offset} is answered before it is stored")
+                raise Violation(f"{leader.place}: {kind.name} of {offset} is answered before it is stored")
 
     # -- writes --------------------------------------------------------------------------------------------------------
     def writes(self, core: SharePartition, update: StateUpdate) -> bool:
-        """A leader sends a write, which describes the change of its state. Returns whether the write must be refused: a later leader has loaded the state."""
+        """A leader sends a write, which describes the change of its state. Returns whether the write must be refused: a later leader has loaded the state, or a later
+        state epoch is confirmed."""
         leader = self.leaders[id(core)]
-        stored = self.stored[leader.place]
+        stored = self.stored[leader.place, leader.state_epoch]
         for offset in range(leader.start, update.start):
             record = leader.record(offset)
+            self._end_undeliverable(leader, offset, record)
             if not record.state.final:
                 raise Violation(
                     f"{leader.place}: start {update.start} passes {offset}, whose delivery goes on: {record}"
@@ -225,20 +312,24 @@ class ShareChecker:
         for batch in update.batches:
             for offset in range(batch.first, batch.last + 1):
                 record = leader.record(offset)
+                self._end_undeliverable(leader, offset, record)
                 if (record.state, record.count) != (batch.state, batch.deliveries):
                     raise Violation(f"{leader.place}: {batch} is written for {offset}, which is {record}")
                 stored.sent.setdefault(offset, set()).add((batch.state, batch.deliveries))
         stored.starts_sent.add(update.start)
-        return update.leader_epoch < self.newest[leader.place][0]
+        late = update.leader_epoch < self.newest[leader.place][0]
+        return late or leader.state_epoch < self.changed[leader.place][0]
 
-    def wrote(self, place: SharePartitionKey, update: StateUpdate, late: bool, error: int) -> None:
+    def wrote(self, place: SharePartitionKey, state_epoch: int, update: StateUpdate, late: bool, error: int) -> None:
         """The share coordinator has answered a write. `late`: it must be refused."""
         if error:
             self.world.reached["share state write refused"] += 1
             return
         if late:
-            raise Violation(f"{place}: a write of leader epoch {update.leader_epoch} is stored after a later load")
-        stored = self.stored[place]
+            raise Violation(
+                f"{place}: a write of leader epoch {update.leader_epoch} and state epoch {state_epoch} is stored too late"
+            )
+        stored = self.stored[place, state_epoch]
         stored.start = max(stored.start, update.start)
         for batch in update.batches:
             for offset in range(batch.first, batch.last + 1):
@@ -256,11 +347,15 @@ class ShareChecker:
         if kind is AcknowledgeType.ACCEPT:
             self.accepted[place] = member
 
-    def judge(self, ends: dict[int, int]) -> None:
-        """`ends`: {partition: end offset}. The delivery of every record has ended, and for a reason."""
+    def judge(
+        self, ends: Mapping[int, int], starts: Mapping[int, int], undeliverable: Set[Place] = frozenset()
+    ) -> None:
+        """`ends`: {partition: end offset}, `starts`: {partition: log start offset}. The delivery of every other record has ended, and for a reason."""
         for partition, end in ends.items():
-            for offset in range(end):
+            for offset in range(max(starts[partition], self.first_required.get(partition, 0)), end):
                 place = (partition, offset)
+                if place in undeliverable:
+                    continue
                 types = self.sent_types.get(place, set())
                 last = self.deliveries_seen.get(place, 0) >= self.deliveries_max
                 if not last and types.isdisjoint((AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)):
@@ -289,108 +384,3 @@ def each(steps: Sequence[Acknowledgement]) -> Iterator[tuple[int, AcknowledgeTyp
     for a in steps:
         for i, offset in enumerate(range(a.first, a.last + 1)):
             yield offset, AcknowledgeType(a.types[i if len(a.types) > 1 else 0])
-
-
-@contextmanager
-def watched(checker: ShareChecker) -> Iterator[None]:
-    """Report to the checker each load, delivery, acceptance, answer and write of every leader."""
-    loaded, acquire, answer, flush = (
-        SharePartitions._on_loaded,
-        SharePartitions.acquire,
-        SharePartitions.acknowledge,
-        SharePartitions.flush,
-    )
-    acknowledge, release, expire = SharePartition.acknowledge, SharePartition.release, SharePartition.expire
-    archive = SharePartition.archive
-    write = SharePersister.write
-    states: list[ShareState] = []
-    """The state of the load in progress. The first flush ends the load and may write."""
-    writing: list[SharePartition | None] = []
-
-    def watch_loaded(self: SharePartitions, shared: Shared, state: ShareState) -> None:
-        states.append(state)
-        loaded(self, shared, state)
-
-    def watch_flush(self: SharePartitions, shared: Shared) -> None:
-        if states:
-            checker.loaded(shared, states.pop())
-        writing.append(shared.core)
-        try:
-            flush(self, shared)
-        finally:
-            writing.pop()
-
-    def watch_write(
-        self: SharePersister,
-        place: SharePartitionKey,
-        state_epoch: int,
-        update: StateUpdate,
-        done: Callable[[int], None],
-        needed: Callable[[], bool],
-    ) -> None:
-        core = writing[-1]
-        assert core is not None
-        late = checker.writes(core, update)
-
-        def written(error: int) -> None:
-            checker.wrote(place, update, late, error)
-            done(error)
-
-        write(self, place, state_epoch, update, written, needed)
-
-    def watch_acquire(self: SharePartitions, shared: Shared, member: str, limits: Any) -> Fetched | None:
-        fetched = acquire(self, shared, member, limits)
-        if fetched is not None:
-            checker.acquired(shared, member, fetched, self._clock().mono_ms)
-        return fetched
-
-    def watch_answer(
-        self: SharePartitions, shared: Shared, member: str, steps: list[Acknowledgement], renew: bool, done: Any
-    ) -> None:
-        start = shared.core.start if shared.core is not None else NO_START
-
-        def answered(error: int) -> None:
-            if not error:
-                checker.confirmed(shared, start, steps)
-            done(error)
-
-        answer(self, shared, member, steps, renew, answered)
-
-    def watch_acknowledge(
-        self: SharePartition, member: str, steps: Sequence[Acknowledgement], now_ms: int, *, renew: bool = False
-    ) -> Any:
-        error = acknowledge(self, member, steps, now_ms, renew=renew)
-        if not error:
-            checker.acknowledged(self, member, steps, now_ms)
-        return error
-
-    def watch_release(self: SharePartition, member: str) -> bool:
-        checker.released(self, member)
-        return release(self, member)
-
-    def watch_expire(self: SharePartition, now_ms: int) -> bool:
-        checker.expired(self, now_ms)
-        return expire(self, now_ms)
-
-    def watch_archive(self: SharePartition, first: int, last: int) -> None:
-        checker.archived(self, first, last)
-        archive(self, first, last)
-
-    changed: list[tuple[type, str, Any, Any]] = [
-        (SharePartitions, "_on_loaded", loaded, watch_loaded),
-        (SharePartitions, "flush", flush, watch_flush),
-        (SharePartitions, "acquire", acquire, watch_acquire),
-        (SharePartitions, "acknowledge", answer, watch_answer),
-        (SharePartition, "acknowledge", acknowledge, watch_acknowledge),
-        (SharePartition, "release", release, watch_release),
-        (SharePartition, "expire", expire, watch_expire),
-        (SharePartition, "archive", archive, watch_archive),
-        (SharePersister, "write", write, watch_write),
-    ]
-    for owner, name, _, new in changed:
-        setattr(owner, name, new)
-    try:
-        yield
-    finally:
-        for owner, name, old, _ in changed:
-            setattr(owner, name, old)

@@ -65,6 +65,8 @@ class ShareMember(Client):
         self.lives = 0
         self.calm = False
         """Accepts everything at once."""
+        self.away = False
+        """Ends its share sessions, leaves the group and stays outside."""
         self.coordinator = -1
         self.silent_until_us = 0
         self._be_new()
@@ -110,8 +112,11 @@ class ShareMember(Client):
         if self.silent_until_us > self.world.now_us and not self.calm:
             self.later(self._beat, BEAT_MS)
             return
+        if self.away and self.epoch == 0:
+            self.later(self._beat, BEAT_MS)
+            return
         life, epoch = self.lives, self.epoch
-        leaves = epoch > 0 and not self.calm and self.world.chance(0.01)
+        leaves = epoch > 0 and (self._may_leave() if self.away else not self.calm and self.world.chance(0.01))
         body = ShareGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -138,6 +143,11 @@ class ShareMember(Client):
                 self.later(self._beat, BEAT_MS)
 
         self.send_request(self.coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, 1, body, answered)
+
+    def _may_leave(self) -> bool:
+        """Most members end their share sessions before they leave. The session of the others ends with the connection."""
+        self.assigned = set()
+        return not self.sessions or self.world.chance(0.2)
 
     # -- records -------------------------------------------------------------------------------------------------------
     def _poll(self) -> None:

@@ -180,7 +180,7 @@ def a_delivery_is_not_counted(patch: pytest.MonkeyPatch) -> None:
         (a_snapshot_loses_the_batches, 3),
         (the_start_offset_passes_records_that_members_hold, 1),
         (the_start_offset_goes_back_with_a_late_write, 1),
-        (deposed_leaders_write, 27),
+        (deposed_leaders_write, 1),
         (a_leader_uses_its_state_of_an_earlier_epoch, 14),
         (a_deposed_leader_delivers, 102),
         (the_last_delivery_does_not_end_a_record, 1),

@@ -15,6 +15,7 @@ from brokerd.cluster.model import Now, TopicPartition
 from brokerd.config.share_groups import EARLIEST, ShareGroupConfig
 from brokerd.coordinator.share_state.state import NO_START, ShareState, StateBatch, StateUpdate
 from brokerd.sharing.delivery import Acknowledgement, AcknowledgeType, Acquired
+from brokerd.sharing.share_partition import SharePartition
 from brokerd.storage.aborted import Aborted
 from brokerd.wire.end_transaction_marker import Marker, marker
 from brokerd.wire.errors import ErrorCode
@@ -62,10 +63,22 @@ class MemoryLog:
         return SimpleNamespace(bytes=lambda: data)
 
 
+class WithConfirmedMembers(SharePartitions):
+    """No member waits for the first write in its session."""
+
+    def _is_confirmed(self, shared: Shared, core: SharePartition, member: str) -> bool:
+        return True
+
+
 class Scene:
     """A broker that leads one partition. Writes to the share coordinator wait in `writes`."""
 
-    def __init__(self, state: ShareState | None = None, config: ShareGroupConfig | None = None) -> None:
+    def __init__(
+        self,
+        state: ShareState | None = None,
+        config: ShareGroupConfig | None = None,
+        kind: type[SharePartitions] = WithConfirmedMembers,
+    ) -> None:
         self.log = MemoryLog()
         log = self.log
         self.replica: Any = SimpleNamespace(
@@ -92,7 +105,7 @@ class Scene:
         persister: Any = SimpleNamespace(read=self.read, write=self.write)
         self.config = config or ShareGroupConfig()
         self.confirmed = True
-        self.shared = SharePartitions(
+        self.shared = kind(
             self.partitions,
             persister,
             lambda group: self.config,
@@ -126,6 +139,38 @@ class Scene:
     def pass_ms(self, ms: int) -> None:
         self.now = Now(self.now.mono_ms + ms, self.now.wall_ms + ms)
         self.shared.tick(self.now)
+
+
+def test_a_member_gets_its_first_records_after_a_write_that_began_in_its_session() -> None:
+    scene = Scene(kind=SharePartitions)
+    scene.log.write(10)
+    assert scene.acquire("a") == [] and scene.acquire("b") == []
+    ((update, done),) = scene.writes
+    assert (update.start, update.batches) == (0, ())
+    done(0)
+    assert scene.checked, "the member is served when the write is durable"
+    assert scene.acquire("b") == [], "its write began after the first one"
+    assert scene.acquire("a") == [Acquired(0, 9, 1)]
+    scene.writes[1][1](0)
+    scene.shared.release("g", "a", TP)
+    assert scene.acquire("b") == [Acquired(0, 9, 1)]
+    assert scene.acquire("a") == [], "another session"
+
+
+def test_a_new_member_gets_no_records_of_the_state_before_a_change_of_the_start_offset() -> None:
+    scene = Scene(kind=SharePartitions)
+    scene.log.write(10)
+    scene.acquire("a")
+    scene.writes[0][1](0)
+    assert scene.acquire("a") == [Acquired(0, 9, 1)]
+    scene.shared.release("g", "a", TP)
+    scene.writes[1][1](0)
+    scene.state = ShareState(2, 4, 7)
+    assert scene.acquire("b") == []
+    scene.writes[2][1](ErrorCode.FENCED_STATE_EPOCH)
+    assert scene.acquire("b") == []
+    scene.writes[3][1](0)
+    assert scene.acquire("b") == [Acquired(7, 9, 1)]
 
 
 def test_records_are_acquired_and_their_acknowledgement_waits_for_the_write() -> None:

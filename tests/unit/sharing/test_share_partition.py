@@ -281,6 +281,18 @@ def test_an_initial_start_offset_is_stored() -> None:
     assert update is not None and update.start == 40
 
 
+def test_a_required_write_is_made_without_changes_and_begins_after_the_call() -> None:
+    s = made()
+    assert s.begin_write() is None
+    assert s.require_write() == 1
+    update = s.begin_write()
+    assert update is not None and (update.start, update.batches) == (0, ())
+    assert s.require_write() == s.require_write() == 2, "the write in progress may have begun too early"
+    assert s.begin_write() is None
+    s.end_write()
+    assert (s.writes_done, s.pending_write) == (1, 2)
+
+
 def test_changes_during_a_write_go_into_the_next_one() -> None:
     s = made()
     take(s, "a", (0, 9))

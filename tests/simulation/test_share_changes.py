@@ -1,0 +1,119 @@
+"""A fixed sample of worlds of a share group with transactions, deleted records and changed start offsets. Also: such worlds fail when a rule is removed
+from the product. `make simulate WORLD=share-changes` runs as many as you like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from brokerd.apis.share_partitions import SharePartitions
+from brokerd.coordinator.share_state.coordinator import ShareCoordinator
+from brokerd.coordinator.share_state.records import SharePartitionKey
+from brokerd.coordinator.share_state.state import StateUpdate
+from brokerd.replication.replica import Replica
+from brokerd.sharing.share_partition import SharePartition
+from tests.simulation.run import Outcome, run
+from tests.simulation.share_changes import live
+
+SEEDS = (3, 4)
+SEEDS_MAX = 12
+
+
+@cache
+def ran(seed: int) -> Outcome:
+    return run(seed, life=live)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_share_group_keeps_its_rules_while_its_log_and_its_offsets_change(seed: int) -> None:
+    outcome = ran(seed)
+    assert outcome.violation is None, "\n".join([*outcome.story[-40:], f"seed {seed}: {outcome.violation}"])
+    assert outcome.acks > 100, "too few acknowledgements: the run shows nothing"
+
+
+def test_the_sample_has_aborted_and_deleted_records_and_changed_offsets() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        reached += ran(seed).reached
+    for state in (
+        "a marker passed",
+        "an aborted record passed",
+        "records deleted",
+        "record deleted before its delivery ended",
+        "start offsets changed",
+        "share partition loaded after a change of its start",
+    ):
+        assert reached[state] >= len(SEEDS), f"{state}: {reached}"
+
+
+def aborted_records_are_delivered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartitions, "_leave_out_aborted", staticmethod(lambda replica, data, found: None))
+
+
+def records_are_delivered_before_their_transaction_ends(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "last_stable", lambda self: self.core.high_watermark)
+
+
+def deleted_records_are_delivered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "raise_start", lambda self, log_start: False)
+
+
+def deleted_records_stay_with_their_members(patch: pytest.MonkeyPatch) -> None:
+    change = SharePartition.raise_start
+
+    def keeps(self: SharePartition, log_start: int) -> bool:
+        return change(self, min(log_start, next((r.first for r in self.runs if r.member), log_start)))
+
+    patch.setattr(SharePartition, "raise_start", keeps)
+
+
+def new_members_use_the_state_before_a_change(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartitions, "_is_confirmed", lambda self, shared, core, member: True)
+
+
+def a_change_of_the_start_offset_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    initialize = ShareCoordinator.initialize
+
+    def only_first(self: ShareCoordinator, place: SharePartitionKey, state_epoch: int, start: int, done: Any) -> None:
+        if self.summary(place)[0] is not None:
+            done(0)
+        else:
+            initialize(self, place, state_epoch, start, done)
+
+    patch.setattr(ShareCoordinator, "initialize", only_first)
+
+
+def leaders_write_in_an_earlier_state_epoch(patch: pytest.MonkeyPatch) -> None:
+    write = ShareCoordinator.write
+
+    def any_epoch(self: ShareCoordinator, place: Any, state_epoch: int, change: StateUpdate, done: Any) -> None:
+        state, _ = self.summary(place)
+        write(self, place, state.state_epoch if state is not None else state_epoch, change, done)
+
+    patch.setattr(ShareCoordinator, "write", any_epoch)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "first"),
+    [
+        (aborted_records_are_delivered, 1),
+        (records_are_delivered_before_their_transaction_ends, 1),
+        (deleted_records_are_delivered, 1),
+        (deleted_records_stay_with_their_members, 1),
+        (new_members_use_the_state_before_a_change, 1),
+        (a_change_of_the_start_offset_is_ignored, 1),
+        (leaders_write_in_an_earlier_state_epoch, 1),
+    ],
+    ids=lambda m: m.__name__ if callable(m) else "",
+)
+def test_a_removed_rule_is_detected(mutation: Any, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    for seed in range(first, first + SEEDS_MAX):
+        found = run(seed, life=live).violation
+        if found is not None:
+            print(f"seed {seed}: {found}")
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds did not detect the mutation")
