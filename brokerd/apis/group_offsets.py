@@ -147,16 +147,16 @@ class GroupOffsetsApi:
             )
         )
 
-    def _hide_unauthorized(self, request: Request, found: Found, *, named: bool) -> Found:
+    def _hide_unauthorized(self, request: Request, offsets: Found, *, named: bool) -> Found:
         """Topics that the client may not describe have an error, or are omitted if the request did not name them."""
         _, unauthorized = self._auth.partition_by_authorized(
-            request, Operation.DESCRIBE, Resource.TOPIC, found, lambda name: name
+            request, Operation.DESCRIBE, Resource.TOPIC, offsets, lambda name: name
         )
         hidden = {
-            name: [(i, NOTHING, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)) for i, _, _ in found[name]]
+            name: [(i, NOTHING, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)) for i, _, _ in offsets[name]]
             for name in unauthorized
         }
-        return {name: hidden.get(name, parts) for name, parts in found.items() if named or name not in hidden}
+        return {name: hidden.get(name, parts) for name, parts in offsets.items() if named or name not in hidden}
 
     def _find_offsets(
         self,

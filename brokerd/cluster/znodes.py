@@ -237,8 +237,8 @@ class DamageReport:
     text: str
 
 
-def encode_damage_reports(broker_epoch: int, found: Iterable[DamageReport]) -> bytes:
-    rows = [[str(f.tp.topic_id), f.tp.partition, f.kind, f.text] for f in found]
+def encode_damage_reports(broker_epoch: int, reports: Iterable[DamageReport]) -> bytes:
+    rows = [[str(f.tp.topic_id), f.tp.partition, f.kind, f.text] for f in reports]
     return zlib.compress(to_json({"incarnation": broker_epoch, "findings": rows}))
 
 

@@ -193,14 +193,14 @@ class BrokerConfig:
 
     @staticmethod
     def parse(
-        given: Mapping[str, str],
+        texts: Mapping[str, str],
         known_topic_default: Callable[[str], bool] = lambda name: False,
         where: str = "settings",
     ) -> BrokerConfig:
         values: dict[str, object] = {s.name: s.default for s in SETTINGS}
         topic_defaults: dict[str, str] = {}
         per_listener: dict[tuple[str, str], object] = {}
-        for name, text in given.items():
+        for name, text in texts.items():
             setting = BY_NAME.get(name)
             if setting is None and (own := _own(name)) is not None:
                 listener, setting = own
@@ -229,7 +229,7 @@ class BrokerConfig:
             unknown = {name for name, _ in per_listener} - {listener.name for listener in listeners}
             if unknown:
                 raise ValueError(f"listener.name.{min(unknown).lower()}: unknown listener")
-            return BrokerConfig(values, topic_defaults, listeners, inter_broker, per_listener, dict(given))
+            return BrokerConfig(values, topic_defaults, listeners, inter_broker, per_listener, dict(texts))
         except ValueError as e:
             raise ConfigError(f"{where}: {e}") from e
 

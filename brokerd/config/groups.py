@@ -102,9 +102,9 @@ GROUP_CONFIGS = {
 """Kafka's settings of consumer groups. Those of share groups are in `share_groups`."""
 
 
-def group_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
-    """Return the reason why the settings `own` of a group are invalid, or None. `values` are the broker's settings."""
-    for name, text in own.items():
+def group_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
+    """Return the reason why the settings `overrides` of a group are invalid, or None. `values` are the broker's settings."""
+    for name, text in overrides.items():
         if name in SHARE_CONFIGS:
             continue
         c = GROUP_CONFIGS.get(name)
@@ -117,10 +117,10 @@ def group_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | No
             return f"unknown group setting {name[:60]!r}; known are {', '.join(known)}"
         if not (text.isascii() and text.isdecimal()) or not values[c.low] <= int(text[:10]) <= values[c.high]:
             return f"{name}={text[:40]!r} is not a number between {values[c.low]} and {values[c.high]}"
-    config = group_config(values, own)
+    config = group_config(values, overrides)
     if config.heartbeat_ms >= config.session_ms:
         return "the heartbeat interval must be below the session time-out"
-    return share_problem({name: text for name, text in own.items() if name in SHARE_CONFIGS}, values)
+    return share_problem({name: text for name, text in overrides.items() if name in SHARE_CONFIGS}, values)
 
 
 def check(values: Mapping[str, Any]) -> None:
@@ -150,9 +150,9 @@ def check(values: Mapping[str, Any]) -> None:
         raise ValueError("group.consumer.heartbeat.interval.ms is not below group.consumer.session.timeout.ms")
 
 
-def group_config(values: Mapping[str, Any], own: Mapping[str, str]) -> GroupConfig:
-    """The effective settings of a group. `own` are the settings of the group. Bounds are not checked: another broker may have had other bounds."""
-    session, heartbeat, assignment = (int(own.get(name, values[c.broker])) for name, c in GROUP_CONFIGS.items())
+def group_config(values: Mapping[str, Any], overrides: Mapping[str, str]) -> GroupConfig:
+    """The effective settings of a group. `overrides` are the settings of the group. Bounds are not checked: another broker may have had other bounds."""
+    session, heartbeat, assignment = (int(overrides.get(name, values[c.broker])) for name, c in GROUP_CONFIGS.items())
     return GroupConfig(
         session,
         heartbeat,

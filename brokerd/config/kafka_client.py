@@ -67,9 +67,9 @@ class ClientSettings:
         return ClientSettings.parse(given, str(path))
 
     @staticmethod
-    def parse(given: Mapping[str, str], where: str = "settings") -> ClientSettings:
+    def parse(texts: Mapping[str, str], where: str = "settings") -> ClientSettings:
         values: dict[str, Any] = {}
-        for name, text in given.items():
+        for name, text in texts.items():
             setting = CLIENT_SETTINGS.get(name)
             if setting is None:
                 raise ClientSettingsError(f"{where}: unknown setting {name}; known are {', '.join(CLIENT_SETTINGS)}")
@@ -77,7 +77,7 @@ class ClientSettings:
                 values[name] = setting.read(text)
             except ValueError as e:
                 raise ClientSettingsError(f"{where}: {name}: {e}") from e
-        settings = ClientSettings(dict(given), values)
+        settings = ClientSettings(dict(texts), values)
         if settings.protocol.startswith("SASL") and settings["sasl.jaas.config"] is None:
             raise ClientSettingsError(f"{where}: {settings.protocol} requires a login in sasl.jaas.config")
         return settings
@@ -104,18 +104,18 @@ class ClientSettings:
         return librdkafka({**self.texts, "ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"})
 
 
-def librdkafka(given: Mapping[str, str]) -> dict[str, str]:
+def librdkafka(texts: Mapping[str, str]) -> dict[str, str]:
     """The same settings under librdkafka's names. librdkafka's own names and settings outside security are unchanged. Raises ValueError.
 
     Without `ssl.keystore.type`, `ssl.keystore.location` has librdkafka's meaning: a PKCS#12 file.
     """
     out: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in texts.items():
         match name:
             case "ssl.keystore.type" | "ssl.truststore.type":
                 if value.upper() != "PEM":
                     raise ValueError(f"{name} must be PEM; convert the file, or remove {name} to use PKCS#12")
-            case "ssl.keystore.location" if "ssl.keystore.type" in given:
+            case "ssl.keystore.location" if "ssl.keystore.type" in texts:
                 out["ssl.certificate.location"] = out["ssl.key.location"] = value
             case "ssl.keystore.key" | "ssl.keystore.certificate.chain" | "ssl.truststore.certificates":
                 out[_LIBRDKAFKA[name]] = value.replace("\\n", "\n")

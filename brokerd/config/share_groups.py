@@ -141,9 +141,9 @@ SHARE_CONFIGS = {
 """Kafka's settings of share groups. `share.assignor.offload.enable` has no effect here and is not accepted."""
 
 
-def share_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
-    """Return the reason why the share settings `own` of a group are invalid, or None. `values` are the broker's settings."""
-    for name, text in own.items():
+def share_problem(overrides: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
+    """Return the reason why the share settings `overrides` of a group are invalid, or None. `values` are the broker's settings."""
+    for name, text in overrides.items():
         c = SHARE_CONFIGS[name]
         if c.low is not None and c.high is not None:
             low, high = values[c.low], values[c.high]
@@ -166,7 +166,7 @@ def share_problem(own: Mapping[str, str], values: Mapping[str, Any]) -> str | No
                 return f"{name}={text[:60]!r}: {wrong}"
         elif text not in ("true", "false"):
             return f"{name}={text[:40]!r} is not true or false"
-    config = share_group_config(values, own)
+    config = share_group_config(values, overrides)
     return (
         None
         if config.heartbeat_ms < config.session_ms
@@ -196,13 +196,13 @@ def check_share(values: Mapping[str, Any]) -> None:
         raise ValueError("group.share.heartbeat.interval.ms is not below group.share.session.timeout.ms")
 
 
-def share_group_config(values: Mapping[str, Any], own: Mapping[str, str]) -> ShareGroupConfig:
-    """The effective settings of a share group. `own` are the settings of the group. Bounds are not checked: another broker may have had other
+def share_group_config(values: Mapping[str, Any], overrides: Mapping[str, str]) -> ShareGroupConfig:
+    """The effective settings of a share group. `overrides` are the settings of the group. Bounds are not checked: another broker may have had other
     bounds."""
 
     def of(name: str) -> Any:
         c = SHARE_CONFIGS[name]
-        return own.get(name, values[c.broker] if c.broker is not None else c.default)
+        return overrides.get(name, values[c.broker] if c.broker is not None else c.default)
 
     reset = str(of("share.auto.offset.reset"))
     return ShareGroupConfig(

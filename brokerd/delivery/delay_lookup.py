@@ -100,8 +100,8 @@ def look_up(
     return PendingPage(tuple(matches), (matches[-1].deliver_at_ms, matches[-1].offset) if full and matches else None)
 
 
-def _page_before(start_ms: int, found: list[PendingRecord], query: PendingQuery) -> PendingPage:
-    before = tuple(r for r in found if r.deliver_at_ms < start_ms)
+def _page_before(start_ms: int, matches: list[PendingRecord], query: PendingQuery) -> PendingPage:
+    before = tuple(r for r in matches if r.deliver_at_ms < start_ms)
     return PendingPage(before, max(query.after, (start_ms - 1, MAX_MS)))
 
 
@@ -113,8 +113,8 @@ def _indexed_matches(read: Callable[[], bytes], query: PendingQuery) -> list[Pen
         return None
 
 
-def _merge(found: list[PendingRecord], more: list[PendingRecord], limit: int) -> list[PendingRecord]:
-    return heapq.nsmallest(limit, (*found, *more)) if more else found
+def _merge(matches: list[PendingRecord], further: list[PendingRecord], limit: int) -> list[PendingRecord]:
+    return heapq.nsmallest(limit, (*matches, *further)) if further else matches
 
 
 def first_matches(records: Iterable[PendingRecord], query: PendingQuery) -> list[PendingRecord]:

@@ -157,8 +157,8 @@ class DelayedFront(FrontPartition):
 
         self._log.run(taken.read, done)
 
-    def _on_bucket_loaded(self, taken: TakenBucket, found: bytes, now: Now) -> None:
-        loaded = BucketLoaded(taken.bucket, unpack_records(found))
+    def _on_bucket_loaded(self, bucket: TakenBucket, data: bytes, now: Now) -> None:
+        loaded = BucketLoaded(bucket.bucket, unpack_records(data))
         self._run_schedule(self._schedule.handle(loaded, now.wall_ms), now)
 
     # -- indexes -----------------------------------------------------------------------------------------------------------

@@ -303,9 +303,9 @@ class Membership:
         self._offline.desired = offline
         self._say()
 
-    def publish_damage_reports(self, found: tuple[DamageReport, ...]) -> None:
+    def publish_damage_reports(self, reports: tuple[DamageReport, ...]) -> None:
         """Publish damage of replicas that are still online, for operators."""
-        self._damage_reports.desired = found
+        self._damage_reports.desired = reports
         self._say()
 
     def _say(self) -> None:

@@ -84,8 +84,8 @@ def counters_of(replica: Replica) -> Counters:
     return replica.bytes_in, replica.bytes_out, replica.replication_bytes_in, replica.replication_bytes_out
 
 
-def _sum(one: Counters, other: Counters) -> Counters:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]
+def _sum(metric: Counters, other: Counters) -> Counters:
+    return metric[0] + other[0], metric[1] + other[1], metric[2] + other[2], metric[3] + other[3]
 
 
 class BrokerMetrics:

@@ -184,14 +184,14 @@ class SharePartition:
         run.dirty = False
 
     @staticmethod
-    def _report(out: list[Acquired], run: OffsetRun, new_batch: bool, batch_size: int) -> None:
-        if out:
-            last = out[-1]
+    def _report(acquired: list[Acquired], run: OffsetRun, new_batch: bool, batch_size: int) -> None:
+        if acquired:
+            last = acquired[-1]
             full = new_batch and last.last - last.first + 1 >= batch_size > 0
             if last.last + 1 == run.first and last.deliveries == run.count and not full:
-                out[-1] = last._replace(last=run.last)
+                acquired[-1] = last._replace(last=run.last)
                 return
-        out.append(Acquired(run.first, run.last, run.count))
+        acquired.append(Acquired(run.first, run.last, run.count))
 
     def _absent(self, first: int, last: int) -> None:
         """Archive the available records between these offsets, because the log has no records to deliver there."""

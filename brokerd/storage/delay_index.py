@@ -205,9 +205,9 @@ class IndexContents:
     discarded: int
 
 
-def parse_header(read: Read) -> Header:
+def parse_header(read_at: Read) -> Header:
     """Raises InvalidDelayIndex."""
-    data = read(HEADER_BYTES, 0)
+    data = read_at(HEADER_BYTES, 0)
     if len(data) != HEADER_BYTES or crc32c(data[: HEADER.size]) != CHECKSUM.unpack_from(data, HEADER.size)[0]:
         raise InvalidDelayIndex("the header is damaged")
     magic, version, _, base, size, position, checksum, *rest = HEADER.unpack_from(data)
@@ -231,19 +231,19 @@ def belongs_to(header: Header, log: LogFile) -> bool:
     return same and crc32c(log.read(*identity.last_header)) == identity.last_checksum
 
 
-def open_contents(read: Read, size: int, log: LogFile, bucket_ms: int) -> IndexContents:
+def open_contents(read_at: Read, size: int, log: LogFile, bucket_ms: int) -> IndexContents:
     """The contents of an index file of `size` bytes, except the groups of records. Raises InvalidDelayIndex, DiskFailed."""
-    header = parse_header(read)
+    header = parse_header(read_at)
     if not belongs_to(header, log):
         raise InvalidDelayIndex("it belongs to another content of the segment")
     if header.bucket_ms != bucket_ms:
         raise InvalidDelayIndex(f"it has buckets of {header.bucket_ms} ms")
-    tail = _tail(read, size, header)
+    tail = _tail(read_at, size, header)
     directory_end = header.groups * GROUP.size
     bitmap_at = directory_end + header.tombstones * TOMBSTONE.size
     journal_at = bitmap_at + header.bitmap_bytes
     return IndexContents(
-        DelayIndex(read, header, tail[:directory_end]),
+        DelayIndex(read_at, header, tail[:directory_end]),
         dict(TOMBSTONE.iter_unpack(tail[directory_end:bitmap_at])),
         tail[bitmap_at:journal_at],
         tuple(_journal(tail[journal_at:])),

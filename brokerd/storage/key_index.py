@@ -247,8 +247,8 @@ def _of_tail(entries: bytes, hash_: int) -> list[int]:
     return found
 
 
-def _runs(read: Read, size: int, log: LogFile, seed: int) -> list[Run]:
-    identity, its_seed, runs = parse(read, size)
+def _runs(read_at: Read, size: int, log: LogFile, seed: int) -> list[Run]:
+    identity, its_seed, runs = parse(read_at, size)
     if identity[:2] != (log.base_offset, log.size) or crc32c(log.read(*identity.last_header)) != identity.last_checksum:
         raise InvalidKeyIndex("it belongs to an earlier content of the segment")
     if its_seed != seed:
@@ -256,16 +256,16 @@ def _runs(read: Read, size: int, log: LogFile, seed: int) -> list[Run]:
     return runs
 
 
-def parse(read: Read, size: int) -> tuple[SegmentIdentity, int, list[Run]]:
+def parse(read_at: Read, size: int) -> tuple[SegmentIdentity, int, list[Run]]:
     """(segment, header seed, runs) of an index file of `size` bytes. Raises InvalidKeyIndex."""
-    header = read(HEADER_BYTES, 0)
+    header = read_at(HEADER_BYTES, 0)
     if len(header) != HEADER_BYTES or crc32c(header[: HEADER.size]) != CHECKSUM.unpack_from(header, HEADER.size)[0]:
         raise InvalidKeyIndex("the header is damaged")
     magic, version, _, base, log_bytes, last_position, last_checksum, seed, count, checksum = HEADER.unpack_from(header)
     if magic != MAGIC or version != VERSION:
         raise InvalidKeyIndex(f"version {version} is unknown")
     length = count * RUN.size
-    table = read(length, size - length) if length < size else b""
+    table = read_at(length, size - length) if length < size else b""
     if len(table) != length or crc32c(table) != checksum:
         raise InvalidKeyIndex("the run table is damaged")
     runs = [Run(*run) for run in RUN.iter_unpack(table)]

@@ -148,9 +148,9 @@ class Producers:
         return None
 
     def appended(
-        self, header: BatchHeader, base_offset: int, wall_ms: int, said: Marker | None = None
+        self, header: BatchHeader, base_offset: int, wall_ms: int, marker: Marker | None = None
     ) -> EndedTransaction | None:
-        """Update the state after a batch was appended. `said` is the transaction marker, if the batch is a control batch. Returns the transaction that it ends,
+        """Update the state after a batch was appended. `marker` is the transaction marker, if the batch is a control batch. Returns the transaction that it ends,
         or None."""
         producer_id = header.producer_id
         if producer_id < 0:
@@ -164,7 +164,7 @@ class Producers:
             self.known[producer_id] = producer
         producer.wall_ms = wall_ms
         if header.attributes & CONTROL:
-            return self._end_transaction(producer_id, producer, base_offset, said)
+            return self._end_transaction(producer_id, producer, base_offset, marker)
         if header.attributes & TRANSACTIONAL and producer.first_offset < 0:
             producer.first_offset = self.open[producer_id] = base_offset
         last = header.last_sequence
@@ -179,18 +179,18 @@ class Producers:
         return None
 
     def _end_transaction(
-        self, producer_id: int, producer: Producer, offset: int, said: Marker | None
+        self, producer_id: int, producer: Producer, offset: int, marker: Marker | None
     ) -> EndedTransaction | None:
         producer.marker_offset = offset
-        if said is None:
+        if marker is None:
             return None  # compaction removed the marker's record because no batch of the transaction is left
-        producer.coordinator_epoch = max(producer.coordinator_epoch, said.coordinator_epoch)
+        producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
         first = self.open.pop(producer_id, NO_OFFSET)
         producer.first_offset = NO_OFFSET
         if first < 0:
             return None
         self.closing.append((first, offset))
-        return EndedTransaction(producer_id, first, offset, next(iter(self.open.values()), offset + 1), said.commit)
+        return EndedTransaction(producer_id, first, offset, next(iter(self.open.values()), offset + 1), marker.commit)
 
     # -- ongoing transactions -------------------------------------------------------------------------------------------------
     def replicated(self, high_watermark: int) -> None:

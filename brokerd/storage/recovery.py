@@ -148,27 +148,29 @@ def read_number(disk: Disk, path: Path) -> int:
     return int(data) if data and data.strip().isdigit() else 0
 
 
-def _check(out: Recovered, segment: Segment, now: Now) -> None:
+def _check(recovered: Recovered, segment: Segment, now: Now) -> None:
     """Check the CRCs of the rest of a segment. Update epochs and producer state with the batches from `state_offset` on."""
     for at, header in segment.valid_batches(segment.size, segment.end_offset):
         segment.note(header, header.base_offset, at)
-        out.batches_checked += 1
-        if header.base_offset >= out.state_offset:
-            out.epochs.assign(header.partition_leader_epoch, header.base_offset)
+        recovered.batches_checked += 1
+        if header.base_offset >= recovered.state_offset:
+            recovered.epochs.assign(header.partition_leader_epoch, header.base_offset)
             said = aborted.marker_at(segment, at, header)
-            ended = out.producers.appended(header, header.base_offset, now.wall_ms, said)
+            ended = recovered.producers.appended(header, header.base_offset, now.wall_ms, said)
             if ended is not None and not ended.committed:
-                out.aborted.add(Aborted(*ended[:4]))
+                recovered.aborted.add(Aborted(*ended[:4]))
 
 
-def _truncate_at(out: Recovered, folder: Path, disk: Disk, segment: Segment, size: int, later: Sequence[int]) -> None:
+def _truncate_at(
+    recovered: Recovered, folder: Path, disk: Disk, segment: Segment, size: int, later: Sequence[int]
+) -> None:
     """Truncate the log at the end of `segment`. Later segments are renamed, not deleted, so that an operator can inspect them."""
-    out.snapshots.drop_above(segment.end_offset)
-    out.bytes_cut += size - segment.size
+    recovered.snapshots.drop_above(segment.end_offset)
+    recovered.bytes_cut += size - segment.size
     log.warning("log truncated: path=%s end_offset=%d bytes=%d", segment.path, segment.end_offset, size - segment.size)
     for base in later:
         path = folder / f"{base:020d}.log"
-        out.bytes_cut += disk.size(path)
+        recovered.bytes_cut += disk.size(path)
         if disk.size(path):
             log.error("segment after a damaged segment renamed: path=%s suffix=%s", path, DAMAGED)
             disk.rename(path, path.with_suffix(DAMAGED))
@@ -178,20 +180,20 @@ def _truncate_at(out: Recovered, folder: Path, disk: Disk, segment: Segment, siz
 
 
 def _newest_snapshot(
-    out: Recovered, folder: Path, disk: Disk, names: Sequence[str], bases: Sequence[int], deep: bool
+    recovered: Recovered, folder: Path, disk: Disk, names: Sequence[str], bases: Sequence[int], deep: bool
 ) -> Snapshot | None:
     """The newest valid snapshot. Invalid ones are deleted, because they could seem valid when the log has grown."""
     newest: Snapshot | None = None
     for offset in reversed(numbered(names, ".snapshot")):
-        snapshot = out.snapshots.read(offset)
+        snapshot = recovered.snapshots.read(offset)
         sound = snapshot is not None and snapshot.segment in bases and (snapshot.flushed or not deep)
         if snapshot is not None and sound and snapshot.segment == bases[-1]:
             sound = disk.size(folder / f"{snapshot.segment:020d}.log") >= snapshot.position
         if snapshot is None or not sound:
-            log.info("untrusted snapshot ignored: path=%s", out.snapshots.path(offset))
-            out.snapshots.drop(offset)
+            log.info("untrusted snapshot ignored: path=%s", recovered.snapshots.path(offset))
+            recovered.snapshots.drop(offset)
             continue
-        out.snapshots.offsets[offset] = snapshot.flushed
+        recovered.snapshots.offsets[offset] = snapshot.flushed
         newest = newest or snapshot
     return newest
 

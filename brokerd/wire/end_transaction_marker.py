@@ -19,10 +19,10 @@ _MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
 ABORT_TYPE, COMMIT_TYPE = 0, 1
 
 
-def marker(producer_id: int, producer_epoch: int, said: Marker, wall_ms: int) -> bytearray:
+def marker(producer_id: int, producer_epoch: int, outcome: Marker, wall_ms: int) -> bytearray:
     """A control batch in Kafka's format: key (version, type), value (version, coordinator epoch)."""
-    key = _MARKER_KEY.pack(0, COMMIT_TYPE if said.commit else ABORT_TYPE)
-    record = Record(0, wall_ms, key, _MARKER_VALUE.pack(0, said.coordinator_epoch))
+    key = _MARKER_KEY.pack(0, COMMIT_TYPE if outcome.commit else ABORT_TYPE)
+    record = Record(0, wall_ms, key, _MARKER_VALUE.pack(0, outcome.coordinator_epoch))
     return bytearray(
         build([record], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True)
     )

@@ -218,8 +218,8 @@ def _connector(name: str, info: Mapping[str, Any], status: Mapping[str, Any] | N
     )
 
 
-def _definition(found: Mapping[str, Any]) -> ValidatedConfig:
-    definition, value = found["definition"], found["value"]
+def _definition(described: Mapping[str, Any]) -> ValidatedConfig:
+    definition, value = described["definition"], described["value"]
     default = definition.get("default_value")
     return ValidatedConfig(
         name=str(definition["name"]),

@@ -119,16 +119,16 @@ class Rebuilt:
     notes: list[str] = field(default_factory=list)
 
 
-def cluster_of(inspections: Iterable[LogDirsInspection], known: str) -> str:
-    """The cluster that all disks belong to. Raises CannotRebuild if the disks and `known` disagree."""
+def cluster_of(inspections: Iterable[LogDirsInspection], former: str) -> str:
+    """The cluster that all disks belong to. Raises CannotRebuild if the disks and `former` disagree."""
     found = {s.cluster_id for s in inspections if s.cluster_id}
     if len(found) > 1:
         raise CannotRebuild(f"the disks belong to several clusters: {', '.join(sorted(found))}")
-    if found and known and found != {known}:
-        raise CannotRebuild(f"the disks belong to cluster {found.pop()}, the backup or database to cluster {known}")
-    if not found and not known:
+    if found and former and found != {former}:
+        raise CannotRebuild(f"the disks belong to cluster {found.pop()}, the backup or database to cluster {former}")
+    if not found and not former:
         raise CannotRebuild("neither the disks nor the database contain a cluster id; there is nothing to rebuild")
-    return found.pop() if found else known
+    return found.pop() if found else former
 
 
 def rebuild(
@@ -180,17 +180,17 @@ def rebuild(
     for topic in topics:
         image.topics[topic.topic_id] = topic
         image.topic_ids[topic.name] = topic.topic_id
-        known, topic.partitions = topic.partitions, {}
+        former, topic.partitions = topic.partitions, {}
         empty = []
         for index in range(topic.partition_count):
             found = copies.get(TopicPartition(topic.topic_id, index), [])
-            state = rebuilt_state(known.get(index), found, sorted(inspected))
+            state = rebuilt_state(former.get(index), found, sorted(inspected))
             if image.metadata_version >= HANDOVER_LEVEL:
                 state = with_history_replicas(state, found)
             topic.partitions[index] = state
             if not found:
                 empty.append(index)
-            elif state.replicas[: len(known[index].replicas)] != known[index].replicas if index in known else False:
+            elif state.replicas[: len(former[index].replicas)] != former[index].replicas if index in former else False:
                 notes.append(
                     f"{topic.name}-{index}: broker {state.isr_ids} has the longest log and was not known as a replica"
                 )
@@ -203,23 +203,23 @@ def rebuild(
 
 
 def rebuilt_state(
-    known: PartitionState | None, copies: Sequence[InspectedReplica], brokers: Sequence[int]
+    former: PartitionState | None, copies: Sequence[InspectedReplica], brokers: Sequence[int]
 ) -> PartitionState:
     """The new state of a partition: no leader, and the ISR has the replicas with the highest log end. The controller elects a live one.
 
     Without any log all replicas are in the ISR, because all are empty. An observer's log is used only if there is no other.
     """
-    if known is not None and known.observers:
-        copies = [c for c in copies if c.broker_id not in known.observers] or copies
+    if former is not None and former.observers:
+        copies = [c for c in copies if c.broker_id not in former.observers] or copies
     best = max((c.reach for c in copies), default=None)
     holders = sorted(c.broker_id for c in copies if c.reach == best)
-    replicas = known.replicas if known is not None and known.replicas else ()
+    replicas = former.replicas if former is not None and former.replicas else ()
     if not replicas:
         replicas = tuple(sorted(c.broker_id for c in copies)) or tuple(brokers[:1])
     replicas += tuple(b for b in holders if b not in replicas)
     isr = tuple(ReplicaIncarnation(b, NO_BROKER_EPOCH) for b in replicas if not copies or b in holders)
-    epochs = [c.last_epoch for c in copies] + ([known.leader_epoch] if known is not None else [])
-    state = known or PartitionState(replicas, isr)
+    epochs = [c.last_epoch for c in copies] + ([former.leader_epoch] if former is not None else [])
+    state = former or PartitionState(replicas, isr)
     return replace(
         state,
         replicas=replicas,

@@ -36,12 +36,12 @@ class AlertChanges:
     resolved: tuple[int, ...]
 
 
-def changes(known: Sequence[StoredAlert], found: Sequence[ComputedAlert], now_s: float) -> AlertChanges:
-    """Return the rows that the computed alerts create, update and resolve. `known`: open rows, and those that ended within FLAP_SECONDS."""
-    rows = {(k.kind, k.subject): k for k in known if k.ended_s is None or now_s - k.ended_s <= FLAP_SECONDS}
+def changes(stored: Sequence[StoredAlert], computed: Sequence[ComputedAlert], now_s: float) -> AlertChanges:
+    """Return the rows that the computed alerts create, update and resolve. `stored`: open rows, and those that ended within FLAP_SECONDS."""
+    rows = {(k.kind, k.subject): k for k in stored if k.ended_s is None or now_s - k.ended_s <= FLAP_SECONDS}
     created: list[ComputedAlert] = []
     updated: list[tuple[int, ComputedAlert]] = []
-    for a in found:
+    for a in computed:
         row = rows.pop((a.kind, a.subject), None)
         if row is None:
             created.append(a)

@@ -283,10 +283,10 @@ class Track:
         """Minimum growth of the lag in time that counts as a trend. The lag of a consumer jumps by the length of its waits."""
         return max(self.limits.behind_ms, 1.5 * self.longest_wait_ms)
 
-    def follow_group(self, whole: LagStatus, age: Age | None) -> None:
+    def follow_group(self, group_status: LagStatus, age: Age | None) -> None:
         """Set FALLING_BEHIND if the whole group falls behind and the lag of this partition is larger than the consumer's waits explain."""
         behind = age is not None and age.ms >= self.clear_ms
-        if whole is LagStatus.FALLING_BEHIND and self.trend_status is LagStatus.HEALTHY and behind:
+        if group_status is LagStatus.FALLING_BEHIND and self.trend_status is LagStatus.HEALTHY and behind:
             self.trend_status = LagStatus.FALLING_BEHIND
 
     def trend(self, window_ms: int) -> Trend | None:

@@ -81,24 +81,24 @@ def advance(part: PartView, move: MoveSnapshot, forecast: str, now: float) -> Pa
     return step if _is_change(part, step) else None
 
 
-def _is_comparable(part: PartView, seen: ObservedPart) -> bool:
+def _is_comparable(part: PartView, observed: ObservedPart) -> bool:
     """Return whether the new replicas are in the ISR together with the old ones, so that they can be compared. The comparison does not wait for offline old
     replicas, because the leader has every acknowledged record."""
-    if part.going_back or part.desired_replicas == part.replicas_to or seen.leader is None:
+    if part.going_back or part.desired_replicas == part.replicas_to or observed.leader is None:
         return False
-    missing = set(part.desired_replicas) - set(seen.isr)
-    return not missing & set(part.replicas_to) and bool(missing or not seen.reassigning)
+    missing = set(part.desired_replicas) - set(observed.isr)
+    return not missing & set(part.replicas_to) and bool(missing or not observed.reassigning)
 
 
-def was_compared(part: PartView, seen: ObservedPart) -> bool:
+def was_compared(part: PartView, observed: ObservedPart) -> bool:
     """Return whether the part was compared and still has the placement of that time. An old replica that joined the ISR after the comparison has incremented
     the generation."""
     if part.compared is None or part.going_back:
         return False
-    return seen.target == with_old_replicas(part.replicas_from, part.replicas_to)
+    return observed.target == with_old_replicas(part.replicas_from, part.replicas_to)
 
 
-def _compare(part: PartView, seen: ObservedPart, total: int | None) -> PartStep | None:
+def _compare(part: PartView, observed: ObservedPart, total: int | None) -> PartStep | None:
     """The old replicas are removed only after all replicas in the ISR were compared and are equal."""
     if part.compared is None:
         note = (
@@ -115,61 +115,61 @@ def _compare(part: PartView, seen: ObservedPart, total: int | None) -> PartStep 
         part.id,
         PartState.SUBMITTED,
         desired_replicas=part.replicas_to,
-        read_generation=seen.generation,
+        read_generation=observed.generation,
         submits=True,
         note="",
         cause="",
     )
 
 
-def _advance_submitted(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
+def _advance_submitted(part: PartView, observed: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
     # A revert increments the generation even if nothing has moved yet, so that no earlier order can be applied after it.
-    taken = seen.target == part.desired_replicas and not seen.observers
-    if taken and (not part.going_back or seen.generation > part.read_generation):
-        return PartStep(part.id, PartState.COPYING, read_generation=seen.generation, note="", cause="")
-    if seen.generation == part.read_generation:
-        if _start_changed(part, seen):
+    taken = observed.target == part.desired_replicas and not observed.observers
+    if taken and (not part.going_back or observed.generation > part.read_generation):
+        return PartStep(part.id, PartState.COPYING, read_generation=observed.generation, note="", cause="")
+    if observed.generation == part.read_generation:
+        if _start_changed(part, observed):
             note = "Leadership was not handed over: the log start offset of the new replicas has changed since the request."
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
-        return step_for_unapplied_order(part, seen, alive, now)
-    if was_compared(part, seen):
-        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
-    overtaken = seen.target in part.forward or (part.tail_copies and seen.observers == part.tail_copies)
+        return step_for_unapplied_order(part, observed, alive, now)
+    if was_compared(part, observed):
+        return PartStep(part.id, PartState.SUBMITTED, read_generation=observed.generation, submits=True)
+    overtaken = observed.target in part.forward or (part.tail_copies and observed.observers == part.tail_copies)
     if part.going_back and overtaken:
         # The earlier order was carried out: bind the revert to the current generation.
-        return PartStep(part.id, PartState.SUBMITTED, read_generation=seen.generation, submits=True)
-    return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
+        return PartStep(part.id, PartState.SUBMITTED, read_generation=observed.generation, submits=True)
+    return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, observed))
 
 
-def _start_changed(part: PartView, seen: ObservedPart) -> bool:
+def _start_changed(part: PartView, observed: ObservedPart) -> bool:
     """Return whether the start offset of the new replicas differs from the ordered hand-over offset: the controller refuses such an order."""
-    handing = part.hand_over_at is not None and not part.going_back and seen.observers == part.tail_copies
-    return handing and bool(seen.observers) and seen.tail_start != part.hand_over_at
+    handing = part.hand_over_at is not None and not part.going_back and observed.observers == part.tail_copies
+    return handing and bool(observed.observers) and observed.tail_start != part.hand_over_at
 
 
-def _bytes(part: PartView, seen: ObservedPart) -> tuple[int | None, int | None]:
+def _bytes(part: PartView, observed: ObservedPart) -> tuple[int | None, int | None]:
     """Bytes to copy and bytes copied, over the new replicas of this direction. None = unknown."""
     new = part.copies_to
     if not new:
         return 0, 0
     if part.hand_over_at is not None and not part.going_back:
         return part.bytes_total, part.bytes_done  # records below the hand-over offset are not copied
-    whole = seen.sizes.get(seen.leader) if seen.leader is not None else None
+    whole = observed.sizes.get(observed.leader) if observed.leader is not None else None
     if whole is None:
         return part.bytes_total, part.bytes_done
-    return whole * len(new), sum(min(whole, seen.sizes.get(b, 0)) for b in new)
+    return whole * len(new), sum(min(whole, observed.sizes.get(b, 0)) for b in new)
 
 
 def _samples_with(
-    part: PartView, seen: ObservedPart, total: int | None, done: int | None
+    part: PartView, observed: ObservedPart, total: int | None, done: int | None
 ) -> tuple[progress.Sample, ...] | None:
     """The samples of the part with the newest report; None without a new report."""
-    if seen.sampled_at is None or total is None or done is None:
+    if observed.sampled_at is None or total is None or done is None:
         return None
-    if part.samples and seen.sampled_at <= part.samples[-1].at:
+    if part.samples and observed.sampled_at <= part.samples[-1].at:
         return None
-    kept = progress.recent(part.samples, seen.sampled_at)
-    return progress.add_sample(kept, progress.Sample(seen.sampled_at, total - done, done))
+    kept = progress.recent(part.samples, observed.sampled_at)
+    return progress.add_sample(kept, progress.Sample(observed.sampled_at, total - done, done))
 
 
 def _stall(part: PartView, observed: ObservedPart, move: MoveSnapshot, progressed: bool, now: float) -> tuple[str, str]:

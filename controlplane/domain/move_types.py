@@ -251,24 +251,26 @@ def with_old_replicas(replicas_from: Sequence[int], replicas_to: Sequence[int]) 
     return (*replicas_from, *(b for b in replicas_to if b not in replicas_from))
 
 
-def difference(part: PartView, seen: ObservedPart) -> str:
+def difference(part: PartView, observed: ObservedPart) -> str:
     return (
-        f"Rejected: the assignment changed since it was read (generation {part.read_generation}, now {seen.generation}; "
-        f"replicas now {list(seen.replicas)}, adding {list(seen.adding)}, removing {list(seen.removing)}). Plan it again."
+        f"Rejected: the assignment changed since it was read (generation {part.read_generation}, now {observed.generation}; "
+        f"replicas now {list(observed.replicas)}, adding {list(observed.adding)}, removing {list(observed.removing)}). Plan it again."
     )
 
 
-def no_leader(seen: ObservedPart) -> str:
-    last = f": broker {' or '.join(map(str, seen.isr))}" if seen.isr else ""
+def no_leader(observed: ObservedPart) -> str:
+    last = f": broker {' or '.join(map(str, observed.isr))}" if observed.isr else ""
     return f"Source down: the partition has no leader. Start one of its in-sync replicas{last}."
 
 
-def step_for_unapplied_order(part: PartView, seen: ObservedPart, alive: frozenset[int], now: float) -> PartStep | None:
+def step_for_unapplied_order(
+    part: PartView, observed: ObservedPart, alive: frozenset[int], now: float
+) -> PartStep | None:
     """Return the reason why an order is not carried out after ORDER_UNTAKEN_SECONDS. The reason that a controller gave (`REFUSED`) is kept."""
     if part.submitted_at is None or now - part.submitted_at <= ORDER_UNTAKEN_SECONDS:
         return None
     cause, text = progress.StallCause.CONTROLLER, "No controller has read the reassignment yet. Check the controllers."
-    if down := [b for b in part.copies_to if b not in alive and b not in seen.replicas]:
+    if down := [b for b in part.copies_to if b not in alive and b not in observed.replicas]:
         cause, text = (
             progress.StallCause.TARGET_DOWN,
             f"Target down: broker {down[0]} is not alive. Start it, or cancel the move.",

@@ -123,17 +123,17 @@ class IncidentState:
 
 
 def next_event(
-    rule: ChannelRule, incident: IncidentState, sent: Mapping[DeliveryEvent, Severity]
+    rule: ChannelRule, incident: IncidentState, severity_by_event: Mapping[DeliveryEvent, Severity]
 ) -> DeliveryEvent | None:
-    """The event of this open incident that the channel has to send, with `sent`: the events so far and the severity that each had."""
-    if DeliveryEvent.TRIGGERED not in sent:
+    """The event of this open incident that the channel has to send, with `severity_by_event`: the events so far and the severity that each had."""
+    if DeliveryEvent.TRIGGERED not in severity_by_event:
         due = incident.age_s >= SETTLE_S and not incident.acknowledged and not incident.silenced
         return DeliveryEvent.TRIGGERED if due and rule.covers(incident.alerts) else None
     if incident.acknowledged:
         # Only an incident manager has a state for an acknowledgement. In a mailbox or a chat it would be just another message.
-        desired = rule.kind is ChannelKind.PAGERDUTY and DeliveryEvent.ACKNOWLEDGED not in sent
+        desired = rule.kind is ChannelKind.PAGERDUTY and DeliveryEvent.ACKNOWLEDGED not in severity_by_event
         return DeliveryEvent.ACKNOWLEDGED if desired else None
-    rose = incident.severity is Severity.AT_RISK and Severity.AT_RISK not in sent.values()
+    rose = incident.severity is Severity.AT_RISK and Severity.AT_RISK not in severity_by_event.values()
     return DeliveryEvent.ESCALATED if rose and not incident.silenced else None
 
 

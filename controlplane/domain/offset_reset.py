@@ -265,28 +265,28 @@ def select_partitions(
 
 
 def plan(
-    spec: ResetSpec, keys: Iterable[Key], read: OffsetsRead, age: Callable[[Key, int], Age | None]
+    spec: ResetSpec, keys: Iterable[Key], offsets_read: OffsetsRead, age: Callable[[Key, int], Age | None]
 ) -> list[PartitionReset]:
     """Return the offset of each partition before and after the reset. `age(key, offset)`: age of the record at this offset, None = unknown."""
-    return [_row(spec, key, read, age) for key in keys]
+    return [_row(spec, key, offsets_read, age) for key in keys]
 
 
-def _row(spec: ResetSpec, key: Key, read: OffsetsRead, age: Callable[[Key, int], Age | None]) -> PartitionReset:
+def _row(spec: ResetSpec, key: Key, offsets_read: OffsetsRead, age: Callable[[Key, int], Age | None]) -> PartitionReset:
     topic, index = key
-    now, log = read.committed.get(key), read.logs.get(key)
+    now, log = offsets_read.committed.get(key), offsets_read.logs.get(key)
     start, end = (log.start, log.end) if log is not None else (None, None)
     lost = max(0, log.start - now.offset) if log is not None and now is not None else 0
-    problem = _problem(spec, key, read)
+    problem = _problem(spec, key, offsets_read)
     if problem is not None:
         return PartitionReset(topic, index, now, now, start, end, problem=problem, lost=lost)
     if spec.target is ResetTarget.DELETE:
         return PartitionReset(topic, index, now, None, start, end, lost=lost)
     limited = Limited.NO
     if spec.target is ResetTarget.UNDO:
-        after = read.saved[key]
+        after = offsets_read.saved[key]
     else:
         assert log is not None
-        requested = _requested_offset(spec, key, read, log)
+        requested = _requested_offset(spec, key, offsets_read, log)
         bounded = min(max(requested, log.start), log.end)
         if bounded != requested:
             limited = Limited.LOG_START if bounded > requested else Limited.LOG_END
@@ -297,38 +297,38 @@ def _row(spec: ResetSpec, key: Key, read: OffsetsRead, age: Callable[[Key, int],
     return PartitionReset(topic, index, now, after, start, end, limited, None, replayed, skipped, lost, span, at_least)
 
 
-def _problem(spec: ResetSpec, key: Key, read: OffsetsRead) -> RowProblem | None:
-    if key in read.unstable:
+def _problem(spec: ResetSpec, key: Key, offsets_read: OffsetsRead) -> RowProblem | None:
+    if key in offsets_read.unstable:
         return RowProblem.OPEN_TRANSACTION
     if spec.target is ResetTarget.DELETE:
-        return None if key in read.committed else RowProblem.NO_COMMITTED_OFFSET
-    if key not in read.leaders:
+        return None if key in offsets_read.committed else RowProblem.NO_COMMITTED_OFFSET
+    if key not in offsets_read.leaders:
         return RowProblem.NO_PARTITION
     if spec.target is ResetTarget.UNDO:
         return None
-    if key not in read.logs:
+    if key not in offsets_read.logs:
         return RowProblem.NO_LEADER
-    if spec.target is ResetTarget.SHIFT and key not in read.committed:
+    if spec.target is ResetTarget.SHIFT and key not in offsets_read.committed:
         return RowProblem.NO_COMMITTED_OFFSET
-    if spec.target is ResetTarget.GROUP and key not in read.source:
+    if spec.target is ResetTarget.GROUP and key not in offsets_read.source:
         return RowProblem.NO_SOURCE_OFFSET
     return None
 
 
-def _requested_offset(spec: ResetSpec, key: Key, read: OffsetsRead, log: LogRange) -> int:
+def _requested_offset(spec: ResetSpec, key: Key, offsets_read: OffsetsRead, log: LogRange) -> int:
     """The requested offset, without the limits of the log."""
     match spec.target:
         case ResetTarget.EARLIEST:
             return log.start
         case ResetTarget.TIME:
-            return read.at_time.get(key, log.end)
+            return offsets_read.at_time.get(key, log.end)
         case ResetTarget.OFFSET:
             assert spec.offset is not None
             return spec.offset
         case ResetTarget.SHIFT:
-            return read.committed[key].offset + (spec.shift or 0)
+            return offsets_read.committed[key].offset + (spec.shift or 0)
         case ResetTarget.GROUP:
-            return read.source[key].offset
+            return offsets_read.source[key].offset
         case ResetTarget.FILE:
             return spec.offsets[key]
         case _:

@@ -29,8 +29,8 @@ def rows_from_json(data: Sequence[Any]) -> tuple[PartitionReset, ...]:
     return tuple(_row_from_json(row) for row in data)
 
 
-def differences_to_json(found: Iterable[ReportedDifference]) -> list[Json]:
-    return [[d.topic, d.partition, d.expected, d.found] for d in found]
+def differences_to_json(differences: Iterable[ReportedDifference]) -> list[Json]:
+    return [[d.topic, d.partition, d.expected, d.found] for d in differences]
 
 
 def differences_from_json(data: Sequence[Any]) -> tuple[ReportedDifference, ...]:

@@ -319,22 +319,22 @@ def _fill(
 
 
 def _topic_over(
-    topic: str, over: Sequence[int], partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
+    topic: str, broker_ids: Sequence[int], partitions: Sequence[PlannerPartition], brokers: Sequence[PlannerBroker]
 ) -> tuple[dict[Key, tuple[int, ...]], list[str]]:
-    mine = [p for p in partitions if p.topic == topic]
-    if not mine:
+    topic_partitions = [p for p in partitions if p.topic == topic]
+    if not topic_partitions:
         return {}, [f"Topic {topic!r} does not exist."]
-    if not over:
+    if not broker_ids:
         return {}, ["The request lists no target broker."]
     loads = _Loads([], brokers)
     desired: dict[Key, tuple[int, ...]] = {}
-    for p in mine:
+    for p in topic_partitions:
         chosen: list[int] = []
         for place in range(len(p.replicas)):
-            new = loads.choose(chosen, over, place == 0)
+            new = loads.choose(chosen, broker_ids, place == 0)
             if new is None:
                 return {}, [
-                    f"{topic}-{p.partition} has {len(p.replicas)} replicas; brokers {over} have room for {len(chosen)}."
+                    f"{topic}-{p.partition} has {len(p.replicas)} replicas; brokers {broker_ids} have room for {len(chosen)}."
                 ]
             chosen.append(new)
         # The same set of brokers keeps its order: a change would only reorder the replicas.

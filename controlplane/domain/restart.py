@@ -142,9 +142,9 @@ def next_step(view: RestartSnapshot, now: float) -> RestartDecision:
     return _begin(view, at, seen, now)
 
 
-def _begin(view: RestartSnapshot, at: StepView, seen: dict[int, BrokerSeen], now: float) -> RestartDecision:
+def _begin(view: RestartSnapshot, at: StepView, brokers: dict[int, BrokerSeen], now: float) -> RestartDecision:
     """Demote the next broker as soon as all its partitions can lose it."""
-    b = seen.get(at.broker_id)
+    b = brokers.get(at.broker_id)
     if b is None:
         return _decision_with_note(at, f"Broker {at.broker_id} is no longer known.")
     if (reason := _not_now(view, b)) is not None:

@@ -77,42 +77,42 @@ def tail_move_problem(topic: str, configs: Mapping[str, str], *, internal: bool,
     return ""
 
 
-def begin(part: PartView, seen: ObservedPart) -> PartStep:
+def begin(part: PartView, observed: ObservedPart) -> PartStep:
     """Order the observers of a waiting part, unless its assignment has changed since it was read."""
-    if seen.observers == part.tail_copies:
+    if observed.observers == part.tail_copies:
         # The observers exist already: an earlier order was withdrawn after the controller had applied it.
         return PartStep(
-            part.id, PartState.CATCHING_UP, read_generation=seen.generation, submits=True, note="", cause=""
+            part.id, PartState.CATCHING_UP, read_generation=observed.generation, submits=True, note="", cause=""
         )
-    if seen.generation != part.read_generation:
-        return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
-    if seen.unfit:
-        return PartStep(part.id, PartState.REJECTED, active=False, note=seen.unfit)
-    if seen.archive_start is not None:
-        note = f"Rejected: records below offset {seen.archive_start} are still on the replicas of an earlier hand-over. Wait for retention, or use mode copy."
+    if observed.generation != part.read_generation:
+        return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, observed))
+    if observed.unfit:
+        return PartStep(part.id, PartState.REJECTED, active=False, note=observed.unfit)
+    if observed.archive_start is not None:
+        note = f"Rejected: records below offset {observed.archive_start} are still on the replicas of an earlier hand-over. Wait for retention, or use mode copy."
         return PartStep(part.id, PartState.REJECTED, active=False, note=note)
     return PartStep(part.id, PartState.BOOTSTRAPPING, submits=True, note="", cause="")
 
 
-def advance(part: PartView, seen: ObservedPart, move: MoveSnapshot, now: float) -> PartStep | None:
+def advance(part: PartView, observed: ObservedPart, move: MoveSnapshot, now: float) -> PartStep | None:
     """One step of a part in one of the states above; None: no change."""
-    taken = seen.observers == part.tail_copies and seen.target == part.replicas_from
+    taken = observed.observers == part.tail_copies and observed.target == part.replicas_from
     if part.state == PartState.BOOTSTRAPPING:
-        if seen.generation == part.read_generation:
-            return step_for_unapplied_order(part, seen, move.alive, now)
+        if observed.generation == part.read_generation:
+            return step_for_unapplied_order(part, observed, move.alive, now)
         if taken:
-            return PartStep(part.id, PartState.CATCHING_UP, read_generation=seen.generation, note="", cause="")
+            return PartStep(part.id, PartState.CATCHING_UP, read_generation=observed.generation, note="", cause="")
     elif part.state == PartState.TRUNCATING:
-        if taken and seen.log_start_floor == part.delete_below and seen.generation != part.read_generation:
-            return PartStep(part.id, PartState.READY, read_generation=seen.generation, note="", cause="")
-        if seen.generation == part.read_generation and seen.tail_start == part.delete_below:
-            return step_for_unapplied_order(part, seen, move.alive, now)
-        if taken and seen.generation == part.read_generation:
-            note = f"Nothing was deleted: the new replicas now start at {_offset(seen.tail_start)}, not at {part.delete_below}. Request the deletion again."
+        if taken and observed.log_start_floor == part.delete_below and observed.generation != part.read_generation:
+            return PartStep(part.id, PartState.READY, read_generation=observed.generation, note="", cause="")
+        if observed.generation == part.read_generation and observed.tail_start == part.delete_below:
+            return step_for_unapplied_order(part, observed, move.alive, now)
+        if taken and observed.generation == part.read_generation:
+            note = f"Nothing was deleted: the new replicas now start at {_offset(observed.tail_start)}, not at {part.delete_below}. Request the deletion again."
             return PartStep(part.id, PartState.CATCHING_UP, note=note, cause="")
-    elif taken and seen.generation == part.read_generation:
-        return _follow_step(part, seen, move)
-    return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, seen))
+    elif taken and observed.generation == part.read_generation:
+        return _follow_step(part, observed, move)
+    return PartStep(part.id, PartState.REJECTED, active=False, note=difference(part, observed))
 
 
 def _follow_step(part: PartView, observed: ObservedPart, move: MoveSnapshot) -> PartStep | None:
@@ -255,10 +255,10 @@ def deletable(parts: Sequence[PartView]) -> list[PartView]:
     ]
 
 
-def _is_deleted(seen: ObservedPart) -> bool:
+def _is_deleted(observed: ObservedPart) -> bool:
     """Return whether no records below the start of the new replicas are left, whatever the leader reported last. Another deletion would be
     an unnecessary step."""
-    return seen.tail_start is not None and (seen.log_start_floor or 0) >= seen.tail_start
+    return observed.tail_start is not None and (observed.log_start_floor or 0) >= observed.tail_start
 
 
 def deletion_steps(parts: Sequence[PartView]) -> list[PartStep]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 
-def some(count: int, one: str, many: str = "") -> str:
+def some(count: int, noun: str, many: str = "") -> str:
     """`1 partition`, `2 partitions`; `many` for an irregular plural."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def size_text(count: float) -> str:

@@ -110,20 +110,20 @@ class TransactionVerdict(StrEnum):
 
 
 def verdict(
-    found: PartitionTransaction,
-    known: DescribedTransaction | None,
+    open_transaction: PartitionTransaction,
+    described: DescribedTransaction | None,
     *,
     all_answered: bool,
     now_ms: int,
     timeout_ms_max: int,
 ) -> TransactionVerdict:
-    """`known`: the transactional id with the producer id of `found`, None if no coordinator that answered has one. `all_answered`: whether the
+    """`described`: the transactional id with the producer id of `open_transaction`, None if no coordinator that answered has one. `all_answered`: whether the
     coordinator of every transactional id answered. `timeout_ms_max`: transaction.max.timeout.ms."""
-    if known is None:
+    if described is None:
         return TransactionVerdict.UNKNOWN_PRODUCER if all_answered else TransactionVerdict.UNDETERMINED
-    if not known.is_open or found.partition not in known.partitions:
+    if not described.is_open or open_transaction.partition not in described.partitions:
         return TransactionVerdict.NOT_IN_TRANSACTION if all_answered else TransactionVerdict.UNDETERMINED
-    if known.started_ms is not None and now_ms - known.started_ms > timeout_ms_max:
+    if described.started_ms is not None and now_ms - described.started_ms > timeout_ms_max:
         return TransactionVerdict.TOO_OLD
     return TransactionVerdict.ACTIVE
 

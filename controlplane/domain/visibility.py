@@ -56,11 +56,11 @@ _BROKERS = ("broker", "broker_api")
 _GROUPS = ("group", "share-group", "share_group", "lag")
 
 
-def subject_visible(seen: Visibility, subject: str) -> bool:
+def subject_visible(visibility: Visibility, subject: str) -> bool:
     """Return whether a live update or a history about this subject is visible: `topic:T`, `messages:T`, `partition:T:0`, `group:G`, `lag:G:T:0`, `broker:1`,
     `broker_api:1:Produce`. Values of moves and of the cluster are sums over all topics. The name of a panel (`topics`) causes only that the page reloads
     it."""
-    if not seen.limited:
+    if not visibility.limited:
         return True
     kind, colon, name = subject.partition(":")
     if not colon:
@@ -70,10 +70,10 @@ def subject_visible(seen: Visibility, subject: str) -> bool:
     if kind == "lag":
         rest, _, _ = name.rpartition(":")
         name, _, topic = rest.rpartition(":")
-        if not seen.sees(RoleResource.TOPIC, topic):
+        if not visibility.sees(RoleResource.TOPIC, topic):
             return False
     if kind in _BROKERS:
-        return seen.sees(RoleResource.BROKER, name.partition(":")[0])
+        return visibility.sees(RoleResource.BROKER, name.partition(":")[0])
     if kind in _TOPICS:
-        return seen.sees(RoleResource.TOPIC, name)
-    return kind in _GROUPS and seen.sees(RoleResource.GROUP, name)
+        return visibility.sees(RoleResource.TOPIC, name)
+    return kind in _GROUPS and visibility.sees(RoleResource.GROUP, name)

@@ -26,25 +26,25 @@ class Window:
     ends: datetime | None = None
 
 
-def read(said: Mapping[str, Json]) -> Window:
+def read(value: Mapping[str, Json]) -> Window:
     """{"opens": "22:00", "stop_by": "05:30", "days": [0, 1, 2, 3, 4]} (`days` is optional), or once
     {"from": "2026-11-21T22:00", "stop_by": "2026-11-22T05:30"} (`from` is optional). Raises ValueError with the reason."""
-    unknown = sorted(set(said) - {"opens", "stop_by", "days", "from"})
+    unknown = sorted(set(value) - {"opens", "stop_by", "days", "from"})
     if unknown:
         raise ValueError(f"Unknown field {unknown[0]!r}: a window has opens, stop_by and days, or from and stop_by.")
-    if "opens" not in said:
-        if "days" in said:
+    if "opens" not in value:
+        if "days" in value:
             raise ValueError('"days" needs "opens"; a window with "from" opens once.')
-        begins, ends = _instant(said.get("from")), _instant(said.get("stop_by"))
+        begins, ends = _instant(value.get("from")), _instant(value.get("stop_by"))
         if ends is None:
             raise ValueError('A window with "from" needs "stop_by", such as 2026-11-22T05:30 (UTC).')
         if begins is not None and begins >= ends:
             raise ValueError("The window closes before it opens.")
         return Window(begins=begins, ends=ends)
-    opens, stop_by = _time(said["opens"]), _time(said.get("stop_by"))
+    opens, stop_by = _time(value["opens"]), _time(value.get("stop_by"))
     if opens == stop_by:
         raise ValueError("The window opens when it closes. Remove the window if copies may start at any time.")
-    days = said.get("days", list(range(7)))
+    days = value.get("days", list(range(7)))
     if not isinstance(days, list) or not days or not all(isinstance(d, int) and 0 <= d <= 6 for d in days):
         raise ValueError("Days are numbers from 0 (Monday) to 6, at least one.")
     return Window(opens, stop_by, frozenset(d for d in days if isinstance(d, int)))

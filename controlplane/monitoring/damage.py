@@ -96,14 +96,14 @@ def _offline(broker_id: int, data: bytes) -> Iterable[tuple[Spot, str]]:
     return [((tp, broker_id, DISK), OFFLINE_TEXT) for tp in partitions]
 
 
-def write(found: dict[Spot, str], image: Image) -> bool:
+def write(reported: dict[Spot, str], image: Image) -> bool:
     """Write rows. Returns whether anything changed. Raises DatabaseError."""
     open_rows = {
         (TopicPartition(r.topic_id, r.partition), r.broker_id, r.kind): r
         for r in ReplicaDamageReport.objects.filter(ended_at__isnull=True)
     }
-    new = [spot for spot in found if spot not in open_rows and spot[0].topic_id in image.topics]
-    over = [r.pk for spot, r in open_rows.items() if spot not in found]
+    new = [spot for spot in reported if spot not in open_rows and spot[0].topic_id in image.topics]
+    over = [r.pk for spot, r in open_rows.items() if spot not in reported]
     if not new and not over:
         return False
     with transaction.atomic():
@@ -115,7 +115,7 @@ def write(found: dict[Spot, str], image: Image) -> bool:
                 partition=tp.partition,
                 broker_id=broker_id,
                 kind=kind,
-                detail=found[tp, broker_id, kind],
+                detail=reported[tp, broker_id, kind],
             )
             for tp, broker_id, kind in new
         )

@@ -363,12 +363,12 @@ def _progress(tracks: Mapping[Key, lag.Track], owners: Mapping[Key, DescribedMem
     return out
 
 
-def _block(found: PartitionFacts, committed: int, stable: int | None) -> Block:
-    if found.leader is None:
+def _block(partition_facts: PartitionFacts, committed: int, stable: int | None) -> Block:
+    if partition_facts.leader is None:
         return Block.NO_LEADER
-    if stable is not None and stable <= committed < found.end:
+    if stable is not None and stable <= committed < partition_facts.end:
         # Transaction markers are written with acks=all: below min.insync.replicas no transaction ends.
-        return Block.UNDER_MIN_ISR if found.under_min_isr else Block.OPEN_TRANSACTION
+        return Block.UNDER_MIN_ISR if partition_facts.under_min_isr else Block.OPEN_TRANSACTION
     return Block.NONE
 
 

@@ -94,7 +94,7 @@ class HangingTransactionMonitor:
         ended = [pk for key, pk in known.items() if key[:2] in described and key not in kept]
         self._write(hanging, ended)
 
-    def _choose(self, known: Iterable[Spot]) -> dict[int, dict[str, list[int]]]:
+    def _choose(self, spots_with_rows: Iterable[Spot]) -> dict[int, dict[str, list[int]]]:
         """The partitions of this search by leader: the next ones, and those with rows."""
         rows = ObservedPartition.objects.order_by("topic__name", "index")
         columns = ("topic__name", "index", "leader")
@@ -105,9 +105,9 @@ class HangingTransactionMonitor:
         chosen = list(after.values_list(*columns)[:PARTITIONS_MAX])
         self._position = chosen[-1][:2] if len(chosen) == PARTITIONS_MAX else None
         spots = {(topic, index): leader for topic, index, leader in chosen}
-        topics = {topic for topic, _ in known}
+        topics = {topic for topic, _ in spots_with_rows}
         for topic, index, leader in rows.filter(topic__name__in=topics).values_list(*columns) if topics else ():
-            if (topic, index) in known:
+            if (topic, index) in spots_with_rows:
                 spots[topic, index] = leader
         leaders: dict[int, dict[str, list[int]]] = {}
         for (topic, index), leader in spots.items():

@@ -8,15 +8,15 @@ from controlplane.monitoring import live_events
 from controlplane.monitoring.live_events import LiveUpdate
 
 
-def visible_update(update: LiveUpdate, seen: Visibility) -> LiveUpdate:
+def visible_update(update: LiveUpdate, visibility: Visibility) -> LiveUpdate:
     """`update` without the names of hidden topics in the data of visible objects."""
-    if not seen.limited or update["kind"] != live_events.GROUPS:
+    if not visibility.limited or update["kind"] != live_events.GROUPS:
         return update
     data = update["data"]
-    return {**update, "data": {**data, "groups": [_without_hidden_partition(g, seen) for g in data["groups"]]}}
+    return {**update, "data": {**data, "groups": [_without_hidden_partition(g, visibility) for g in data["groups"]]}}
 
 
-def _without_hidden_partition(group: dict[str, object], seen: Visibility) -> dict[str, object]:
+def _without_hidden_partition(group: dict[str, object], visibility: Visibility) -> dict[str, object]:
     """Return the row without the partition whose records retention deletes first, if the topic of this partition is hidden from the user."""
     topic = str(group["retention_partition"]).rpartition("-")[0]
-    return group if seen.sees(RoleResource.TOPIC, topic) else {**group, "retention_partition": ""}
+    return group if visibility.sees(RoleResource.TOPIC, topic) else {**group, "retention_partition": ""}

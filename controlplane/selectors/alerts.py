@@ -164,8 +164,8 @@ def alert_row(alert_id: int) -> AlertRow | None:
     return next(iter(alert_shapes(visible(Alert.objects.filter(pk=alert_id)))), None)
 
 
-def alert_shapes(found: Iterable[Alert]) -> list[AlertRow]:
-    alerts = list(found)
+def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
+    alerts = list(rows)
     now = timezone.now()
     silences = list(active_silences()) if alerts else []
     return [

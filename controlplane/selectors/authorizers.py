@@ -41,11 +41,11 @@ class AuthorizerReport:
     without: tuple[int, ...] = ()
     unanswered: tuple[int, ...] = ()
 
-    def options(self, given: AuthorizerOptions) -> AuthorizerOptions:
+    def options(self, requested: AuthorizerOptions) -> AuthorizerOptions:
         """The options of a query, completed by the settings of the brokers."""
         return AuthorizerOptions(
-            super_users=tuple(dict.fromkeys((*given.super_users, *self.super_users))),
-            allow_if_no_acl=given.allow_if_no_acl or self.allow_if_no_acl,
+            super_users=tuple(dict.fromkeys((*requested.super_users, *self.super_users))),
+            allow_if_no_acl=requested.allow_if_no_acl or self.allow_if_no_acl,
             enabled=self.state is not AuthorizerState.NONE,
         )
 
@@ -62,8 +62,8 @@ def authorizer_report() -> AuthorizerReport:
     return _report({a.broker_id: a.value for a in answers})
 
 
-def _report(found: Mapping[int, Mapping[str, ReportedConfig] | None]) -> AuthorizerReport:
-    answered = {broker: values for broker, values in found.items() if values is not None}
+def _report(answers: Mapping[int, Mapping[str, ReportedConfig] | None]) -> AuthorizerReport:
+    answered = {broker: values for broker, values in answers.items() if values is not None}
     enforcing = [values for values in answered.values() if _value(values, AUTHORIZER)]
     users = [_users(_value(values, SUPER_USERS)) for values in enforcing]
     return AuthorizerReport(
@@ -71,7 +71,7 @@ def _report(found: Mapping[int, Mapping[str, ReportedConfig] | None]) -> Authori
         super_users=tuple(u for u in users[0] if all(u in other for other in users)) if users else (),
         allow_if_no_acl=bool(enforcing) and all(_value(v, ALLOW_IF_NO_ACL).lower() == "true" for v in enforcing),
         without=tuple(broker for broker, values in answered.items() if not _value(values, AUTHORIZER)),
-        unanswered=tuple(broker for broker, values in found.items() if values is None),
+        unanswered=tuple(broker for broker, values in answers.items() if values is None),
     )
 
 

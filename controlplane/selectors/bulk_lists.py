@@ -75,16 +75,16 @@ def row_ids(keys: Sequence[str]) -> list[int]:
     return [int(k) for k in keys if k.isascii() and k.isdigit() and len(k) < 19]
 
 
-def keys_of_filter(kind: BulkList, values: Mapping[str, object], most: int) -> list[str]:
-    """The keys of all rows of the filter, in the order of the list. Empty values are no condition. Raises TooManyRows for more than `most` rows."""
+def keys_of_filter(kind: BulkList, values: Mapping[str, object], rows_max: int) -> list[str]:
+    """The keys of all rows of the filter, in the order of the list. Empty values are no condition. Raises TooManyRows for more than `rows_max` rows."""
     found = LISTS[kind]
     rows = found.filters.rows(found.rows(), **values)
     extra: dict[str, object] = {"query": str(values.get("query", ""))}
     if kind is BulkList.TOPICS:
         extra["unapplied"] = not values.get("state")
     first = found.page_of(rows, sort=found.sort, page=1, per_page=PER_PAGE_MAX, **extra)
-    if first.total > most:
-        raise TooManyRows(first.total, most)
+    if first.total > rows_max:
+        raise TooManyRows(first.total, rows_max)
     keys = [found.key_of(row) for row in first.rows]
     for page in range(2, first.pages + 1):
         following = found.page_of(rows, sort=found.sort, page=page, per_page=PER_PAGE_MAX, **extra)

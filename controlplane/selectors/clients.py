@@ -127,14 +127,14 @@ def client_list(
     )
 
 
-def _refused_clients(known: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
+def _refused_clients(answers: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
     """One row per client and reason, the latest first."""
-    found: dict[tuple[str, str, str, str], list[tuple[int, Refusal]]] = {}
-    for broker_id, answer in known.items():
+    refusals: dict[tuple[str, str, str, str], list[tuple[int, Refusal]]] = {}
+    for broker_id, answer in answers.items():
         for r in answer.refusals:
             if any(query in text.lower() for text in (r.host, r.principal, r.client_id)):
-                found.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
-    rows = [_refused_row(key, parts) for key, parts in found.items()]
+                refusals.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
+    rows = [_refused_row(key, parts) for key, parts in refusals.items()]
     return sorted(rows, key=lambda r: (r.ago_s, -r.count, r.host, r.principal, r.client_id, r.reason))[:REFUSED_MAX]
 
 
@@ -155,10 +155,10 @@ def _contains(row: ClientRow, query: str) -> bool:
     return any(query in text.lower() for text in (row.client_id, row.principal, row.host, row.software))
 
 
-def _rows(known: dict[int, ConnectedClients]) -> list[ClientRow]:
+def _rows(answers: dict[int, ConnectedClients]) -> list[ClientRow]:
     """One row per client, over all brokers."""
     found: dict[tuple[object, ...], list[tuple[int, ConnectedClient]]] = {}
-    for broker_id, answer in known.items():
+    for broker_id, answer in answers.items():
         for c in answer.clients:
             software = f"{c.software_name} {c.software_version}".strip()
             key = (c.client_id, c.principal, c.host, software, c.listener, c.is_broker)

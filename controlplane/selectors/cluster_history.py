@@ -212,30 +212,32 @@ def _copy(image: Image) -> Image:
     )
 
 
-def _replay(found: Moment, until_ms: int) -> None:
-    for _ in _apply_entries(found, until_ms):
+def _replay(moment_before: Moment, until_ms: int) -> None:
+    for _ in _apply_entries(moment_before, until_ms):
         pass
 
 
 def _apply_entries(
-    found: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None
+    moment_before: Moment, until_ms: int, changes: list[tuple[int, StateDifference]] | None = None
 ) -> Iterator[None]:
     """Apply the entries after `found.seq` up to a time. With `changes`, collect what each of them changes."""
-    segments = MetadataSegment.objects.filter(last_seq__gt=found.seq, begins_ms__lte=until_ms).order_by("first_seq")
+    segments = MetadataSegment.objects.filter(last_seq__gt=moment_before.seq, begins_ms__lte=until_ms).order_by(
+        "first_seq"
+    )
     for epoch, data in segments.values_list("controller_epoch", "data").iterator(chunk_size=20):
         for entry in unpack_entries(bytes(data)):
-            if entry.seq <= found.seq:
+            if entry.seq <= moment_before.seq:
                 continue
-            if entry.seq != found.seq + 1 or entry.at_ms > until_ms:
+            if entry.seq != moment_before.seq + 1 or entry.at_ms > until_ms:
                 return
             for record in entry.records:
                 if changes is not None and len(changes) <= CHANGES_MAX:
-                    changes += [(entry.at_ms, d) for d in record_differences(found.image, record)]
-                found.image.apply(record)
-            found.seq, found.entry_at = entry.seq, _time(entry.at_ms)
-            found.image.seq = entry.seq
+                    changes += [(entry.at_ms, d) for d in record_differences(moment_before.image, record)]
+                moment_before.image.apply(record)
+            moment_before.seq, moment_before.entry_at = entry.seq, _time(entry.at_ms)
+            moment_before.image.seq = entry.seq
             yield
-        found.image.controller_epoch = epoch
+        moment_before.image.controller_epoch = epoch
 
 
 # -- two states --------------------------------------------------------------------------------------------------------

@@ -123,13 +123,13 @@ class CoordinatorAnswer:
 
 
 def _judge(
-    found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]
+    open_transactions: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]
 ) -> tuple[list[Judged], list[BrokerAnswer[CoordinatorAnswer]], int | None, int]:
     """(verdicts, answers of the coordinators, transaction.max.timeout.ms, offline partitions of __transaction_state)."""
     offline = selectors.offline_partitions_of_state()
-    if not found:
+    if not open_transactions:
         return [], [], None, offline
-    producer_ids = sorted({t.producer_id for t in found})
+    producer_ids = sorted({t.producer_id for t in open_transactions})
     count = ObservedPartition.objects.filter(topic__name=TRANSACTION_STATE_TOPIC).count()
     probes = probe_ids(count)
 
@@ -149,16 +149,16 @@ def _judge(
     complete = count > 0 and len(covered) == count and not selectors.silent_brokers(answers) and not offline
     now_ms = selectors.clock_ms()
     judged: list[Judged] = []
-    for t in found:
+    for t in open_transactions:
         mine = known.get(t.producer_id)
         v = verdict(t, mine, all_answered=complete, now_ms=now_ms, timeout_ms_max=max(maxima, default=0))
         judged.append((t, v, mine.transactional_id if mine is not None else None))
     return judged, answers, max(maxima, default=None), offline
 
 
-def verdicts(found: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
-    """Return the transactions of `found` that are still open, with their verdicts."""
-    return _still_open(_judge(found, brokers)[0], brokers)
+def verdicts(open_transactions: list[PartitionTransaction], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:
+    """Return the transactions of `open_transactions` that are still open, with their verdicts."""
+    return _still_open(_judge(open_transactions, brokers)[0], brokers)
 
 
 def _still_open(judged: list[Judged], brokers: Mapping[int, BrokerAddress]) -> list[Judged]:

@@ -202,27 +202,27 @@ def _objects(rows: Sequence[AlertRow]) -> dict[int, set[str]]:
     return {a.id: _objects_of(AlertKind(a.kind), a.subject, known) for a in rows}
 
 
-def _objects_of(kind: AlertKind, subject: str, known: Dependencies) -> set[str]:
+def _objects_of(kind: AlertKind, subject: str, dependencies: Dependencies) -> set[str]:
     if kind in BROKER_KINDS:
         return {f"broker:{subject}"}
     if kind is AlertKind.PARTITIONS_OFFLINE:
-        return _brokers(known, known.offline)
+        return _brokers(dependencies, dependencies.offline)
     if kind in incident.PARTITIONS:
-        return _brokers(known, known.missing.keys() - known.offline)
+        return _brokers(dependencies, dependencies.missing.keys() - dependencies.offline)
     if kind in incident.MOVES:
-        return {f"move:{subject}"} | known.moves.get(subject, set())
+        return {f"move:{subject}"} | dependencies.moves.get(subject, set())
     if kind in incident.GROUPS | incident.RETENTION:
         # An alert about many groups has no subject: it depends on all partitions with problems.
         return {f"group:{subject}"} | _brokers(
-            known, known.reads.get(subject, set()) if subject else set(known.missing)
+            dependencies, dependencies.reads.get(subject, set()) if subject else set(dependencies.missing)
         )
     if kind is AlertKind.COPIES_DAMAGED:
-        return known.damaged
+        return dependencies.damaged
     return set()
 
 
-def _brokers(known: Dependencies, spots: AbstractSet[Spot]) -> set[str]:
-    return {broker for spot in spots for broker in known.missing[spot]}
+def _brokers(dependencies: Dependencies, spots: AbstractSet[Spot]) -> set[str]:
+    return {broker for spot in spots for broker in dependencies.missing[spot]}
 
 
 def _dependencies(rows: Sequence[AlertRow]) -> Dependencies:

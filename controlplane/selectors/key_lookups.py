@@ -299,12 +299,12 @@ class _Leaders:
             connection.close()
 
 
-def _newest(found: list[MessageRow], limit: int, left: dict[int, int]) -> list[MessageRow]:
+def _newest(matches: list[MessageRow], limit: int, left: dict[int, int]) -> list[MessageRow]:
     """The newest `limit` rows. `left` is changed: a partition with a row that is not shown continues there. A row counts as at least as new as the
     rows of its partition at lower offsets, because a token has one offset per partition."""
     newest: dict[int, int] = {}
     ranked: list[tuple[int, int, MessageRow]] = []
-    for row in sorted(found, key=lambda r: r.offset):
+    for row in sorted(matches, key=lambda r: r.offset):
         newest[row.partition] = max(newest.get(row.partition, -1), row.timestamp_ms or 0)
         ranked.append((newest[row.partition], row.offset, row))
     ranked.sort(key=lambda r: r[:2], reverse=True)

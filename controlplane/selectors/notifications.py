@@ -194,7 +194,7 @@ def deliveries_of_alert(alert_id: int) -> list[NotificationDeliveryRow]:
     return delivery_shapes(list(delivery_rows().filter(alert_id=alert_id)[:ALERT_DELIVERIES_MAX])) if alert_id else []
 
 
-def delivery_shapes(found: Sequence[NotificationDelivery]) -> list[NotificationDeliveryRow]:
+def delivery_shapes(deliveries: Sequence[NotificationDelivery]) -> list[NotificationDeliveryRow]:
     return [
         NotificationDeliveryRow(
             d.pk,
@@ -216,5 +216,5 @@ def delivery_shapes(found: Sequence[NotificationDelivery]) -> list[NotificationD
             d.status,
             d.answer,
         )
-        for d in found
+        for d in deliveries
     ]

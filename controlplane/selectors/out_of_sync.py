@@ -26,13 +26,17 @@ class ReportedReplicas:
     """Brokers that are down."""
 
 
-def load_reports(found: Sequence[ObservedPartition]) -> ReportedReplicas:
+def load_reports(partitions: Sequence[ObservedPartition]) -> ReportedReplicas:
     """Return the data that explain the out-of-sync replicas of these partitions. Needs at most three queries, and only one if all replicas are in sync."""
-    down = frozenset(Broker.objects.filter(alive=False).values_list("broker_id", flat=True)) if found else frozenset()
-    if all(len(p.isr) >= len(p.replicas) and not p.holders for p in found):
+    down = (
+        frozenset(Broker.objects.filter(alive=False).values_list("broker_id", flat=True)) if partitions else frozenset()
+    )
+    if all(len(p.isr) >= len(p.replicas) and not p.holders for p in partitions):
         return ReportedReplicas({}, {}, down)
     damage_reports = ReplicaDamageReport.objects.filter(
-        ended_at__isnull=True, kind="disk", topic_id__in={p.topic_id for p in found if len(p.isr) < len(p.replicas)}
+        ended_at__isnull=True,
+        kind="disk",
+        topic_id__in={p.topic_id for p in partitions if len(p.isr) < len(p.replicas)},
     )
     return ReportedReplicas(
         {b.broker_id: b for b in Broker.objects.all()},
@@ -41,13 +45,13 @@ def load_reports(found: Sequence[ObservedPartition]) -> ReportedReplicas:
     )
 
 
-def reason(p: ObservedPartition, broker_id: int, size_bytes: int | None, known: ReportedReplicas) -> str:
-    broker = known.brokers.get(broker_id)
+def reason(p: ObservedPartition, broker_id: int, size_bytes: int | None, reports: ReportedReplicas) -> str:
+    broker = reports.brokers.get(broker_id)
     if broker is None:
         return "The broker has never registered."
     if not broker.alive:
         return "The broker is down."
-    if (detail := known.disks.get((p.topic.name, p.index, broker_id))) is not None:
+    if (detail := reports.disks.get((p.topic.name, p.index, broker_id))) is not None:
         return f"The log directory has failed: {detail}."
     if p.leader is None:
         return "The partition has no leader to fetch from."

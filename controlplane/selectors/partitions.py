@@ -120,8 +120,8 @@ def partition_page(
     )
 
 
-def in_trouble(most: int) -> Page[PartitionRow]:
-    """The first `most` partitions with a problem, and the number of all. Order: without a leader, below min.insync.replicas, under-replicated; within
+def in_trouble(partitions_max: int) -> Page[PartitionRow]:
+    """The first `partitions_max` partitions with a problem, and the number of all. Order: without a leader, below min.insync.replicas, under-replicated; within
     each, users' topics before internal topics. Only the first topics with such partitions are searched: with a broker down, half of all partitions
     would be sorted for a few rows."""
     total = visible(ObservedPartition.objects.filter(in_trouble=True)).count()
@@ -132,23 +132,25 @@ def in_trouble(most: int) -> Page[PartitionRow]:
         (Q(under_min_isr__gt=0), {"under_min_isr"}),
         (Q(under_replicated__gt=F("offline")), {"under_min_isr", "under_replicated"}),
     ):
-        if len(found) >= most:
+        if len(found) >= partitions_max:
             break
         ids = list(
             visible(ObservedTopic.objects.filter(topics))
             .order_by("internal", "name")
-            .values_list("pk", flat=True)[:most]
+            .values_list("pk", flat=True)[:partitions_max]
         )
         rows = ObservedPartition.objects.filter(in_trouble=True, topic_id__in=ids).select_related("topic")
         # Read in parts: most of the time the first ones suffice.
-        for p in rows.order_by("topic__internal", "topic__name", "index")[:LOOKED_AT_MAX].iterator(chunk_size=2 * most):
+        for p in rows.order_by("topic__internal", "topic__name", "index")[:LOOKED_AT_MAX].iterator(
+            chunk_size=2 * partitions_max
+        ):
             if p.pk not in found and _state(p, defaults) in states:
                 found[p.pk] = p
-            if len(found) == most:
+            if len(found) == partitions_max:
                 break
     chosen = list(found.values())
     prefetch_related_objects(chosen, "replica_rows")
-    return Page(_partition_rows(chosen), total, within(total, 1, most), "topic", "")
+    return Page(_partition_rows(chosen), total, within(total, 1, partitions_max), "topic", "")
 
 
 def partition_row(topic: str, index: int) -> PartitionRow | None:
@@ -188,14 +190,14 @@ def _state(p: ObservedPartition, defaults: Mapping[str, str]) -> str:
     return partition_state(p.leader, p.replicas, p.isr, p.adding, p.removing, _min_isr(p, defaults))
 
 
-def _partition_rows(found: Sequence[ObservedPartition]) -> list[PartitionRow]:
-    known = out_of_sync.load_reports(found)
-    defaults = cluster_defaults() if found else {}
-    return [_partition_row(p, known, defaults) for p in found]
+def _partition_rows(partitions: Sequence[ObservedPartition]) -> list[PartitionRow]:
+    known = out_of_sync.load_reports(partitions)
+    defaults = cluster_defaults() if partitions else {}
+    return [_partition_row(p, known, defaults) for p in partitions]
 
 
 def _partition_row(
-    p: ObservedPartition, known: out_of_sync.ReportedReplicas, defaults: Mapping[str, str]
+    p: ObservedPartition, reports: out_of_sync.ReportedReplicas, defaults: Mapping[str, str]
 ) -> PartitionRow:
     replicas = {r.broker_id: r for r in p.replica_rows.all()}
     return PartitionRow(
@@ -211,15 +213,15 @@ def _partition_row(
         assignment_generation=p.assignment_generation,
         archive_start=p.archive_start,
         holders=p.holders,
-        holders_down=[b for b in p.holders if b not in known.brokers or not known.brokers[b].alive],
+        holders_down=[b for b in p.holders if b not in reports.brokers or not reports.brokers[b].alive],
         start_offset=p.start_offset,
         end_offset=p.end_offset,
         records=None if p.start_offset is None or p.end_offset is None else p.end_offset - p.start_offset,
         size_bytes=p.size_bytes,
         bytes_in_per_s=p.bytes_in_per_s,
         bytes_out_per_s=p.bytes_out_per_s,
-        replica_rows=[_replica(p, b, replicas.get(b), known) for b in p.replicas],
-        down=[b for b in p.replicas if b in known.down],
+        replica_rows=[_replica(p, b, replicas.get(b), reports) for b in p.replicas],
+        down=[b for b in p.replicas if b in reports.down],
         min_isr=_min_isr(p, defaults),
         state=_state(p, defaults),
         sample_age_s=age_s(p.sampled_at),
@@ -227,7 +229,7 @@ def _partition_row(
 
 
 def _replica(
-    p: ObservedPartition, broker_id: int, row: ObservedReplica | None, known: out_of_sync.ReportedReplicas
+    p: ObservedPartition, broker_id: int, row: ObservedReplica | None, reports: out_of_sync.ReportedReplicas
 ) -> ReplicaOf:
     end, lag, size = (row.end_offset, row.lag_records, row.size_bytes) if row is not None else (None, None, None)
     out = broker_id not in p.isr
@@ -237,11 +239,11 @@ def _replica(
         lag = None if end is None or p.end_offset is None else max(0, p.end_offset - end)
     return ReplicaOf(
         broker_id=broker_id,
-        alive=broker_id not in known.down,
+        alive=broker_id not in reports.down,
         in_isr=not out,
         is_leader=broker_id == p.leader,
         end_offset=end,
         lag_records=lag,
         size_bytes=size,
-        out_of_sync_reason=out_of_sync.reason(p, broker_id, size, known) if out else "",
+        out_of_sync_reason=out_of_sync.reason(p, broker_id, size, reports) if out else "",
     )

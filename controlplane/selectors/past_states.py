@@ -69,20 +69,20 @@ class PastCluster:
     brokers: list[PastBroker]
 
 
-def past_cluster(found: Moment) -> PastCluster:
-    states = [s for _, _, s in found.image.each_partition()]
+def past_cluster(moment: Moment) -> PastCluster:
+    states = [s for _, _, s in moment.image.each_partition()]
     return PastCluster(
-        at=found.at,
-        seq=found.seq,
-        entry_at=found.entry_at,
-        controller_epoch=found.image.controller_epoch,
-        metadata_level=found.image.metadata_version,
-        topics=len(found.image.topics),
+        at=moment.at,
+        seq=moment.seq,
+        entry_at=moment.entry_at,
+        controller_epoch=moment.image.controller_epoch,
+        metadata_level=moment.image.metadata_version,
+        topics=len(moment.image.topics),
         partitions=len(states),
         offline=sum(1 for s in states if s.leader == NO_LEADER),
         under_replicated=sum(1 for s in states if s.under_replicated),
         reassigning=sum(1 for s in states if s.reassigning),
-        brokers=_brokers(found.image),
+        brokers=_brokers(moment.image),
     )
 
 
@@ -107,7 +107,7 @@ def _topics(image: Image, topic: str) -> list[TopicState]:
 
 
 def past_partitions(
-    found: Moment,
+    moment: Moment,
     *,
     topic: str = "",
     broker: int | None = None,
@@ -119,7 +119,7 @@ def past_partitions(
     under-replicated ones."""
     chosen = [
         (t.name, i, s)
-        for t in _topics(found.image, topic)
+        for t in _topics(moment.image, topic)
         for i, s in sorted(t.partitions.items())
         if (broker is None or broker in s.hosts) and (not state or s.leader == NO_LEADER or s.under_replicated)
     ]
@@ -144,17 +144,17 @@ def past_partitions(
 
 
 def past_configs(
-    found: Moment, *, topic: str = "", broker: int | None = None, page: PageStart = 1, per_page: int = 50
+    moment: Moment, *, topic: str = "", broker: int | None = None, page: PageStart = 1, per_page: int = 50
 ) -> Page[PastConfig]:
     """Overrides of topics and dynamic configs of brokers. With `broker` those of brokers only, with `topic` those of topics only."""
     rows: list[PastConfig] = []
     if not topic:
-        for broker_id, (_, configs) in sorted(found.image.broker_configs.items()):
+        for broker_id, (_, configs) in sorted(moment.image.broker_configs.items()):
             if broker in (None, broker_id):
                 subject = "broker:default" if broker_id == ALL_BROKERS else f"broker:{broker_id}"
                 rows += [PastConfig(subject, name, value) for name, value in sorted(configs.items())]
     if broker is None:
-        for state in _topics(found.image, topic):
+        for state in _topics(moment.image, topic):
             rows += [PastConfig(f"topic:{state.name}", name, value) for name, value in sorted(state.configs.items())]
     start, window = numbered(len(rows), page, per_page)
     return Page(rows[start : start + window.per_page], len(rows), window, "subject", topic)

@@ -203,14 +203,14 @@ def difference(name: str, number: int, other: int) -> SchemaDifference | None:
     return SchemaDifference(name, number, other, lines[:DIFFERENCE_LINES_MAX], len(lines) <= DIFFERENCE_LINES_MAX)
 
 
-def format_definition(found: SubjectVersion) -> str:
+def format_definition(version: SubjectVersion) -> str:
     """The definition, indented if it is JSON."""
-    if found.type == SchemaType.PROTOBUF:
-        return found.definition
+    if version.type == SchemaType.PROTOBUF:
+        return version.definition
     try:
-        return json.dumps(json.loads(found.definition), indent=2, ensure_ascii=False)
+        return json.dumps(json.loads(version.definition), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
-        return found.definition
+        return version.definition
 
 
 def topics_of(names: Iterable[str]) -> dict[str, str]:

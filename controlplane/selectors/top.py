@@ -154,8 +154,8 @@ def _largest(means: dict[Any, float]) -> list[Any]:
     return sorted(means, key=lambda t: -means[t])[:GROWTH_TOPICS_MAX]
 
 
-def _greatest(found: Iterable[tuple[str, float, str]], limit: int) -> list[tuple[str, float, str]]:
-    return sorted(found, key=lambda r: (-r[1], r[0]))[:limit]
+def _greatest(objects: Iterable[tuple[str, float, str]], limit: int) -> list[tuple[str, float, str]]:
+    return sorted(objects, key=lambda r: (-r[1], r[0]))[:limit]
 
 
 # -- clients -----------------------------------------------------------------------------------------------------------
@@ -265,17 +265,17 @@ def top_lists(of: TopOf, limit: int = TOP_DEFAULT) -> list[TopList]:
     return [_shape(f, READS[f](limit)) for f in FIGURES[of]]
 
 
-def _shape(figure: TopFigure, found: _Found) -> TopList:
+def _shape(figure: TopFigure, objects: _Found) -> TopList:
     names: dict[str, str] = {}
     if figure.of is TopOf.PARTITIONS and figure.by != "skew_pct":
-        keys = [int(name) for name, _, _ in found.rows]
+        keys = [int(name) for name, _, _ in objects.rows]
         rows = ObservedPartition.objects.filter(pk__in=keys).values_list("pk", "topic__name", "index")
         names = {str(pk): f"{topic}:{index}" for pk, topic, index in rows}
     result = []
-    for name, value, subject in found.rows:
+    for name, value, subject in objects.rows:
         if name in names:
             topic, _, index = names[name].rpartition(":")
             name, subject = f"{topic}-{index}", f"partition:{topic}:{index}"
-        share = round(100 * value / found.total, 1) if found.total else None
+        share = round(100 * value / objects.total, 1) if objects.total else None
         result.append(TopRow(name, round(value, 3), share, subject))
-    return TopList(figure.of, figure.by, figure.label, figure.unit, result, list(found.silent))
+    return TopList(figure.of, figure.by, figure.label, figure.unit, result, list(objects.silent))

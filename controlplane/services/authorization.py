@@ -155,14 +155,14 @@ def _views_everything(user: User) -> bool:
     return user.is_active and any(getattr(user, flag, False) for flag in flags)
 
 
-def view_refusal(seen: Visibility, rule: AccessRule | None, given: Callable[[], RequestNames]) -> str:
-    """Return the reason why a user with the visibility `seen` may not open a page or a route; "" = allowed. `rule` None: the page shows the whole
+def view_refusal(visibility: Visibility, rule: AccessRule | None, request_names: Callable[[], RequestNames]) -> str:
+    """Return the reason why a user with the visibility `visibility` may not open a page or a route; "" = allowed. `rule` None: the page shows the whole
     cluster. A request without names shows a list, whose rows are filtered. The refusal does not say whether a resource exists."""
-    if not seen.limited:
+    if not visibility.limited:
         return ""
     if rule is None or not rule.filtered:
         return NEEDS_CLUSTER_VIEWER
-    hidden = sorted({n for n in rule.names(given()) if not seen.sees(rule.resource, n)})
+    hidden = sorted({n for n in rule.names(request_names()) if not visibility.sees(rule.resource, n)})
     if not hidden:
         return ""
     if rule.names in BY_NUMBER:
@@ -188,14 +188,16 @@ def may_change_something(user: User) -> bool:
     )
 
 
-def refusal(user: User, rule: AccessRule | None, given: Callable[[], RequestNames], *, empty_form: bool = False) -> str:
+def refusal(
+    user: User, rule: AccessRule | None, request_names: Callable[[], RequestNames], *, empty_form: bool = False
+) -> str:
     """Return the reason why the user may not do this; "" = allowed. `rule` None: only the role for the whole cluster permits it. `empty_form`: a request
     that names no resource yet opens a form, and needs any role for the type."""
     if getattr(user, "is_staff", False) and user.is_active:
         return ""
     if rule is None or not has_role(user, rule.access, rule.resource):
         return NEEDS_OPERATOR
-    values = given()
+    values = request_names()
     names = rule.names(values)
     if not names and (empty_form or rule.checked_by_view):
         return ""

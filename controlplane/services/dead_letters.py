@@ -85,9 +85,9 @@ class ResendResult:
     resume: str = ""
 
 
-def query_of(of: DeadLetterTopic, filters: DeadLetterFilters, **requested: Any) -> RecordQuery:
+def query_of(letter_topic: DeadLetterTopic, filters: DeadLetterFilters, **requested: Any) -> RecordQuery:
     """A query for dead letters, newest first unless `requested` has a start."""
-    return RecordQuery(of.dead_topic, filters=filters, all_partitions=True, **requested)
+    return RecordQuery(letter_topic.dead_topic, filters=filters, all_partitions=True, **requested)
 
 
 def dead_letters(user: User, topic: str, query: RecordQuery, resume: str = "") -> DeadLetterList | None:
@@ -137,12 +137,12 @@ def send(
 ) -> ResendResult | None:
     """Send these dead letters, given as (partition, offset), again. `edited`: the record that is written instead, for a single dead letter; its partition
     None is that of its key. None: the topic has no dead letter topic. Raises PermissionDenied and Rejected."""
-    of = selectors.dead_letter_topic(topic)
+    letter_topic = selectors.dead_letter_topic(topic)
     requested = {"places": [f"{p}@{o}" for p, o in places[:PLACES_AUDITED_MAX]], "target": target.value}
     with permission_check(user, VERB, topic, requested, comment):
-        if of is None:
+        if letter_topic is None:
             return None
-        to = _check(user, of, target, comment)
+        to = _check(user, letter_topic, target, comment)
         chosen = set(places)
         if not 1 <= len(chosen) <= PLACES_MAX:
             raise Rejected(
@@ -153,10 +153,10 @@ def send(
         by_partition: dict[int, set[int]] = {}
         for partition, offset in chosen:
             by_partition.setdefault(partition, set()).add(offset)
-        found = _read_letters(of, by_partition)
-        made = _prepare(user, of, to, target, found, edited)
+        found = _read_letters(letter_topic, by_partition)
+        made = _prepare(user, letter_topic, to, target, found, edited)
         _check_groups(made.letters, target)
-    result = _send_audited(user, of, target, made, requested | {"edited": edited is not None}, comment)
+    result = _send_audited(user, letter_topic, target, made, requested | {"edited": edited is not None}, comment)
     return replace(result, missing=len(chosen) - len(found))
 
 
@@ -165,52 +165,54 @@ def send_matching(
 ) -> ResendResult | None:
     """Send the next dead letters that match, oldest first, at most `query.limit`. `resume` of the result continues. None: the topic has no dead letter
     topic. Raises PermissionDenied and Rejected."""
-    of = selectors.dead_letter_topic(topic)
+    letter_topic = selectors.dead_letter_topic(topic)
     requested = {**records.asked_of(query), "target": target.value}
     with permission_check(user, VERB, topic, requested, comment):
-        if of is None:
+        if letter_topic is None:
             return None
-        to = _check(user, of, target, comment)
+        to = _check(user, letter_topic, target, comment)
         if query.start is StartPosition.LATEST:
             query = replace(query, start=StartPosition.EARLIEST)
-        read = messages.read_raw(replace(query, topic=of.dead_topic), resume)
+        read = messages.read_raw(replace(query, topic=letter_topic.dead_topic), resume)
         if read.summary.problems:
             p = read.summary.problems[0]
-            raise Rejected(f"Partition {of.dead_topic}-{p.partition} could not be read: {p.problem}. Nothing was sent.")
+            raise Rejected(
+                f"Partition {letter_topic.dead_topic}-{p.partition} could not be read: {p.problem}. Nothing was sent."
+            )
         found = [
             Letter(p, r.offset, NewRecord(r.key, r.value, tuple(r.headers), None, r.timestamp), to, None)
             for p, r in read.records
         ]
-        made = _prepare(user, of, to, target, found)
+        made = _prepare(user, letter_topic, to, target, found)
         _check_groups(made.letters, target)
-    result = _send_audited(user, of, target, made, requested | {"records": len(found)}, comment)
+    result = _send_audited(user, letter_topic, target, made, requested | {"records": len(found)}, comment)
     return replace(result, resume=read.summary.resume)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
-def _check(user: User, of: DeadLetterTopic, target: ResendTarget, comment: str) -> str:
+def _check(user: User, letter_topic: DeadLetterTopic, target: ResendTarget, comment: str) -> str:
     """Return the target topic. "" means that each dead letter of a share group names its own target."""
     needs_reason(comment)
-    _check_reader(user, of)
-    if of.of_share_groups:
+    _check_reader(user, letter_topic)
+    if letter_topic.of_share_groups:
         return ""
-    to = of.topic if target is ResendTarget.TOPIC else of.retry_topic
+    to = letter_topic.topic if target is ResendTarget.TOPIC else letter_topic.retry_topic
     if to is None:
-        raise Rejected(f"{of.topic} has no retry topic; weir.retry.enable=true creates it.", "target")
+        raise Rejected(f"{letter_topic.topic} has no retry topic; weir.retry.enable=true creates it.", "target")
     check_target(to, None)
     return to
 
 
-def _check_reader(user: User, of: DeadLetterTopic) -> None:
-    if reason := records.read_denial(user, of.dead_topic):
+def _check_reader(user: User, letter_topic: DeadLetterTopic) -> None:
+    if reason := records.read_denial(user, letter_topic.dead_topic):
         raise PermissionDenied(reason)
-    if masking.rules_for(user, of.dead_topic):
+    if masking.rules_for(user, letter_topic.dead_topic):
         raise PermissionDenied(MASKED_SOURCE)
 
 
 def _prepare(
     user: User,
-    of: DeadLetterTopic,
+    letter_topic: DeadLetterTopic,
     to: str,
     target: ResendTarget,
     letters: Sequence[Letter],
@@ -219,7 +221,7 @@ def _prepare(
     """Return the dead letters with their targets. An edited record names its partition. Any other record goes to the partition with the same number,
     as a retry does.
     Raises PermissionDenied and Rejected."""
-    if of.of_share_groups:
+    if letter_topic.of_share_groups:
         made = failed_records.restore(user, letters, target, edited=edited is not None)
     else:
         count = ObservedPartition.objects.filter(topic__name=to).count()
@@ -243,17 +245,17 @@ def _check_groups(letters: Sequence[Letter], target: ResendTarget) -> None:
         )
 
 
-def _missing(of: DeadLetterTopic, partition: int, offset: int) -> str:
-    return f"{of.dead_topic}-{partition} has no record at offset {offset}. Retention may have removed it."
+def _missing(letter_topic: DeadLetterTopic, partition: int, offset: int) -> str:
+    return f"{letter_topic.dead_topic}-{partition} has no record at offset {offset}. Retention may have removed it."
 
 
-def _read_letters(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
+def _read_letters(letter_topic: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[Letter]:
     """The chosen dead letters that are in the log. Raises Rejected."""
-    known = set(ObservedPartition.objects.filter(topic__name=of.dead_topic).values_list("index", flat=True))
+    known = set(ObservedPartition.objects.filter(topic__name=letter_topic.dead_topic).values_list("index", flat=True))
     found: list[Letter] = []
     for partition, offsets in sorted(chosen.items()):
         if partition not in known:
-            raise Rejected(f"Partition {of.dead_topic}-{partition} does not exist.", "partition")
+            raise Rejected(f"Partition {letter_topic.dead_topic}-{partition} does not exist.", "partition")
         first, last = min(offsets), max(offsets)
         if last - first >= OFFSETS_SPAN_MAX:
             raise Rejected(
@@ -261,20 +263,22 @@ def _read_letters(of: DeadLetterTopic, chosen: Mapping[int, set[int]]) -> list[L
                 "places",
             )
         try:
-            read = record_range.read_range(of.dead_topic, partition, first, last, REQUEST_BYTES_MAX)
+            read = record_range.read_range(letter_topic.dead_topic, partition, first, last, REQUEST_BYTES_MAX)
         except NoAnswer as error:
-            raise Rejected(f"{of.dead_topic}-{partition} could not be read: {error}. Nothing was sent.") from None
+            raise Rejected(
+                f"{letter_topic.dead_topic}-{partition} could not be read: {error}. Nothing was sent."
+            ) from None
         if not read.complete:
             raise Rejected(f"The dead letters of partition {partition} are too large for one request. Send fewer.")
         found += [Letter(partition, offset, r, "", None) for offset, r in read.records if offset in offsets]
-        _forget_below(of, partition, read.start_offset)
+        _forget_below(letter_topic, partition, read.start_offset)
     return found
 
 
 # -- sending -----------------------------------------------------------------------------------------------------------
 def _send_audited(
     user: User,
-    of: DeadLetterTopic,
+    letter_topic: DeadLetterTopic,
     target: ResendTarget,
     restored: Restored,
     requested: Mapping[str, object],
@@ -283,8 +287,10 @@ def _send_audited(
     """Send the records. Called between the audit row and its outcome."""
     object_id = f"dead-letters-{uuid.uuid4().hex}"
     actor = user.get_username()
-    record(actor, VERB, "records", of.dead_topic, comment=comment, after=dict(requested), object_id=object_id)
-    total = ResendResult(_targets(of, target, restored.letters), refused=restored.refused, problems=restored.problems)
+    record(actor, VERB, "records", letter_topic.dead_topic, comment=comment, after=dict(requested), object_id=object_id)
+    total = ResendResult(
+        _targets(letter_topic, target, restored.letters), refused=restored.refused, problems=restored.problems
+    )
     until = time.monotonic() + REQUEST_SECONDS
     for partition, to in sorted({(x.partition, x.to) for x in restored.letters}):
         letters = [x for x in restored.letters if (x.partition, x.to) == (partition, to)]
@@ -295,22 +301,22 @@ def _send_audited(
             replace(
                 x,
                 record=build_resent_record(
-                    x.record, target, place_text(of.dead_topic, partition, x.offset), x.to_partition
+                    x.record, target, place_text(letter_topic.dead_topic, partition, x.offset), x.to_partition
                 ),
             )
             for x in letters
         ]
-        total = _sum(total, _send_partition(actor, of, to, partition, copies))
+        total = _sum(total, _send_partition(actor, letter_topic, to, partition, copies))
     outcome = Outcome.CONFIRMED if total.sent or not total.refused else Outcome.REFUSED
     summary = f"{total.sent} sent, {total.already} sent before, {total.refused} refused, {total.unknown} unknown."
     finish_changes(object_id, None, Outcome.UNKNOWN if total.unknown else outcome, " ".join([summary, *total.problems]))
     return total
 
 
-def _targets(of: DeadLetterTopic, target: ResendTarget, letters: Sequence[Letter]) -> str:
+def _targets(letter_topic: DeadLetterTopic, target: ResendTarget, letters: Sequence[Letter]) -> str:
     names = sorted({x.to for x in letters})
     if not names:
-        return of.retry_topic or of.topic if target is ResendTarget.RETRY else of.topic
+        return letter_topic.retry_topic or letter_topic.topic if target is ResendTarget.RETRY else letter_topic.topic
     more = len(names) - TARGETS_NAMED_MAX
     return ", ".join(names[:TARGETS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
@@ -327,28 +333,39 @@ def _sum(a: ResendResult, b: ResendResult) -> ResendResult:
     )
 
 
-def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> ResendResult:
+def _send_partition(
+    actor: str, letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]
+) -> ResendResult:
     busy = BUSY.format(partition=partition)
     opened = DeadLetterBatch.objects.filter(
-        topic_id=of.topic_id, partition=partition, state=ResendState.SENDING
+        topic_id=letter_topic.topic_id, partition=partition, state=ResendState.SENDING
     ).first()
     if opened is not None:
         if timezone.now() - opened.created_at < timedelta(seconds=BUSY_SECONDS):
             return ResendResult(to, refused=len(copies), problems=[busy])
         if problem := _resolve(opened):
             return ResendResult(to, refused=len(copies), problems=[OPEN.format(partition=partition, problem=problem)])
-    unsent = _not_sent(of, to, partition, copies)
+    unsent = _not_sent(letter_topic, to, partition, copies)
     already = len(copies) - len(unsent)
     if not unsent:
         return ResendResult(to, already=already)
     try:
         with transaction.atomic():
             batch = DeadLetterBatch.objects.create(
-                topic=of.dead_topic, topic_id=of.topic_id, partition=partition, target=to, actor=actor
+                topic=letter_topic.dead_topic,
+                topic_id=letter_topic.topic_id,
+                partition=partition,
+                target=to,
+                actor=actor,
             )
             SentDeadLetter.objects.bulk_create(
                 SentDeadLetter(
-                    batch=batch, topic_id=of.topic_id, partition=partition, offset=x.offset, target=to, source=x.source
+                    batch=batch,
+                    topic_id=letter_topic.topic_id,
+                    partition=partition,
+                    offset=x.offset,
+                    target=to,
+                    source=x.source,
                 )
                 for x in unsent
             )
@@ -358,9 +375,9 @@ def _send_partition(actor: str, of: DeadLetterTopic, to: str, partition: int, co
     return replace(_batch_result(batch, sent.end, sent.problem, len(unsent)), already=already, target=to)
 
 
-def _not_sent(of: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> list[Letter]:
+def _not_sent(letter_topic: DeadLetterTopic, to: str, partition: int, copies: Sequence[Letter]) -> list[Letter]:
     """Return the dead letters that were not sent to this target yet, one for each failed record."""
-    sent = SentDeadLetter.objects.filter(topic_id=of.topic_id, target=to)
+    sent = SentDeadLetter.objects.filter(topic_id=letter_topic.topic_id, target=to)
     offsets = sent.filter(partition=partition, offset__in=[x.offset for x in copies])
     before = set(offsets.values_list("offset", flat=True))
     named = {x.source for x in copies if x.source}
@@ -425,9 +442,9 @@ def _marker(batch: DeadLetterBatch) -> TransactionMarker:
     return TransactionMarker(GROUP, batch.topic, batch.partition, last + 1, f"{batch.topic_id}:{batch.pk}")
 
 
-def _forget_below(of: DeadLetterTopic, partition: int, start_offset: int) -> None:
+def _forget_below(letter_topic: DeadLetterTopic, partition: int, start_offset: int) -> None:
     """Delete the rows of dead letters that retention has deleted, and of their batches."""
-    closed = DeadLetterBatch.objects.filter(topic_id=of.topic_id, partition=partition).exclude(
+    closed = DeadLetterBatch.objects.filter(topic_id=letter_topic.topic_id, partition=partition).exclude(
         state=ResendState.SENDING
     )
     SentDeadLetter.objects.filter(batch__in=closed, offset__lt=start_offset).delete()

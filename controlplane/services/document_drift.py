@@ -45,7 +45,7 @@ def _drift(row: DocumentPlan, now: Present) -> tuple[int | None, list[str]]:
     return len(found.steps) + len(found.refusals), _names(found)
 
 
-def _names(found: DocumentDifference) -> list[str]:
-    row = selectors.difference_row(found)
+def _names(differences: DocumentDifference) -> list[str]:
+    row = selectors.difference_row(differences)
     steps = [f"{s.kind} {s.name}".replace("_", " ") for s in row.steps]
     return [*steps, *(r.path for r in row.refusals)][:NAMES_MAX]

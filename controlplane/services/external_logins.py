@@ -39,19 +39,19 @@ def group_rules() -> GroupRules:
     )
 
 
-def user_of(found: ExternalUser) -> User:
+def user_of(external_user: ExternalUser) -> User:
     """The user of this account, with the rights of its groups. Creates the user at the first login. Raises LoginRefused."""
     try:
-        rights = rights_of(found, group_rules())
+        rights = rights_of(external_user, group_rules())
     except LoginRefused:
-        _withdraw(found)
+        _withdraw(external_user)
         raise
     try:
         with transaction.atomic():
-            return _refresh(found, rights)
+            return _refresh(external_user, rights)
     except IntegrityError:  # two concurrent first logins of the same user
         with transaction.atomic():
-            return _refresh(found, rights)
+            return _refresh(external_user, rights)
 
 
 def _refresh(external_user: ExternalUser, rights: Rights) -> User:
@@ -93,12 +93,14 @@ def _refresh(external_user: ExternalUser, rights: Rights) -> User:
     return user
 
 
-def _withdraw(found: ExternalUser) -> None:
+def _withdraw(external_user: ExternalUser) -> None:
     """Remove the rights of a user that the directory has in no permitted group any more: flags, groups and API tokens end immediately, not after
     WEIR_LOGIN_TOKEN_DAYS."""
     with transaction.atomic():
         rows = ExternalIdentity.objects.select_related("user")
-        identity = rows.filter(source=found.source, issuer=found.issuer, subject=found.subject).first()
+        identity = rows.filter(
+            source=external_user.source, issuer=external_user.issuer, subject=external_user.subject
+        ).first()
         if identity is None or identity.seen_at is None:
             return
         user = identity.user
@@ -114,25 +116,30 @@ def _withdraw(found: ExternalUser) -> None:
             "console_user",
             user.get_username(),
             before=before,
-            after={**_rights(user), "source": found.source},
+            after={**_rights(user), "source": external_user.source},
             outcome=Outcome.CONFIRMED,
         )
 
 
-def _new_or_linked(found: ExternalUser) -> User:
+def _new_or_linked(external_user: ExternalUser) -> User:
     users = get_user_model().objects
     try:
-        get_user_model().username_validator(found.name)  # type: ignore[attr-defined]
-        if len(found.name) > USERNAME_CHARS_MAX:
+        get_user_model().username_validator(external_user.name)  # type: ignore[attr-defined]
+        if len(external_user.name) > USERNAME_CHARS_MAX:
             raise ValidationError("too long")
     except ValidationError:
-        raise LoginRefused(LoginRefusal.INVALID_NAME, user=found.name[:USERNAME_CHARS_MAX]) from None
-    user = users.filter(username__iexact=found.name).first()
+        raise LoginRefused(LoginRefusal.INVALID_NAME, user=external_user.name[:USERNAME_CHARS_MAX]) from None
+    user = users.filter(username__iexact=external_user.name).first()
     if user is None:
-        return users.create_user(found.name, email=found.email[:254])
+        return users.create_user(external_user.name, email=external_user.email[:254])
     is_external = ExternalIdentity.objects.filter(user=user).exists()
-    if is_external or user.is_superuser or not settings.WEIR.login_link_users or user.get_username() != found.name:
-        raise LoginRefused(LoginRefusal.NAME_TAKEN, user=found.name)
+    if (
+        is_external
+        or user.is_superuser
+        or not settings.WEIR.login_link_users
+        or user.get_username() != external_user.name
+    ):
+        raise LoginRefused(LoginRefusal.NAME_TAKEN, user=external_user.name)
     user.set_unusable_password()
     user.save(update_fields=["password"])
     Token.objects.filter(user=user).delete()  # these tokens may have no end, and the last login does not limit them

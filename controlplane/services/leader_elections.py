@@ -68,8 +68,8 @@ def preview_election(topic: str = "", partition: int | None = None) -> ElectionP
     return found
 
 
-def _object_name(given: Arguments) -> str:
-    return str(given["topic"] or ALL_TOPICS)
+def _object_name(arguments: Arguments) -> str:
+    return str(arguments["topic"] or ALL_TOPICS)
 
 
 @audited("topic.elect_preferred", _object_name, after=lambda given: {"partition": given["partition"]})

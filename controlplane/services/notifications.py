@@ -114,11 +114,11 @@ def _queue_closed(channels: Iterable[NotificationChannel], incidents: list[Incid
         return _store(found)
 
 
-def _store(found: list[NotificationDelivery]) -> int:
+def _store(deliveries: list[NotificationDelivery]) -> int:
     """Store the deliveries. A row that another worker has created since stays unchanged."""
-    if found:
-        NotificationDelivery.objects.bulk_create(found, ignore_conflicts=True)
-    return len(found)
+    if deliveries:
+        NotificationDelivery.objects.bulk_create(deliveries, ignore_conflicts=True)
+    return len(deliveries)
 
 
 def _delivery(

@@ -395,12 +395,12 @@ def active_reason(group_id: str, members: int) -> str:
     return f"Group {group_id!r} is active{count}; nothing was written. Stop its consumers, or wait until the group is empty."
 
 
-def difference_text(found: list[OffsetDifference]) -> str:
+def difference_text(differences: list[OffsetDifference]) -> str:
     parts = [
         f"{d.topic}-{d.partition}: {d.expected.offset if d.expected else 'none'} -> {d.found.offset if d.found else 'none'}"
-        for d in found[:NAMED_MAX]
+        for d in differences[:NAMED_MAX]
     ]
-    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    more = f" and {len(differences) - NAMED_MAX} more" if len(differences) > NAMED_MAX else ""
     return f"Differences: {'; '.join(parts)}{more}."
 
 

@@ -52,8 +52,8 @@ def shown_now(kind: str, target: str, arguments: Mapping[str, Any]) -> Shown:
     return kind_of(kind).show(target, arguments)
 
 
-def digest_of(kind: str, target: str, arguments: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
-    said = json.dumps([kind, target, arguments, shown], sort_keys=True, separators=(",", ":"))
+def digest_of(kind: str, target: str, arguments: Mapping[str, Any], view: Mapping[str, Any]) -> str:
+    said = json.dumps([kind, target, arguments, view], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()
 
 

@@ -92,13 +92,13 @@ def _compare_step(row: ObservedPartition, so_far: StoredComparison | None, *, wh
 
 
 def _compare_whole(
-    row: ObservedPartition, addresses: Addresses, so_far: StoredComparison | None, first: int, end: int
+    row: ObservedPartition, addresses: Addresses, so_far: StoredComparison | None, start_offset: int, end: int
 ) -> Comparison:
     """One poll's part of [first, end), with the bounds that were fixed at the start of the comparison."""
-    begun = Comparison(None, "", first, first, upto=end)
+    begun = Comparison(None, "", start_offset, start_offset, upto=end)
     if so_far:
         begun = so_far.resumed()
-        begun = replace(begun, after=max(begun.after, first))
+        begun = replace(begun, after=max(begun.after, start_offset))
     now = begun
     while True:
         found = _range(row, addresses, now.after, now.upto, now.crc)

@@ -43,14 +43,14 @@ Names = Callable[[RequestNames], Collection[str]]
 
 def path_name(parameter: str) -> Names:
     """The resource that the path names."""
-    return lambda given: [str(given.path[parameter])] if parameter in given.path else []
+    return lambda request: [str(request.path[parameter])] if parameter in request.path else []
 
 
 def field_name(field: str) -> Names:
     """The resource that a field of the body names."""
 
-    def names(given: RequestNames) -> list[str]:
-        value = given.fields.get(field)
+    def names(request: RequestNames) -> list[str]:
+        value = request.fields.get(field)
         return [value] if isinstance(value, str) and value else []
 
     return names
@@ -58,48 +58,48 @@ def field_name(field: str) -> Names:
 
 def query_name(parameter: str) -> Names:
     """The resource that the query names."""
-    return lambda given: [given.query[parameter]] if given.query.get(parameter) else []
+    return lambda request: [request.query[parameter]] if request.query.get(parameter) else []
 
 
-def no_names(given: RequestNames) -> list[str]:
+def no_names(request: RequestNames) -> list[str]:
     """No names: the request is for a list, or the view checks the resources itself."""
     return []
 
 
-def group_of_reset(given: RequestNames) -> list[str]:
+def group_of_reset(request: RequestNames) -> list[str]:
     """The group of the offset reset in the path."""
-    return list(OffsetReset.objects.filter(pk=given.path["reset_id"]).values_list("group_id", flat=True))
+    return list(OffsetReset.objects.filter(pk=request.path["reset_id"]).values_list("group_id", flat=True))
 
 
 def brokers_of_field(field: str) -> Names:
     """The brokers of a list in the body. No list is all brokers."""
 
-    def names(given: RequestNames) -> list[str]:
-        value = given.fields.get(field)
+    def names(request: RequestNames) -> list[str]:
+        value = request.fields.get(field)
         return [str(b) for b in value] if isinstance(value, list) and value else [ALL_BROKERS]
 
     return names
 
 
-def broker_or_all(given: RequestNames) -> list[str]:
+def broker_or_all(request: RequestNames) -> list[str]:
     """The broker of the path. A cluster-wide config concerns all brokers."""
-    return [ALL_BROKERS] if given.fields.get("cluster_wide") else [str(given.path["broker_id"])]
+    return [ALL_BROKERS] if request.fields.get("cluster_wide") else [str(request.path["broker_id"])]
 
 
-def brokers_of_restart(given: RequestNames) -> list[str]:
+def brokers_of_restart(request: RequestNames) -> list[str]:
     """The brokers of the rolling restart in the path."""
-    steps = RestartStep.objects.filter(restart_id=given.path["restart_id"])
+    steps = RestartStep.objects.filter(restart_id=request.path["restart_id"])
     return [str(b) for b in steps.values_list("broker_id", flat=True)]
 
 
-def source_of_route(given: RequestNames) -> list[str]:
+def source_of_route(request: RequestNames) -> list[str]:
     """The topic that a new route reads, whatever type the body gives its name."""
-    return [str(given.fields["source"]).strip()] if "source" in given.fields else []
+    return [str(request.fields["source"]).strip()] if "source" in request.fields else []
 
 
-def targets_of_route(given: RequestNames) -> list[str]:
+def targets_of_route(request: RequestNames) -> list[str]:
     """The topics to which the bindings in the body write. A form has them as JSON."""
-    bindings = given.fields.get("bindings")
+    bindings = request.fields.get("bindings")
     if isinstance(bindings, str):
         try:
             bindings = json.loads(bindings)
@@ -109,62 +109,62 @@ def targets_of_route(given: RequestNames) -> list[str]:
     return [str(b["target"]).strip() for b in rows if isinstance(b, dict) and b.get("target")]
 
 
-def entity_of_field(given: RequestNames) -> list[str]:
+def entity_of_field(request: RequestNames) -> list[str]:
     """The entity of a quota in the body."""
-    entity = given.fields.get("entity")
+    entity = request.fields.get("entity")
     fits = isinstance(entity, dict) and all(v is None or isinstance(v, str) for v in entity.values())
     return [entity_text(entity)] if fits and entity else []
 
 
-def entity_of_quota(given: RequestNames) -> list[str]:
+def entity_of_quota(request: RequestNames) -> list[str]:
     """The entity of the quota in the path."""
-    rows = AccessEntry.objects.filter(pk=given.path["quota_id"], kind=AccessRecordKind.QUOTA)
+    rows = AccessEntry.objects.filter(pk=request.path["quota_id"], kind=AccessRecordKind.QUOTA)
     return [entity_text(entity_of(key)) for key in rows.values_list("key", flat=True)]
 
 
-def acl_of_fields(given: RequestNames) -> list[str]:
+def acl_of_fields(request: RequestNames) -> list[str]:
     """The resource of the ACL in the body."""
-    kind, name = given.fields.get("resource_type"), given.fields.get("resource_name")
+    kind, name = request.fields.get("resource_type"), request.fields.get("resource_name")
     if not (isinstance(kind, str) and isinstance(name, str) and kind and name):
         return []
-    return [acl_name(kind, name, str(given.fields.get("pattern_type") or AclPattern.LITERAL))]
+    return [acl_name(kind, name, str(request.fields.get("pattern_type") or AclPattern.LITERAL))]
 
 
-def acl_of_path(given: RequestNames) -> list[str]:
+def acl_of_path(request: RequestNames) -> list[str]:
     """The resource of the ACL in the path."""
-    rows = Acl.objects.filter(pk=given.path["acl_id"])
+    rows = Acl.objects.filter(pk=request.path["acl_id"])
     return [acl_name(*found) for found in rows.values_list("resource_type", "resource_name", "pattern_type")]
 
 
-def name_of_plan(given: RequestNames) -> list[str]:
+def name_of_plan(request: RequestNames) -> list[str]:
     """The name of the saved plan in the path. Only a role for all plans permits one without a name."""
-    return list(Plan.objects.filter(pk=given.path["plan_id"]).values_list("name", flat=True))
+    return list(Plan.objects.filter(pk=request.path["plan_id"]).values_list("name", flat=True))
 
 
-def topics_of_plan(given: RequestNames) -> list[str]:
+def topics_of_plan(request: RequestNames) -> list[str]:
     """The topics of the saved plan in the path."""
-    chunks = PlanChunk.objects.filter(plan_id=given.path["plan_id"]).values_list("parts", flat=True)
+    chunks = PlanChunk.objects.filter(plan_id=request.path["plan_id"]).values_list("parts", flat=True)
     return sorted({part[1] for parts in chunks.iterator() for part in parts})
 
 
-def topics_of_moved_plan(given: RequestNames) -> list[str]:
+def topics_of_moved_plan(request: RequestNames) -> list[str]:
     """Topics of the saved plan in the path, for the page that creates a move from the plan. Other operations on a plan move no replicas."""
-    return topics_of_plan(given) if given.path.get("verb") == "move" else []
+    return topics_of_plan(request) if request.path.get("verb") == "move" else []
 
 
-def topics_of_move(given: RequestNames) -> list[str]:
+def topics_of_move(request: RequestNames) -> list[str]:
     """The topics of the move in the path."""
-    rows = MovePartition.objects.filter(move_id=given.path["move_id"])
+    rows = MovePartition.objects.filter(move_id=request.path["move_id"])
     return list(rows.order_by().values_list("topic_name", flat=True).distinct())
 
 
-def topics_of_scope(given: RequestNames) -> list[str]:
+def topics_of_scope(request: RequestNames) -> list[str]:
     """The topics of the scope in the body. A scope of brokers needs the role for the whole cluster, and so does a request to override a safety
     refusal."""
-    if given.fields.get("override"):
+    if request.fields.get("override"):
         return []
     try:
-        return topics_in(scopes.parse(given.fields.get("scope")))
+        return topics_in(scopes.parse(request.fields.get("scope")))
     except ScopeError:
         return []
 

@@ -29,7 +29,7 @@ WHO = "schedule"
 SCHEDULED = (MoveState.PLANNED, MoveState.APPROVED, MoveState.RUNNING, MoveState.PAUSED)
 
 
-def schedule_move(move_id: int, given: Mapping[str, Json] | None, *, actor: str, comment: str = "") -> Move:
+def schedule_move(move_id: int, requested: Mapping[str, Json] | None, *, actor: str, comment: str = "") -> Move:
     """Set the window of the move, or remove it (None). Takes effect within a second. Raises Rejected."""
     with recorded_refusals(actor, "move.schedule", "move", str(move_id), comment=comment):
         move = Move.objects.filter(pk=move_id).first()
@@ -37,7 +37,7 @@ def schedule_move(move_id: int, given: Mapping[str, Json] | None, *, actor: str,
             raise Rejected(f"Move {move_id} does not exist.")
         if move.state not in SCHEDULED:
             raise Rejected(f"Move {move_id} is {move.state}; only a move with queued copies can have a window.")
-        window = parse_window(given)
+        window = parse_window(requested)
         until = check(window)
         values: dict[str, object] = {"window": window}
         if move.state == MoveState.APPROVED or move.resumes_at is not None:

@@ -80,3 +80,30 @@ class A:
         "_found": "private participle",
         "_with": "private preposition",
     }
+
+
+VAGUE_PARAMETER = re.compile(
+    r"_?(?:found|given|said|made|kept|known|seen|told|asked|shown|mine|own|ours|rest|these|those|who|whose|of)"
+)
+PARAMETERS_MAX = 104
+"""Parameters of product functions with a name that does not say what they hold. Lower it when parameters get a better name; never raise it."""
+
+
+def vague_parameters(source: str) -> list[str]:
+    return [
+        f"{function.lineno} {function.name}({argument.arg})"
+        for function, _ in functions(ast.parse(source))
+        for argument in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        if VAGUE_PARAMETER.fullmatch(argument.arg)
+    ]
+
+
+def test_a_vague_name_of_a_parameter_is_not_added() -> None:
+    """Name a parameter by what it holds: `partitions`, `matches`, `stored`, not `found` or `known`."""
+    vague = [f"{path}:{name}" for path in product_files() for name in vague_parameters((ROOT / path).read_text())]
+    assert len(vague) <= PARAMETERS_MAX, vague
+
+
+def test_the_vague_names_of_parameters() -> None:
+    source = "def f(found, matches, *, own, of): ...\nclass A:\n    def g(self, known, read): ..."
+    assert vague_parameters(source) == ["1 f(found)", "1 f(own)", "1 f(of)", "3 g(known)"]
