@@ -148,20 +148,20 @@ class LoginSettings:
         SWITCH,
         "off",
         "The first login through the directory takes over the local user of the same name, with its tokens and role bindings. Never an administrator. "
-        "Only for the time of the change from passwords.",
+        "Use it only during the change from passwords to the directory.",
     )
     login_session_minutes: int = variable(
         "WEIR_LOGIN_SESSION_MINUTES",
         integer(2, 1440),
         "60",
-        "A session of a user of the directory ends this time after the directory has last confirmed the user. From the half of the time on, pages "
-        "renew it through OpenID Connect without a question.",
+        "A session of a user of the directory ends this time after the directory has last confirmed the user. After half of this time, pages "
+        "renew it through OpenID Connect without asking the user.",
         unit="minutes",
     )
     login_token_days: int = variable(
         "WEIR_LOGIN_TOKEN_DAYS",
         integer(1, 365),
         "30",
-        "API tokens of a user of the directory are refused this time after the last login.",
+        "API tokens of a user of the directory are refused this number of days after the last login.",
         unit="days",
     )

@@ -107,7 +107,7 @@ class WeirSettings(LoginSettings):
         "WEIR_BROKERS",
         integer(1, BROKERS_MAX),
         "3",
-        "Number of brokers of the cluster. With less than three, controllers create the internal topics with so many replicas.",
+        "Number of brokers of the cluster. With fewer than three, controllers create the internal topics with this number of replicas.",
         default_note=f"{IN_LOCAL_CLUSTER}; else 3",
         unit="brokers",
     )
@@ -181,7 +181,7 @@ class WeirSettings(LoginSettings):
         "WEIR_HEARTBEAT_FILE",
         FILE,
         "",
-        "Controllers, monitors and workers set the time of this file while they work, for the liveness probes of Kubernetes.",
+        "Controllers, monitors and workers update the modification time of this file while they work, for the liveness probes of Kubernetes.",
         default_note="none",
     )
     monitor: bool = variable(
@@ -219,7 +219,7 @@ class WeirSettings(LoginSettings):
         "WEIR_PRICE_DISK_GB_MONTH",
         PRICE,
         "",
-        "Price of brokers' disks per GB (10^9 bytes) and month, for cost estimates on the pages of topics. Replicas count each.",
+        "Price of brokers' disks per GB (10^9 bytes) and month, for cost estimates on the pages of topics. Each replica counts.",
         default_note="no estimate",
     )
     price_remote: float | None = variable(
@@ -230,7 +230,7 @@ class WeirSettings(LoginSettings):
         default_note="no estimate",
     )
     price_currency: str = variable(
-        "WEIR_PRICE_CURRENCY", TEXT, "USD", "Currency of the prices, shown beside the estimates."
+        "WEIR_PRICE_CURRENCY", TEXT, "USD", "Currency of the prices, shown next to the estimates."
     )
     second_person: bool = variable(
         "WEIR_SECOND_PERSON",
@@ -244,7 +244,7 @@ class WeirSettings(LoginSettings):
         SWITCH,
         "off",
         "The console and the REST API refuse every change of the cluster, also those of operators, for example during a freeze. Moves, jobs and "
-        "self-healing that run continue, and Kafka clients are not limited. `manage.py` commands work.",
+        "self-healing that are running continue, and Kafka clients are not limited. `manage.py` commands work.",
     )
     view_by_role: bool = variable(
         "WEIR_VIEW_BY_ROLE",
@@ -285,7 +285,7 @@ class WeirSettings(LoginSettings):
         "WEIR_CLUSTER_COLOUR",
         choice({c: c for c in CLUSTER_COLOURS}),
         "none",
-        "Colour of the top bar, so that nobody takes one cluster for another. `red` is meant for production.",
+        "Colour of the top bar, to distinguish clusters. `red` is meant for production.",
     )
     clusters_file: Path | None = variable(
         "WEIR_CLUSTERS_FILE",

@@ -1,4 +1,4 @@
-"""What each committed offset of a log is: a record, a record of an aborted or of an ongoing transaction, or a marker. Computed from the batches of an
+"""The content of each committed offset of a log: a record, a record of an aborted or of an ongoing transaction, or a marker. Computed from the batches of an
 `Archive` in the simplest way, independently of the product's index of aborted transactions."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DecidedRecords:
         self._partitions: defaultdict[TopicPartition, PartitionContents] = defaultdict(PartitionContents)
 
     def content(self, replica: Replica, offset: int) -> Content:
-        """What the leader shows at an offset now."""
+        """Return the content that the leader shows at an offset now."""
         self.archive.take(replica.tp, replica)
         return self.of(replica.tp).get(offset, Content.UNCOMMITTED)
 
