@@ -126,6 +126,9 @@ def main() -> int:
     worlds.add_argument(
         "--route-changes", action="store_true", help="the same, with transactions, retention and growth"
     )
+    worlds.add_argument(
+        "--route-keys", action="store_true", help="worlds of a route with other keys, from a compacted source"
+    )
     worlds.add_argument("--shares", action="store_true", help="worlds of a share group")
     worlds.add_argument("--share-letters", action="store_true", help="the same, with dead letters")
     worlds.add_argument(
@@ -146,6 +149,7 @@ def main() -> int:
         keys,
         rolling,
         route_changes,
+        route_keys,
         routes,
         share_changes,
         shares,
@@ -167,6 +171,7 @@ def main() -> int:
         "--halves": halves.live,
         "--routes": routes.live,
         "--route-changes": route_changes.live,
+        "--route-keys": route_keys.live,
         "--shares": shares.live,
         "--share-letters": shares.live_with_letters,
         "--share-changes": share_changes.live,

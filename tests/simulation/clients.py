@@ -157,10 +157,7 @@ class Producer(Client):
             self.refresh(lambda: self.later(self._send))
             return
         data = records.build(
-            [
-                Record(i, self.clock().wall_ms, keyed(v) if self.with_keys else None, v)
-                for i, v in enumerate(self.batch)
-            ],
+            [self.record(i, v) for i, v in enumerate(self.batch)],
             producer_id=self.producer_id,
             producer_epoch=0,
             base_sequence=self.sequence,
@@ -177,6 +174,9 @@ class Producer(Client):
             ],
         )
         self.send_request(leader, ApiKey.PRODUCE, 9, body, self._answered)
+
+    def record(self, position: int, value: bytes) -> Record:
+        return Record(position, self.clock().wall_ms, keyed(value) if self.with_keys else None, value)
 
     def _answered(self, body: Any) -> None:
         code = ErrorCode(body.responses[0].partition_responses[0].error_code) if body is not None else None
