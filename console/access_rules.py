@@ -233,7 +233,7 @@ VIEWS: dict[str, AccessRule] = {
     "quota": AccessRule(RoleResource.QUOTA, entity_of_quota, VIEW),
     "route": AccessRule(RoleResource.ROUTE, path_name("name"), VIEW),
 }
-"""Pages that a user who sees only some resources may open, besides those of RULES with a rule."""
+"""Pages that a user who sees only some resources may open, in addition to those of RULES with a rule."""
 
 
 def may_be_seen(seen: Visibility, page: str) -> bool:

@@ -1,4 +1,4 @@
-"""The forms of bulk operations: configs of topics with units, limits of quotas, throttles of moves. All errors at once."""
+"""The forms of bulk operations: configs of topics with units, limits of quotas, throttles of moves. All errors together."""
 
 from __future__ import annotations
 

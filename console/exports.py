@@ -1,7 +1,7 @@
 """CSV of a list: all pages of the filter in the order of the page, with the columns of the REST API.
 
 Invariants: at most ROWS_MAX rows; the file says in its last line if there are more. Pages are read one after the other, so rows that are added or
-removed meanwhile may be missing or be there twice.
+removed during this time may be missing or be there twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controlplane.selectors.common import as_dict
 from controlplane.selectors.paging import PER_PAGE_MAX, Page
 
 ROWS_MAX = 100_000
-"""Rows of one file, some 20 MB in memory: more than any list of the largest cluster that is tested."""
+"""Rows of one file, about 20 MB in memory: more than any list of the largest cluster that is tested."""
 FORMAT = "format"
 
 

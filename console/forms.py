@@ -41,7 +41,7 @@ FormData = Mapping[str, object] | None
 
 
 class FormOptions(TypedDict, total=False):
-    """Arguments of a form besides its data."""
+    """Arguments of a form in addition to its data."""
 
     initial: MutableMapping[str, Any] | None
     prefix: str | None
@@ -138,7 +138,7 @@ class TopicForm(WeirForm):
     comment = comment_field()
 
     def clean(self) -> dict[str, Any]:
-        """All problems at once. `configs`: values by name, without units."""
+        """All problems together. `configs`: values by name, without units."""
         values = super().clean()
         lines, problems = config_lines(values.get("configs", ""))
         configs, wrong = parsed_all(lines)
@@ -271,7 +271,7 @@ class WindowForm(WeirForm):
         required=False,
         label=gettext_lazy("Closes, UTC"),
         widget=forms.TextInput(attrs={"class": "short", "placeholder": "05:30"}),
-        help_text=gettext_lazy("From then on no new reassignments start; active ones finish."),
+        help_text=gettext_lazy("After this time no new reassignments start; active ones finish."),
     )
     days = forms.MultipleChoiceField(
         required=False,

@@ -173,7 +173,7 @@ class _TailRun:
             self._sent = shown
             try:
                 await self._send({"tail": {"id": self.number, "rows": rows, **shown}})
-            except (OSError, RuntimeError):  # the connection was closed meanwhile
+            except (OSError, RuntimeError):  # the connection was closed since then
                 self.end(TailEnd.CLOSED)
 
 

@@ -1,7 +1,7 @@
 """Bindings of a route as rows of a form, and the rows as bindings.
 
 Invariants: rows are used only if they have the same meaning as the bindings. Other bindings are edited as JSON. The reason of a refused binding is in its row,
-beside its input. Does not contain: the rules of bindings (`brokerd.cluster.routes`).
+next to its input. Does not contain: the rules of bindings (`brokerd.cluster.routes`).
 """
 
 from __future__ import annotations

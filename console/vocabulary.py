@@ -188,7 +188,7 @@ WORDS = (*AlertKind, *health.CheckState, *healing.HealingMode, *REFUSAL_REASONS,
 """Kinds and states that are shown as words."""
 
 OBJECTS = ("document", "masking", "notification", "scram")
-"""Kinds of objects of changes that are not texts of pages besides."""
+"""Kinds of objects of changes that are not also texts of pages."""
 
 OUTCOME_WORDS = ("failed", "pending", "unknown")
 

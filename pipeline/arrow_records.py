@@ -1,6 +1,6 @@
 """Records of one partition as Arrow batches with the columns of `schemas`.
 
-Invariant: the order is kept, and no record is dropped or added. Columns are built for many records at once, because work per record in Python limits the
+Invariant: the order is kept, and no record is dropped or added. Columns are built for many records together, because work per record in Python limits the
 source. `Message.value()` copies the bytes at each call, so it is called once per record.
 Does not contain: the consumer, offsets to read.
 """

@@ -343,7 +343,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def reportLatestOffset(self) -> Offsets | None:
-        """The ends of the partitions, in the progress of the query as `latestOffset`: beside `endOffset` they are the lag."""
+        """The ends of the partitions, in the progress of the query as `latestOffset`: together with `endOffset` they are the lag."""
         return self._latest
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:

@@ -14,7 +14,7 @@ LDAP = "controlplane.services.login_backends.LdapUsers"
 
 
 def backends(weir: WeirSettings) -> list[str]:
-    """Raises ImproperlyConfigured for settings with which nobody could log in, or whose library is not installed."""
+    """Raises ImproperlyConfigured for settings with which no user could log in, or whose library is not installed."""
     if weir.oidc_issuer and find_spec("authlib") is None:
         raise ImproperlyConfigured(
             "WEIR_OIDC_ISSUER is set, and the package Authlib is not installed: pip install 'weir[oidc]'."

@@ -128,6 +128,6 @@ def start_beat(sender: Any, **kwargs: object) -> None:
             app, thread=True, scheduler_cls=app.conf.beat_scheduler
         )  # the configured scheduler, because Celery's default scheduler writes a file
         beat.start()
-        # Beat sends its first tasks after a second. A new worker after a crash should start at once.
+        # Beat sends its first tasks after a second. A new worker after a crash should start immediately.
         for poll in polls.values():
             app.send_task(poll["task"], expires=POLL_EXPIRES_S)

@@ -1,6 +1,6 @@
 """The language of a response: that of the console's language switch (a cookie), else that of the browser (Accept-Language), else English.
 
-Invariant: the REST API answers in English, whatever the browser prefers, because programs and audit records keep its texts. Its reference under
+Invariant: the REST API answers in English, for every language of the browser, because programs and audit records keep its texts. Its reference under
 /api/v1/docs/ is a page of the console. Does not contain: translations (locale/) and the rules for texts (docs/how-to/add-a-text.md).
 """
 

@@ -111,7 +111,7 @@ def database(url: str) -> dict[str, object]:
     Several hosts, separated by commas, are tried in order. Raises ImproperlyConfigured for an unknown parameter.
 
     SQLite: WAL lets pages read while the monitor writes. IMMEDIATE takes the write lock at BEGIN, where the 20 s time-out
-    applies (a later upgrade of a read transaction fails at once with "database is locked").
+    applies (a later upgrade of a read transaction fails immediately with "database is locked").
     """
     if not url:
         return {

@@ -82,7 +82,7 @@ class SparkLease:
             self.ask()
 
     def ask(self) -> bool:
-        """Return whether the database has the lock for this process now. A lock that was lost with its connection is acquired again if nobody else has it."""
+        """Return whether the database has the lock for this process now. A lock that was lost with its connection is acquired again if no other process has it."""
         sent_s = self._monotonic()
         if not (self._lock.is_held() or self._lock.acquire()):
             return False

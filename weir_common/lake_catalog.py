@@ -36,7 +36,7 @@ class LakeSettings:
 
     @staticmethod
     def of_folder(folder: Path) -> LakeSettings:
-        """A lake of one machine: the catalogue is an SQLite file beside the tables."""
+        """A lake of one machine: the catalogue is an SQLite file next to the tables."""
         return LakeSettings(f"sqlite:///{folder.resolve()}/catalog.db", str(folder.resolve()))
 
     @staticmethod

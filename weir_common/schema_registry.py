@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 2.0
 """Time limit of one request. A reader of records waits for it."""
 
 RESPONSE_BYTES_MAX = 4 * 1024 * 1024
-"""Maximum number of bytes of one response: it is in memory as a whole. Large schemas have some 100 KiB."""
+"""Maximum number of bytes of one response: it is in memory as a whole. Large schemas have about 100 KiB."""
 
 SCHEMAS_MAX = 2_000
 """Maximum number of schemas and failures that are kept. The oldest are dropped."""

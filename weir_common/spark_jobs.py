@@ -91,7 +91,7 @@ KINDS: dict[str, JobKind] = {
                     "key_buckets",
                     ParameterType.INTEGER,
                     "Key buckets",
-                    "Partitions new tables by this many buckets of the key, besides the day. 0: by the day only.",
+                    "Partitions new tables by this many buckets of the key, in addition to the day. 0: by the day only.",
                     0,
                     maximum=1_000,
                 ),

@@ -1,6 +1,6 @@
 """Forwarding of client requests to the controller, in pieces, each answered by the metadata log.
 
-Invariants: every item gets one result, in the order of the request, whatever the controller answers. An item that cannot be forwarded is
+Invariants: every item gets one result, in the order of the request, for any answer of the controller. An item that cannot be forwarded is
 rejected with a message before anything is sent. Does not contain: the validation of changes (the controller's `request_validation`).
 """
 
@@ -101,7 +101,7 @@ def _timeout(timeout_ms: int) -> int:
 
 
 def _results(answer: RequestAnswered | None, names: Sequence[str | None], kind: type[ItemResult]) -> list[ItemResult]:
-    """Return one result per name, in order, whatever the controller answers."""
+    """Return one result per name, in order, for any answer of the controller."""
     return [
         replace(r, message=r.message[:MESSAGE_CHARACTERS_MAX] + " ...")
         if r.message is not None and len(r.message) > MESSAGE_CHARACTERS_MAX

@@ -163,7 +163,7 @@ class KeyLookupServer:
                 return None
             if segment not in log.segments or log.flushing.cuts != cuts:
                 lookup.start_offset = max(lookup.start_offset, log.start_offset)
-                continue  # the segment was deleted or compacted meanwhile: the job may have read another file
+                continue  # the segment was deleted or compacted since then: the job may have read another file
             if problem is not None:
                 raise problem
             _add(lookup, segment, job)

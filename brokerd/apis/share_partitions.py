@@ -370,7 +370,7 @@ class SharePartitions:
                 answer(error)
 
     def tick(self, now: Now) -> None:
-        """End locks and deleted records, and forget share partitions that this broker does not lead any more or that nobody uses."""
+        """End locks and deleted records, and forget share partitions that this broker does not lead any more or that no member uses."""
         for shared in self:
             core = shared.core
             if not self._is_current(shared):

@@ -10,6 +10,6 @@ class DiskHealth(IntEnum):
 
     OK = 0
     SLOW = 1
-    """Several writes in a row took longer than `weir.log.dir.slow.ms`."""
+    """Several consecutive writes took longer than `weir.log.dir.slow.ms`."""
     HUNG = 2
     """A write took longer than `weir.log.dir.hung.ms`. The directory is offline until the next start of the broker."""

@@ -44,7 +44,7 @@ def elect_leader(
     if not state.isr and not state.elr and state.last_isr:
         back = [b for b in state.last_isr if broker_epoch(b) is not None]
         if len(back) == len(state.last_isr) == 1:
-            # The last ISR member is back. Its log is the longest known log.
+            # The last ISR member is available again. Its log is the longest known log.
             isr_member = ReplicaIncarnation(back[0], broker_epoch(back[0]) or 0)
             return _with_leader(_unproven(state, back[0]), isr_member, (isr_member,), min_insync)
     if unclean:

@@ -300,7 +300,7 @@ class ZooKeeperStore:
         """End the session. Its ephemeral nodes are deleted immediately.
 
         Without a connection, wait at most CLOSE_SECONDS_MAX for one if the session may own znodes. A session that is not ended keeps its znodes for the
-        rest of its time-out: no standby controller would be elected meanwhile.
+        rest of its time-out: no standby controller would be elected during this time.
         """
         self._closed = True
         if self._owns_znodes and not _end(self._client, time.monotonic() + CLOSE_SECONDS_MAX):
@@ -345,7 +345,7 @@ def _end(client: KazooClient, deadline: float) -> bool:
 
 
 def end_session(hosts: str, key: SessionKey, session_timeout_ms: int, protection: Protection = OPEN) -> FormerSession:
-    """End the session of a process that has died, so that its ephemeral nodes are deleted at once.
+    """End the session of a process that has died, so that its ephemeral nodes are deleted immediately.
 
     To every other process this looks like the expiry of the session, only earlier. Blocks for at most the session time-out: after that the ensemble
     has expired the session, unless the ensemble itself did not serve.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SILENT_SHARE = 0.8
 """The part of `connect_seconds` after which a failed connection counts as unanswered."""
 ANSWER_SECONDS_MIN = 3.0
-"""The shortest time that a server has for an answer, whatever the session time-out. A machine with many processes pauses that long."""
+"""The shortest time that a server has for an answer, independent of the session time-out. A machine with many processes pauses that long."""
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def retry_authentication(client: KazooClient, user: str | None) -> None:
 
 def try_silent_servers_last(client: KazooClient, session_timeout_ms: int) -> None:
     """Connect to servers that did not answer only after all others. kazoo tries all servers in a random order, and then all of them in another one: it waited
-    twice in a row for a server that was frozen, while the others elected a leader and refused connections at once."""
+    two consecutive times for a server that was frozen, while the others elected a leader and refused connections immediately."""
     connection, handler, silent = client._connection, client.handler, set[tuple[str, int]]()
     expand, connect = connection._expand_client_hosts, connection._connect
     used: tuple[str, int] | None = None
@@ -219,7 +219,7 @@ def try_silent_servers_last(client: KazooClient, session_timeout_ms: int) -> Non
             limits = connect(host, address, port)
         except Exception:
             # The elapsed time decides, because errors of the kernel, of TLS and of kazoo have different types. A server that refuses or closes a connection
-            # does so at once.
+            # does so immediately.
             if time.monotonic() - began >= SILENT_SHARE * connect_seconds(session_timeout_ms):
                 silent.add((address, port))
             else:

@@ -24,7 +24,7 @@ def _store_url(text: str) -> str:
 REMOTE_SETTINGS: tuple[Setting, ...] = (
     Setting("remote.log.storage.system.enable", parse_bool, False, "Tiered storage: this broker copies closed segments of topics with remote.storage.enable to the remote store. The same value on all brokers."),
     Setting("remote.log.storage.url", _store_url, "", "The remote store, the same for all brokers: file:///folder (shared file system) or s3://bucket/prefix (needs the extra s3). Credentials come from the environment."),
-    Setting("remote.log.cache.dir", str, "", "Directory for chunks read from the remote store. Its content is deleted at the start. Default: remote-cache beside the first directory of log.dirs."),
+    Setting("remote.log.cache.dir", str, "", "Directory for chunks read from the remote store. Its content is deleted at the start. Default: remote-cache next to the first directory of log.dirs."),
     Setting("remote.log.cache.max.bytes", int, GIB, "Maximum size of the chunk cache. At least 16 chunks of 4 MiB, so that readers do not evict each other's next chunk.", 64 * 1024 * 1024),
     Setting("remote.log.manager.task.interval.ms", int, 30_000, "Interval at which the leader of a tiered partition looks for segments to copy or to delete.", 10),
     Setting("remote.log.manager.copy.max.bytes.per.second", int, 2**63 - 1, "Maximum rate of copies from this broker to the remote store.", 1, live=True),

@@ -377,7 +377,7 @@ class GroupCoordinator(GroupWrites):
 
         def done(error: int) -> None:
             if self.shards.get(partition) is not shard:
-                return  # the broker resigned meanwhile: waiting requests were answered then
+                return  # the broker has resigned since: waiting requests were answered then
             if error == ErrorCode.NONE:
                 self._deliver(partition, shard, group, events.Persisted(number, log_offset), self._clock())
                 return

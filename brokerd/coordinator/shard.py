@@ -35,7 +35,7 @@ REPLICATION_UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 
 FOLLOWER_SILENCE_MS_MAX = 1_500
 """Without a ZooKeeper session a coordinator serves requests only while every follower in the ISR fetches at least this often. The value is three
-times the followers' longest fetch wait. It is also the longest time that a deposed coordinator may answer beside its successor."""
+times the followers' longest fetch wait. It is also the longest time that a deposed coordinator may answer at the same time as its successor."""
 
 
 class CoordinatorLog(Protocol):

@@ -1,7 +1,7 @@
 """A partition of a front topic of delayed messages that this broker leads: delivers each record at its delivery time.
 
 A new leader reads closed segments from their delay indexes. While it leads, it replaces the records in memory by the indexes of the segments that were
-closed meanwhile. So its memory depends on the size of a segment, not on the number of pending records.
+closed since then. So its memory depends on the size of a segment, not on the number of pending records.
 
 Invariants: a record is due only after all tombstones were read that were stable at its delivery time. An index that cannot be read is discarded, and
 the partition is read again without it. Does not contain: the times (`delay_schedule`), the reading of the log (`front_partition`), the records of later
@@ -243,7 +243,7 @@ class DelayedFront(FrontPartition):
         self._next_offset = index.end_offset
 
     def _use_new_indexes(self, now: Now) -> None:
-        """Replace records in memory by the indexes of segments that were closed meanwhile."""
+        """Replace records in memory by the indexes of segments that were closed since then."""
         if self._opening or now.mono_ms < self._index_at_ms:
             return
         for segment in self._log.indexed_segments():

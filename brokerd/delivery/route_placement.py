@@ -19,7 +19,7 @@ from brokerd.cluster.routes import BINDINGS_MAX
 
 PARTITIONS_MAX = 1 << 31
 LATER_MAX = 32
-"""Maximum number of numbers that apply above the position, which are stored. A target that gets partitions while so many wait keeps its number until topics change again."""
+"""Maximum number of numbers that apply above the position, which are stored. A target that gets partitions while this many wait keeps its number until topics change again."""
 COUNTS_LENGTH_MAX = 1_200
 """Characters of the stored numbers, so that position, problems and numbers stay below Kafka's offset.metadata.max.bytes. Longer ones are not stored."""
 

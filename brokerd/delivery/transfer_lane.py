@@ -157,7 +157,7 @@ class TransferLane:
         self._run_effects(self._transfer.handle(transfer.BatchAnswered(number, error), now.mono_ms), now)
 
     def _batch(self, entry: TransferEntry, now: Now) -> bytes | None:
-        """Return None if a client has deleted the records meanwhile."""
+        """Return None if a client has deleted the records since then."""
         found = [r for o in entry.offsets if (r := self._cache.get(o)) is not None]
         if not found:
             return None

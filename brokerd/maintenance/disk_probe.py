@@ -14,7 +14,7 @@ from brokerd.cluster.disk_health import DiskHealth
 SLOW_PROBES = 3
 """Number of consecutive slow probes after which the disk is slow. One slow write is usual when a large flush is in progress."""
 FAST_PROBES = 6
-"""Probes in a row below half of the limit after which the disk is healthy again."""
+"""Number of consecutive probes below half of the limit after which the disk is healthy again."""
 TICK_GAP_MS_MAX = 3_000
 """Maximum number of milliseconds that count between two ticks. A longer gap means that the process or its event loop was suspended."""
 

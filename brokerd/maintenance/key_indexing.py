@@ -1,7 +1,7 @@
 """Builds the key indexes of segments, for topics with `weir.index.keys`, and removes those of other topics.
 
 The build of the active segment's index begins when the segment has PART_BYTES, continues while the segment grows, and ends when it is closed: no byte is
-read twice. Meanwhile look-ups use the part that is built (`Segment.key_index_part`). A look-up without an index scans the segment.
+read twice. During this time look-ups use the part that is built (`Segment.key_index_part`). A look-up without an index scans the segment.
 
 Invariants: a build is discarded when its part was removed from the segment, for example by a truncation. Builds in progress are limited in number and in
 memory. Does not contain: the format (`storage/key_index`), look-ups, the jobs (`segment_indexing`).

@@ -1,7 +1,7 @@
 """Scrubbing: closed segments are read again slowly and continuously, to find damage before a client needs the record.
 
 Invariants: a job reads one slice at a time, at most `log.scrub.io.max.bytes.per.second`. Damage is reported only if a second read of the whole
-segment finds it too, because the file may have been replaced meanwhile. A damaged replica continues to serve requests (`damage_reports`).
+segment finds it too, because the file may have been replaced since then. A damaged replica continues to serve requests (`damage_reports`).
 The active segment is not scrubbed. Does not contain: sockets, roles, repairs. (Kafka has no scrubbing.)
 """
 
@@ -122,7 +122,7 @@ class Scrub:
         self, replica: Replica, segment: Segment, job: Rereading, again: bool, error: BaseException | None
     ) -> None:
         if not self._is_current(replica, segment) or job.end != segment.size:
-            return  # truncated, merged or moved meanwhile: another file was read
+            return  # truncated, merged or moved since then: another file was read
         problem = job.problem
         if isinstance(error, DiskFailed):
             if error.of_device:

@@ -176,7 +176,7 @@ class Membership:
             self._listener.halted(problem)
             return
         if not self._loaded:
-            # At start-up apply everything up to the head at once, so that each log is opened once.
+            # At start-up apply everything up to the head in one step, so that each log is opened once.
             self._loaded = True
             self._listener.image_loaded(image, now)
         self._listener.caught_up(now)
@@ -324,7 +324,7 @@ class Membership:
         timeout_ms: int,
         done: Callable[[RequestAnswered | None], None],
     ) -> None:
-        """Send a request to the controller. `done` gets the response from the metadata log. It gets None after `timeout_ms` milliseconds, or at once if
+        """Send a request to the controller. `done` gets the response from the metadata log. It gets None after `timeout_ms` milliseconds, or immediately if
         too many requests wait. Without a session the request waits for the next session."""
         if len(self._waiting) + len(self._requests_before_registration) >= REQUESTS_MAX:
             done(None)
@@ -368,7 +368,7 @@ class Membership:
 
     def shutdown(self, timeout_ms: int, done: Callable[[], None]) -> None:
         """Controlled shutdown: request that the controller moves the leaderships to other brokers. `done` is called after the response or the time-out,
-        without a session at once."""
+        without a session immediately."""
         self._closing = True
         if self.broker_epoch is None or not self._store.zk_session:
             done()

@@ -1,6 +1,6 @@
-"""The auxiliary object beside each remote segment: sparse index, leader epochs, producer state at both ends, aborted transactions.
+"""The auxiliary object next to each remote segment: sparse index, leader epochs, producer state at both ends, aborted transactions.
 
-Invariants: everything is computed from the batches of the segment, which are verified meanwhile, and from the producer state before it. So it needs no
+Invariants: everything is computed from the batches of the segment, which are verified during the computation, and from the producer state before it. So it needs no
 optional file of the broker. Producer states have no times of the broker's clock: a restored producer counts as active now.
 Format: zlib of JSON; the columns of the index are base64 of little-endian arrays.
 """

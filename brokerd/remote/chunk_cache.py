@@ -1,6 +1,6 @@
 """A bounded cache of chunks of remote objects, as files on a local disk. The broker sends from these files.
 
-Invariants: one range request per chunk, also when several readers want it at once. The cache has at most `bytes_max` bytes, and the least recently used
+Invariants: one range request per chunk, also when several readers want it at the same time. The cache has at most `bytes_max` bytes, and the least recently used
 chunk goes first. A chunk file is complete when it has its name, and is never changed. The cache starts empty, so that no file of an earlier run is trusted.
 """
 
@@ -17,7 +17,7 @@ from brokerd.remote.stores import ObjectStore, Spend
 from brokerd.storage.disk import Disk, File
 
 CHUNK_BYTES = 4 * 1024 * 1024
-"""Bytes of one range request. Large enough that the latency of an object store (some 30 ms) is a small part of its time."""
+"""Bytes of one range request. Large enough that the latency of an object store (about 30 ms) is a small part of its time."""
 
 
 class ChunkKey(NamedTuple):

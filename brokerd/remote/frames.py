@@ -13,7 +13,7 @@ from typing import Any
 
 _LENGTH = struct.Struct(">I")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""A snapshot of very many producers is the largest frame: some 150 bytes for each."""
+"""A snapshot of very many producers is the largest frame: about 150 bytes for each."""
 
 TIMEOUT_MS = "timeout_ms"
 

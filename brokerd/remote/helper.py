@@ -1,6 +1,6 @@
 """The helper process: reads requests of its broker, runs them on threads, writes the answers.
 
-Invariants: every request gets one answer, whatever goes wrong. A request that has waited for a thread for longer than its time-out is not run: while a store
+Invariants: every request gets one answer, also after an error. A request that has waited for a thread for longer than its time-out is not run: while a store
 does not answer, the queue would grow, and be worked off afterwards, although nothing waits for the results. The process ends when the broker's end of the
 socket is closed, so that no helper outlives its broker. Copies, reads and read-ahead have threads of their own: a slow copy delays no consumer. Does not contain: the operations.
 """

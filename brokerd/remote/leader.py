@@ -131,7 +131,7 @@ class RemoteLeader:
         self.requested_start = 0
         """Clients have deleted the records below (DeleteRecords)."""
         self.failures = 0
-        """Failed copies in a row."""
+        """Number of consecutive failed copies."""
         self._retry_at_ms = 0
         self._sent_ms: dict[bytes, int] = {}
         """{record key and state: time of the append} of appends that were not read back."""

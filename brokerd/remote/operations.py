@@ -27,7 +27,7 @@ from brokerd.wire.steps import run_now
 
 LOG, AUXILIARY = ".log", ".aux"
 AUXILIARIES_MAX = 64
-"""Maximum number of parsed auxiliary objects in memory: up to some 5 MB each, for a segment of 1 GiB."""
+"""Maximum number of parsed auxiliary objects in memory: up to about 5 MB each, for a segment of 1 GiB."""
 AUXILIARY_BYTES_MAX = 64 * 1024 * 1024
 """Maximum number of bytes of one auxiliary object. Most of it is the index: 16 bytes for 4 KiB of the segment."""
 AHEAD_CHUNKS_MIN, AHEAD_CHUNKS_MAX = 2, 8

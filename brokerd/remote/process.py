@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 RESTART_MS = 1_000
 """Pause before a helper that has ended is started again."""
 REQUESTS_MAX = 1_000
-"""Maximum number of requests without an answer. Above it a request fails at once."""
+"""Maximum number of requests without an answer. Above it a request fails immediately."""
 RECEIVE_BYTES = 256 * 1024
 Done = Callable[[HelperError, Any], None]
 

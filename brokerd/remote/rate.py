@@ -12,7 +12,7 @@ from collections.abc import Callable
 WAIT_S_MAX = 0.5
 """The longest sleep, so that a new rate takes effect soon."""
 BURST_S = 1.0
-"""Seconds of the rate that may pass at once after a pause."""
+"""Seconds of the rate that may pass without delay after a pause."""
 
 
 class RateLimit:

@@ -1,6 +1,6 @@
 """Sizes of a partition with tiered storage, as its leader knows them. Pure.
 
-Kafka's DescribeLogDirs has local sizes only. These are reported beside them. Does not contain the sizes of replicas in log directories.
+Kafka's DescribeLogDirs has local sizes only. These are reported in addition to them. Does not contain the sizes of replicas in log directories.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ SESSION_LOST = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""Errors after which the follower opens a new fetch session at once."""
+"""Errors after which the follower opens a new fetch session immediately."""
 NO_SESSION = 0
 EPOCH_MAX = 2**31 - 1
 

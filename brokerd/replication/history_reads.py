@@ -34,7 +34,7 @@ CACHE_BYTES_MAX = 32 * 1024 * 1024
 CACHED_MS = 5_000
 """Time for which a result is cached for the client that waits for it."""
 CACHED_ERROR_MS = 250
-"""Time for which a failed result is cached, so that the request is not repeated at once."""
+"""Time for which a failed result is cached, so that the request is not repeated immediately."""
 DEPRIORITIZED_MS = 5_000
 """Time for which a broker that did not answer is tried last."""
 

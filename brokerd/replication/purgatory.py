@@ -16,7 +16,7 @@ from brokerd.net.turns import Turns
 from brokerd.security.principals import ANONYMOUS
 
 WAITERS_MAX = 100_000
-"""Maximum number of delayed operations of clients per broker. Above the limit a new operation expires at once, which slows the client down. Operations of
+"""Maximum number of delayed operations of clients per broker. Above the limit a new operation expires immediately, which slows the client down. Operations of
 followers and of this broker's coordinators do not count, because clients must not be able to stop replication."""
 
 
@@ -112,7 +112,7 @@ class Purgatory:
         """The lowest value by key that an operation needs. A check below it costs nothing, however many operations wait."""
         self._watchers: dict[Hashable, dict[Hashable, Callable[[], None]]] = {}
         self._by_deadline: dict[int, dict[int, DelayedOperation]] = {}
-        """Operations that are not done, by the ms of their deadline. Most operations are completed long before, and leave at once."""
+        """Operations that are not done, by the ms of their deadline. Most operations are completed long before, and leave immediately."""
         self._deadlines: list[int] = []
         """A heap of the keys of `_by_deadline`, and of former keys."""
         self._number = count()

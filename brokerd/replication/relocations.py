@@ -1,4 +1,4 @@
-"""Moves of replicas between this broker's log directories (KIP-113): a future log is copied beside the live log and replaces it.
+"""Moves of replicas between this broker's log directories (KIP-113): a future log is copied next to the live log and replaces it.
 
 Invariants:
   - The future log is a prefix of the live log. It is truncated by epoch when the live log was truncated.
@@ -141,7 +141,7 @@ class Relocations:
                     self._log_failure(d, f"{name}: move not continued", e)
 
     def cancel(self, move: Relocation) -> None:
-        """Abandon the future log: at once, or when its current job has ended."""
+        """Abandon the future log: immediately, or when its current job has ended."""
         move.cancelled = True
         move.replica.moving = move.replica.flush_suspended = False
         if not move.busy:
@@ -266,7 +266,7 @@ class Relocations:
         if self._partitions.hosted.get(replica.tp) is not replica or replica.offline_reason is not None:
             return  # the next step cancels
         if move.cuts != live.flushing.cuts or future.flushing.offset < min(live.flushing.offset, live.end_offset):
-            return  # truncated or flushed meanwhile; flushes are suspended now
+            return  # truncated or flushed since then; flushes are suspended now
         while live.end_offset > future.end_offset:
             piece = _next_piece(live, future, LAST_BYTES)
             _copy(future, piece, now)

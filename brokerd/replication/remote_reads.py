@@ -32,7 +32,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.framing import FileRegion
 
 READ_TIMEOUT_MS = 30_000
-"""Time-out of one read. Meanwhile fetches of the consumer return without records, and the consumer fetches again."""
+"""Time-out of one read. During this time fetches of the consumer return without records, and the consumer fetches again."""
 IN_FLIGHT_MAX = 64
 """Maximum number of reads in flight. Above the limit no request is sent, and the consumer repeats its fetch."""
 CACHED_MAX = 256
@@ -131,7 +131,7 @@ class RemoteReads:
         try:
             regions = [FileRegion(self._open(Path(path)), at, length) for path, at, length in value["regions"]]
         except DiskFailed:
-            return UNAVAILABLE  # evicted meanwhile: the consumer repeats its fetch
+            return UNAVAILABLE  # evicted since then: the consumer repeats its fetch
         if not regions:
             return UNAVAILABLE
         size = sum(r.length for r in regions)

@@ -307,7 +307,7 @@ def plan(log_: Log, now: Now, high_watermark: int, *, force: bool = False) -> Cl
 
 
 def prepare(log_: Log, done: Cleaning) -> bool:
-    """Rename the new files to `.swap`, which recovery treats as complete. Returns False without changes if the log was truncated meanwhile.
+    """Rename the new files to `.swap`, which recovery treats as complete. Returns False without changes if the log was truncated since then.
 
     The directory must be flushed before `finish`, because some file systems reorder renames and deletions. Raises DiskFull, DiskFailed.
     """
@@ -326,9 +326,9 @@ def prepare(log_: Log, done: Cleaning) -> bool:
 
 
 def finish(log_: Log, done: Cleaning) -> bool:
-    """Replace the old files by the new ones. Returns False without changes if the log was truncated meanwhile.
+    """Replace the old files by the new ones. Returns False without changes if the log was truncated since then.
 
-    Segments that retention deleted meanwhile stay deleted. Raises DiskFull, DiskFailed.
+    Segments that retention deleted since then stay deleted. Raises DiskFull, DiskFailed.
     """
     if done.truncations != log_.flushing.cuts:
         return False

@@ -1,6 +1,6 @@
 """The delay index of a closed segment of a front topic: the data of the segment that the leader needs, so that the leader does not read its records.
 
-A file `<base>.delayindex` beside the segment contains the delayed records, 32 bytes each, in runs of at most RUN_RECORDS in the order of the log. Within
+A file `<base>.delayindex` next to the segment contains the delayed records, 32 bytes each, in runs of at most RUN_RECORDS in the order of the log. Within
 a run they are grouped by bucket: the delivery time divided by the duration of a bucket. After the runs follow a directory of the groups, the last
 tombstone of each key, a bitmap of the offsets of the delayed records, and the journal entries. Records of aborted transactions are omitted. So an
 index depends on the log up to `decided_below`, and is removed when the log is truncated below that.

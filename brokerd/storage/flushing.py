@@ -1,6 +1,6 @@
 """Flushing of a log: the flushed offset and when the next flush is due.
 
-A flush covers the records that existed when it was planned. It is ignored if the log was truncated meanwhile. The blocking part (fsync) is
+A flush covers the records that existed when it was planned. It is ignored if the log was truncated since then. The blocking part (fsync) is
 `Flush.run`, which does not access the log and may run on any thread. Most flushes write only records, which recovery checks batch by batch.
 A flush after a segment was closed also writes a snapshot, so that recovery has little to check. Does not contain the schedule.
 """
@@ -141,7 +141,7 @@ class Flushing:
         return Flush(files, log_.end_offset, self.cuts, state, log_.snapshots, log_.disk, before)
 
     def finished(self, done: Flush) -> None:
-        """`done.run` has returned. Ignored if the log was truncated meanwhile."""
+        """`done.run` has returned. Ignored if the log was truncated since then."""
         sound = done.cuts == self.cuts
         if sound:
             self.offset = max(self.offset, done.end_offset)

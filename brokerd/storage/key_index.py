@@ -1,6 +1,6 @@
 """The key index of a closed segment: from a record key to the batches that may contain it.
 
-A file `<base>.keyindex` beside the segment contains 8 bytes per pair of a key and a batch: the hash of the key, and the position of the batch.
+A file `<base>.keyindex` next to the segment contains 8 bytes per pair of a key and a batch: the hash of the key, and the position of the batch.
 Runs are in log order, and a run ends soon after RUN_ENTRIES entries. Within a run, the entries are in buckets by hash. So the memory of a build is
 limited, and a search reads one bucket per run. All parts have a CRC-32C. The header identifies the segment by its base offset, its size and the checksum of its
 last batch header. An index that does not match its segment is not used, because it could omit a record. A false hit costs the read of one batch,
@@ -234,7 +234,7 @@ def _in_buckets(entries: array[int], bits: int) -> tuple[bytes, array[int]]:
 
 
 def _of_tail(entries: bytes, hash_: int) -> list[int]:
-    """The positions of the batches in unsorted entries that may contain the key, ascending. A search with `bytes.find` is some hundred times as fast as a loop
+    """The positions of the batches in unsorted entries that may contain the key, ascending. A search with `bytes.find` is about a hundred times as fast as a loop
     over the entries."""
     searched = hash_.to_bytes(HASH_BYTES, sys.byteorder)
     found = []

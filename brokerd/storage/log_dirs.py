@@ -141,7 +141,7 @@ class LogDirs:
         return found
 
     def folders(self, name: str) -> list[Path]:
-        """The directories of a partition. There are two if a failed log directory is online again and the replica was recreated in another one meanwhile."""
+        """The directories of a partition. There are two if a failed log directory is online again and the replica was recreated in another one since then."""
         return [d.path / name for d in self.online if self.disk.exists(d.path / name)]
 
     def place(self, name: str) -> LogDir:
@@ -187,7 +187,7 @@ class LogDirs:
                     Log.open(folder, config, self.disk, now, deep=self.of(folder).deep, damaged=self.records_lost)
                 )
         if logs:
-            # A log directory that is back may contain a replica that was recreated elsewhere. Use the one with the later epoch and end offset.
+            # A log directory that is available again may contain a replica that was recreated elsewhere. Use the one with the later epoch and end offset.
             logs.sort(key=lambda opened: (opened.last_epoch, opened.end_offset))
             for older in logs[:-1]:
                 older.close()
@@ -214,7 +214,7 @@ class LogDirs:
         self.disk.discard_tree(gone)
 
     def aside(self, folder: Path, tail: str) -> Path:
-        """An unused path beside `folder` that ends with `tail` and is short enough for the file system."""
+        """An unused path next to `folder` that ends with `tail` and is short enough for the file system."""
         number = 1
         while True:
             end = tail if number == 1 else f".{number}{tail}"

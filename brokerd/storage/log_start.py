@@ -35,7 +35,7 @@ class LogStartFlush(NamedTuple):
     resets: int
 
     def run(self) -> None:
-        """Raises DiskFailed. Nothing is flushed if the log was reset meanwhile."""
+        """Raises DiskFailed. Nothing is flushed if the log was reset since then."""
         if self.disk.exists(self.path):
             self.disk.open(self.path).fsync()
             self.disk.sync_folder(self.path.parent)
@@ -95,7 +95,7 @@ class StoredLogStart:
         return LogStartFlush(self._log.folder / LOG_START, self._log.disk, self._log.start_offset, self._resets)
 
     def finished(self, done: LogStartFlush) -> None:
-        """`done.run` has returned. Still pending if the log start offset was raised meanwhile."""
+        """`done.run` has returned. Still pending if the log start offset was raised since then."""
         if done.resets != self._resets:
             return
         self.flushed, self.lowered = max(self.flushed, done.offset), False

@@ -30,7 +30,7 @@ _EDGE = struct.Struct(">qi11xi")
 
 
 class IndexFileState(Enum):
-    """State of an optional index file beside a segment: of the key index, or of the delay index."""
+    """State of an optional index file next to a segment: of the key index, or of the delay index."""
 
     ABSENT = auto()
     UNCHECKED = auto()

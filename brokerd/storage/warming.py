@@ -2,7 +2,7 @@
 
 The event loop never reads data that may not be in the page cache. It requests the data here and continues in a callback. Each reader loads one chunk
 per file at a time, so that readers share the disk fairly. Read-ahead is bounded per reader and in total. The caller may already be closed when its
-callback runs. If the data was evicted meanwhile, the caller requests the data again.
+callback runs. If the data was evicted since then, the caller requests the data again.
 
 Data that was loaded for a reader is evicted from the page cache after it was sent, so that readers of old data do not evict what live readers
 need. A chunk is not evicted if most of it was in memory before. Otherwise, with a kernel that evicts single pages, all readers of a file would load it again
@@ -51,7 +51,7 @@ LOOKUPS_MAX = 16
 
 class Stream:
     """The position of one reader in one file. Data before `loaded` is loaded; `until` is the end of the read-ahead; `cached` is the number of
-    chunks in a row that were in memory; `sent` is the end of the sent data; `requested` is the end of the data that loads have requested from the
+    consecutive chunks that were in memory; `sent` is the end of the sent data; `requested` is the end of the data that loads have requested from the
     device, with the read-ahead of the kernel."""
 
     __slots__ = (

@@ -12,7 +12,7 @@ from types import ModuleType
 
 
 def compiled_name(source: ModuleType) -> str:
-    """The path of the compiled module: beside the source, with the suffix of this Python's extension modules. Its name differs from the name of the source,
+    """The path of the compiled module: next to the source, with the suffix of this Python's extension modules. Its name differs from the name of the source,
     because otherwise an outdated module would be imported."""
     return "_" + source.__name__.rpartition(".")[2]
 

@@ -18,7 +18,7 @@ DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 BUFFER_BYTES_FIRST, BUFFER_GROWTH = 16 * 1024, 4
 """Size of the first buffer for decompression, and the growth factor of the next one. Failed attempts cost a third of the whole."""
 MAPPED_BYTES_MIN = 1024 * 1024
-"""Buffers of this size or more are anonymous memory of the kernel. Python would fill its own buffers with zeros, and all threads would wait meanwhile."""
+"""Buffers of this size or more are anonymous memory of the kernel. Python would fill its own buffers with zeros, and all threads would wait during this time."""
 XERIAL = b"\x82SNAPPY\x00"
 SNAPPY_BLOCK_BYTES = 32 * 1024
 """Block size of Kafka's lz4 writer. Kafka's readers have a buffer of this size."""
@@ -61,7 +61,7 @@ def compress(data: Buffer, kind: int, level: int | None = None) -> bytes:
 
 
 def decompress(data: Buffer, kind: int, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """Decompress to at most `bytes_max` bytes. Raises TooLarge above it, CorruptBatch for invalid data. Other threads run meanwhile."""
+    """Decompress to at most `bytes_max` bytes. Raises TooLarge above it, CorruptBatch for invalid data. Other threads run during this time."""
     packed = bytes(data)
     try:
         if kind == SNAPPY:

@@ -1,7 +1,7 @@
 """Validation of the records of one batch by columns, for brokers without the compiled `record_walk`.
 
 Records of equal layout have the same byte at the same place, so a slice with the length of a record as its step contains this byte of all of them. It is
-compared at once, without a loop in Python. Everything that does not fit is left to `record_walk.walk`. Invariant: the results are those of the walk.
+compared together, without a loop in Python. Everything that does not fit is left to `record_walk.walk`. Invariant: the results are those of the walk.
 Pure.
 """
 
@@ -85,7 +85,7 @@ def _single(length: int) -> bytes:
 
 def _alike(batch: bytes, count: int, base: int, newest: int, keyed: bool, earliest: int, latest: int) -> bool:
     """True if the batch consists of `count` valid records (1 to 64) with equal lengths. If the result is False, `walk` must check the batch. Each byte of
-    the lengths is compared in all records at once, so that the Python source needs no loop over the records."""
+    the lengths is compared in all records together, so that the Python source needs no loop over the records."""
     size = len(batch) - RECORDS_AT
     stride = size // count
     end = RECORDS_AT + stride

@@ -75,7 +75,7 @@ class UnpackBudget:
             raise TooMuch(f"more than {ROOM_RECORDS} records to look at for one request")
 
     def begin_headers(self, count: int) -> None:
-        """Raises TooMuch if the budget does not cover a record with so many headers."""
+        """Raises TooMuch if the budget does not cover a record with this number of headers."""
         self.headers -= count
         if self.headers < 0:
             raise TooMuch(f"more than {HEADERS_PER_BATCH_MAX} headers of records to look at for one request")
@@ -92,7 +92,7 @@ LOOKUP_BATCH_BYTES = 32 * 1024 * 1024
 LOOKUP_BYTES, LOOKUP_RECORDS = 256 * 1024 * 1024, 4_000_000
 """Bytes to decompress and records to inspect for all partitions of one search by timestamp: enough for a hundred partitions with batches of a MiB."""
 UNPACKED_ON_THE_LOOP_BYTES = 256 * 1024
-"""Bytes that are decompressed on the event loop's thread: some 0.3 ms. Larger data is decompressed on another thread."""
+"""Bytes that are decompressed on the event loop's thread: about 0.3 ms. Larger data is decompressed on another thread."""
 
 
 class BatchHeader(NamedTuple):

@@ -141,7 +141,7 @@ def _form_page(request: HttpRequest, cluster: str, name: str, config: dict[str, 
 def _validated_form(
     request: HttpRequest, cluster: str, name: str, class_name: str
 ) -> tuple[ConnectorForm, services.ConnectorValidation | None]:
-    """(form with all errors of the workers beside their fields, the validation, None if the workers could not validate)."""
+    """(form with all errors of the workers next to their fields, the validation, None if the workers could not validate)."""
     config, problems = given_config(request.POST)
     complete = {services.CLASS: class_name, **config}
     checked, refused = None, None

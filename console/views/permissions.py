@@ -61,7 +61,7 @@ class PermissionForm(WeirForm):
     super_users = forms.CharField(
         required=False,
         label="super.users",
-        help_text=gettext_lazy("Besides those that the brokers report: User:admin;User:broker."),
+        help_text=gettext_lazy("In addition to those that the brokers report: User:admin;User:broker."),
     )
     allow_if_no_acl = forms.BooleanField(
         required=False,

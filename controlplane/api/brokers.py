@@ -146,7 +146,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @extend_schema(parameters=[BrokerConfigQuery])
     @action(detail=True, serializer_class=CONFIGS, filterset_class=None)
     def configs(self, request: Request, broker_id: int) -> Response:
-        """A page of the settings with value, source and default, as the broker reports them; with `other_id`, beside those of another broker. Values
+        """A page of the settings with value, source and default, as the broker reports them; with `other_id`, next to those of another broker. Values
         of sensitive settings are null. `settings`: number of all settings."""
         self.get_object()
         found = configs.broker_config_page(broker_id, **self.query(BrokerConfigQuery))
@@ -224,7 +224,7 @@ class BrokerViewSet(RetrieveModelMixin, RowViewSet):
     @extend_schema(request=serializers.Comment)
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, broker_id: int) -> Response:
-        """Uncordon and restore leadership at once."""
+        """Uncordon and restore leadership in one operation."""
         return self._act(services.restore)
 
     def _act(self, service: Callable[..., object]) -> Response:

@@ -25,7 +25,7 @@ from controlplane.services.topic_problems import config_problems
 
 
 class ConfigsField(drf.DictField):
-    """All invalid configs at once, each under its name."""
+    """All invalid configs together, each under its name."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(child=drf.CharField(allow_blank=True, allow_null=True), allow_empty=False, **options)
@@ -38,7 +38,7 @@ class ConfigsField(drf.DictField):
 
 
 class LimitsField(drf.DictField):
-    """All invalid limits at once, each under its name."""
+    """All invalid limits together, each under its name."""
 
     def __init__(self) -> None:
         super().__init__(child=drf.FloatField(allow_null=True), allow_empty=False, help_text=limits_field().help_text)

@@ -29,7 +29,7 @@ class PrincipalQuery(drf.Serializer[object]):
     super_users = drf.ListField(
         child=drf.CharField(),
         default=list,
-        help_text="super.users besides those that the brokers report; repeat it for several.",
+        help_text="super.users in addition to those that the brokers report; repeat it for several.",
     )
     allow_if_no_acl = drf.BooleanField(
         default=False, help_text="allow.everyone.if.no.acl.found, if the brokers do not answer."

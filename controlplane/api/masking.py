@@ -45,7 +45,7 @@ class MaskingRuleViewSet(ListModelMixin, RowViewSet):
 
     @extend_schema(request=serializers.RequiredComment, responses={204: None})
     def destroy(self, request: Request, rule_id: int) -> Response:
-        """Viewers see the field from then on. Needs an administrator."""
+        """After that viewers see the field. Needs an administrator."""
         services.check_administrator(request.user, "masking.delete", str(rule_id))
         services.delete_rule(rule_id, actor=self.actor, comment=self.body(serializers.RequiredComment)["comment"])
         return Response(status=204)

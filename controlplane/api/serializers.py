@@ -237,7 +237,7 @@ class MoveCreate(Comment):
         help_text="Plan the move although a safety rule refuses it. It begins only after a second person has approved it (POST /proposals, kind move.approve).",
     )
     dry = serializers.BooleanField(default=False, help_text="Only show what would be planned.")
-    start = serializers.BooleanField(default=False, help_text="Start at once.")
+    start = serializers.BooleanField(default=False, help_text="Start immediately.")
 
 
 class PlanCreate(RequiredComment):
@@ -269,7 +269,7 @@ class PlanMove(Comment):
     throttle_bytes_per_s = serializers.IntegerField(default=None, allow_null=True)
     compare = serializers.BooleanField(default=True, help_text="Delete old replicas only after all replicas are equal.")
     window = serializers.DictField(default=None, allow_null=True, help_text="See moves/<id>/schedule.")
-    start = serializers.BooleanField(default=False, help_text="Start at once.")
+    start = serializers.BooleanField(default=False, help_text="Start immediately.")
 
 
 class MoveSchedule(Comment):
@@ -364,7 +364,7 @@ class ProposalCreate(RequiredComment):
     )
     arguments = serializers.DictField(
         default=dict,
-        help_text='move.approve: {"start": true} begins it at once. move.delete_records: {"confirm": the topic\'s name, or `move N` where it has several}.',
+        help_text='move.approve: {"start": true} starts it immediately. move.delete_records: {"confirm": the topic\'s name, or `move N` where it has several}.',
     )
     shown_hash = serializers.CharField(
         default="",

@@ -134,7 +134,7 @@ class RowViewSet(InputMixin, GenericViewSet[Any]):
     ordering = "-id"
     tag_of: Callable[..., str | None] | None = None
     """The entity tag of the object with this key; see `controlplane.selectors.entity_tags`. None for an operation that waits for a broker or another
-    server (`@action(tag_of=None)`): a precondition would lock the database meanwhile."""
+    server (`@action(tag_of=None)`): a precondition would lock the database during the call."""
     tag: str | None = None
     """Read before the row of the response. A change between the two makes the tag too old, which is safe."""
     list_order = ListOrder(unique=("name",))

@@ -36,7 +36,7 @@ SNAPSHOTS_MAX = 200
 """Maximum number of newest snapshots in one response."""
 
 PROCESS_BYTES_MAX = 1024 * 1024 * 1024
-"""Memory limit of the process of a query: 512 MB of DuckDB (`lake_queries.MEMORY_MB`), some 200 MB of the libraries, and row groups that pyarrow reads from
+"""Memory limit of the process of a query: 512 MB of DuckDB (`lake_queries.MEMORY_MB`), about 200 MB of the libraries, and row groups that pyarrow reads from
 S3."""
 
 ERRORS = {

@@ -1,7 +1,7 @@
 """A process that answers one request on its standard output, with limits of time and memory.
 
-Invariant: the process is killed above its limits, whatever library uses the memory. The memory is looked at every POLL_SECONDS, so it may be exceeded by
-what is allocated meanwhile. Address space is no measure: allocators and threads reserve gigabytes that they do not use. Does not contain: what the process
+Invariant: the process is killed above its limits, for any library that uses the memory. The memory is looked at every POLL_SECONDS, so it may be exceeded by
+what is allocated between two checks. Address space is no measure: allocators and threads reserve gigabytes that they do not use. Does not contain: what the process
 does.
 """
 

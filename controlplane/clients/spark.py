@@ -155,7 +155,7 @@ def drivers(lake: Path, runs: Path) -> list[psutil.Process]:
 
 
 def kill_drivers() -> None:
-    """End the drivers of this machine at once, with the processes that they started. No data is lost: a driver continues from its last commit."""
+    """End the drivers of this machine immediately, with the processes that they started. No data is lost: a driver continues from its last commit."""
     for driver in drivers(settings.WEIR.lake_dir, settings.WEIR.data_dir / "spark"):
         try:
             started = driver.children(recursive=True)

@@ -16,7 +16,7 @@ from controlplane.domain.zookeeper_server import ServerProblem, ServerStatus
 WAIT_S = 2.0
 """Time limit for the connection and the answer of one server."""
 ANSWER_BYTES_MAX = 64 * 1024
-"""Maximum number of bytes of one answer that are read. The answer to srvr has some 300."""
+"""Maximum number of bytes of one answer that are read. The answer to srvr has about 300."""
 SERVERS_MAX = 32
 """Maximum number of servers that are asked, one thread each. Ensembles have up to nine."""
 

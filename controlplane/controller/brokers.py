@@ -53,7 +53,7 @@ def apply_registrations(plan: ReconcilePass) -> None:
 
 
 def _with_tail_check(plan: ReconcilePass, r: Registration) -> Registration:
-    """Compare the registration with the last recorded life. A directory without that life is an older copy, whatever the broker reports."""
+    """Compare the registration with the last recorded life. A directory without that life is an older copy, also if the broker reports otherwise."""
     known = plan.image.brokers.get(r.broker_id)
     if known is not None and not broker_lives.continues_recorded_life(known.life, r.life, r.lives_before):
         r = replace(

@@ -1,6 +1,6 @@
 """Elections that a client requests (ElectLeaders): the new state of one partition, or Kafka's error code.
 
-Invariants (docs/safety.md section 3): a replica that can prove to have the data is elected before any other, whatever the request says.
+Invariants (docs/safety.md section 3): a replica that can prove to have the data is elected before any other replica, for any type of election in the request.
 An unclean leader election needs a partition without a leader and without such a replica. Its possible loss is reported.
 Does not contain: rows, clocks.
 """

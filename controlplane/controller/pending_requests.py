@@ -224,7 +224,7 @@ def _finalise(plan: ReconcilePass, request: ForwardedRequest, name: str, level: 
 
 
 def _elect(plan: ReconcilePass, request: ForwardedRequest, payload: ElectLeaders) -> None:
-    """Elect at once, without the database. The audit row is written after the record is in the log."""
+    """Elect immediately, without the database. The audit row is written after the record is in the log."""
     _answer(plan, request, [_elect_in_topic(plan, request, item, unclean=payload.unclean) for item in payload.items])
 
 

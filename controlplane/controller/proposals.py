@@ -41,7 +41,7 @@ def decide(plan: ReconcilePass, proposed: Mapping[int, IsrProposed]) -> None:
                         broker_id, broker_epoch, p.topic_id, p.partition, p.leader_epoch, p.partition_epoch, reason
                     )
                 )
-                # The new partition epoch prevents a later acceptance. From then on the leader ignores the proposed member.
+                # The new partition epoch prevents a later acceptance. After that the leader ignores the proposed member.
                 plan.put(tp, state)
         for seed in proposal.seeds:
             _accept_tail_start(plan, broker_id, broker_epoch, seed)

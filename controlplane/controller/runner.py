@@ -57,7 +57,7 @@ UNKNOWN_WRITE_RETRY_MS = 2_000
 
 
 class Database(Protocol):
-    """The database thread. `post` delivers its results to the loop. Every call returns at once."""
+    """The database thread. `post` delivers its results to the loop. Every call returns immediately."""
 
     def start(self, post: Callable[[DesiredRead | DesiredFailed], None]) -> None: ...
 

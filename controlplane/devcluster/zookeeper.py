@@ -131,7 +131,7 @@ def prepare(folder: Path, port: int, zookeeper_security: ZooKeeperSecurity | Non
 
 
 def server_command(settings: Path, *options: str, heap: str = HEAP) -> list[str]:
-    """The command line of a ZooKeeper server. Its logging is configured by `log4j2.properties` beside `settings`. `options`: of the JVM."""
+    """The command line of a ZooKeeper server. Its logging is configured by `log4j2.properties` next to `settings`. `options`: of the JVM."""
     return [
         str(find_java()),
         heap,

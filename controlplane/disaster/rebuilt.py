@@ -1,6 +1,6 @@
 """Builds a new image of the metadata log from the known topics and the brokers' logs. Pure.
 
-Invariants: leaders and ISRs come only from the logs, whatever an older image says. The replica with the highest (last leader epoch, log
+Invariants: leaders and ISRs come only from the logs, never from an older image. The replica with the highest (last leader epoch, log
 end offset) has every acknowledged record, as every leader had; the replicas with that value are the ISR. New epochs and entry numbers are
 above all known ones. Absence never deletes. Does not contain: files, rows, ZooKeeper.
 """

@@ -139,14 +139,14 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         60,
         0,
         DAY_S,
-        "Time since a transaction was first found to hang in a partition. From then on there is an alert.",
+        "Time since a transaction was first found to hang in a partition. Above this value there is an alert.",
     ),
     ThresholdName.HALF_UNDECIDED: ThresholdRule(
         _SECONDS,
         180,
         6,
         DAY_S,
-        "Age of the oldest undecided half message of a topic. From then on there is an alert. Producers are asked after 6 s, then every 30 s.",
+        "Age of the oldest undecided half message of a topic. Above this value there is an alert. Producers are asked after 6 s, then every 30 s.",
     ),
     ThresholdName.HALF_EXPIRED: ThresholdRule(
         ThresholdUnit.COUNT,
@@ -160,7 +160,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         30,
         2,
         DAY_S,
-        "How late the delivery of a delayed message of a topic is. From then on there is an alert.",
+        "How late the delivery of a delayed message of a topic is. Above this value there is an alert.",
     ),
     ThresholdName.DEAD_LETTERS_GROWN: ThresholdRule(
         ThresholdUnit.COUNT,
@@ -174,7 +174,7 @@ RULES: dict[ThresholdName, ThresholdRule] = {
         10,
         1,
         1_000_000,
-        "Refused requests of a client per minute for one reason. From then on there is an alert, if the client is refused for two minutes.",
+        "Refused requests of a client per minute for one reason. Above this value there is an alert, if the client is refused for two minutes.",
     ),
     ThresholdName.FAILURES_KEPT: ThresholdRule(
         _SECONDS,

@@ -1,4 +1,4 @@
-"""A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. The parser reports all faults at once.
+"""A cluster document: topics, ACLs, quotas, routes, users, broker configs and role bindings as one declarative object. The parser reports all faults together.
 
 Invariants: a document contains no secret. Of a user it contains the name and the mechanisms; a password in it is a fault. `parse` either returns a document
 whose resources are well-formed and named once each, or every fault with its path. A config or limit that a document does not name does not change; null removes

@@ -1,6 +1,6 @@
 """Kafka Connect: states of connectors and tasks, and their configs without secrets. Pure.
 
-Invariants: a hidden config has no password, token or key, neither as a value nor inside an address. A hidden value that comes back unchanged is replaced by
+Invariants: a hidden config has no password, token or key, neither as a value nor inside an address. A hidden value that is returned unchanged is replaced by
 the stored one, so that an operator edits a config without seeing its secrets. Does not contain: requests to workers (`controlplane.clients.connect`).
 """
 

@@ -18,7 +18,7 @@ class Partitioner(StrEnum):
 
 
 def key_partitions(key: bytes, partitions: int) -> dict[Partitioner, int]:
-    """The partition of each default partitioner for a key of at least one byte, in a topic with so many partitions."""
+    """The partition of each default partitioner for a key of at least one byte, in a topic with this number of partitions."""
     return {
         Partitioner.MURMUR2: key_partition(key, partitions),
         Partitioner.CRC32: zlib.crc32(key) % partitions,

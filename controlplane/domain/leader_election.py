@@ -29,7 +29,7 @@ BLOCKED = tuple(v for v in ElectionVerdict if v not in (ElectionVerdict.ELECTABL
 VERDICT_TEXTS: dict[ElectionVerdict, str] = {
     ElectionVerdict.ELECTABLE: "Broker {preferred} becomes the leader.",
     ElectionVerdict.PREFERRED_LEADS: "Broker {preferred} is the leader already.",
-    ElectionVerdict.NO_LEADER: "The partition has no leader. It gets one when a replica that has all records is back.",
+    ElectionVerdict.NO_LEADER: "The partition has no leader. It gets one when a replica that has all records is available again.",
     ElectionVerdict.BROKER_OFFLINE: "Broker {preferred} is down.",
     ElectionVerdict.LEADERSHIP_DISABLED: "Broker {preferred} is demoted. Restore its leadership first.",
     ElectionVerdict.NOT_IN_ISR: "The replica on broker {preferred} is not in the ISR.",

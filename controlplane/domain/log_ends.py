@@ -15,7 +15,7 @@ HISTORY_MAX = 900
 """Maximum number of observations of one log end in memory. At the maximum, every second one of the older half is dropped."""
 
 STORED_MAX = 60
-"""Maximum number of observations in a row. They interpolate a lag of hours to within a minute and need about 1.5 kB."""
+"""Maximum number of consecutive observations. They interpolate a lag of hours to within a minute and need about 1.5 kB."""
 
 
 @dataclass(frozen=True, slots=True)

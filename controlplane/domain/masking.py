@@ -1,7 +1,7 @@
 """Masking rules: the parts of a record that are hidden from a user without raw access.
 
 Invariants: a masked key or value is rebuilt from its decoded structure, so bytes that no rule matches never appear. If it is neither an object nor an array, it
-is hidden as a whole, whatever format is requested. If a path reaches a number or text before its last step, that value is hidden. So data that a rule does not
+is hidden as a whole, in every format. If a path reaches a number or text before its last step, that value is hidden. So data that a rule does not
 expect is hidden, not shown. Does not contain: the stored rules and the users to whom they apply (`controlplane.services.masking`).
 """
 

@@ -104,7 +104,7 @@ def figures_of(overview: Any) -> ClusterFigures:
 
 
 def parse_consoles(entries: object, colours: tuple[str, ...], folder: Path) -> tuple[OtherConsole, ...]:
-    """The consoles of a file that was read. A relative `token_file` is beside the file, in `folder`; `token` of the result is then `@` and its path. Raises
+    """The consoles of a file that was read. A relative `token_file` is next to the file, in `folder`; `token` of the result is then `@` and its path. Raises
     ValueError with a sentence."""
     if not isinstance(entries, list):
         raise ValueError("It must be a list of clusters, each with name, url, colour and token or token_file.")

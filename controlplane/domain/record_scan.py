@@ -26,10 +26,10 @@ WINDOW_BYTES = 512 * 1024
 """Bytes of a window, once the size of the records is known."""
 
 FETCHES_WITHOUT_PROGRESS_MAX = 3
-"""Maximum number of consecutive fetches of a partition without a batch. A new leader may be elected meanwhile."""
+"""Maximum number of consecutive fetches of a partition without a batch. A new leader may be elected during this time."""
 
 RECORD_OVERHEAD_BYTES = 256
-"""Bytes of a record in a response beside its key, value and headers."""
+"""Bytes of a record in a response in addition to its key, value and headers."""
 
 
 class PartitionProblem(StrEnum):

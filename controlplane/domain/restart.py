@@ -213,7 +213,7 @@ def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) 
         note = (
             "The broker is down."
             if since < AWAY_SECONDS
-            else "The broker does not register again; check its log. No other broker is restarted before it is back."
+            else "The broker does not register again; check its log. No other broker is restarted before it is available again."
         )
         return RestartChange(at.id, StepState.RESTARTING, note)
     if not view.by_supervisor:
@@ -235,7 +235,7 @@ def _restarting(view: RestartSnapshot, at: StepView, b: BrokerSeen, now: float) 
 def _ask_for(view: RestartSnapshot, at: StepView) -> str:
     if view.by_supervisor:
         return "The supervisor restarts the broker."
-    return f"Restart broker {at.broker_id} now (a clean stop, then a start). The job continues when the broker is back."
+    return f"Restart broker {at.broker_id} now (a clean stop, then a start). The job continues when the broker is available again."
 
 
 def _reason_to_wait(b: BrokerSeen) -> str:

@@ -24,7 +24,7 @@ def encode_with_schema(
     schema: Schema, text: str, field: str, message_name: str = "", *, json_encoder: JsonEncoder = encode_json
 ) -> bytes:
     """The bytes of the JSON `text`. `message_name`: of a Protobuf schema. `json_encoder`: validates a value with a JSON Schema; the default has no limit
-    of time, so that a schema that somebody else wrote needs another one (`clients.json_schema_checks`). Raises Rejected with the field, MisfitValue with all faults that were found,
+    of time, so that a schema of another author needs another one (`clients.json_schema_checks`). Raises Rejected with the field, MisfitValue with all faults that were found,
     and SchemaUnavailable."""
     try:
         return header(schema.id) + _payload(schema, text, message_name, json_encoder)

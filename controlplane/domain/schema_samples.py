@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 DEPTH_MAX = 5
-"""Maximum number of levels of a sample: deeper optional parts are left out."""
+"""Maximum number of levels of a sample: deeper optional parts are omitted."""
 
 STRING_CHARS_MAX = 1_000
 """Maximum number of characters of a sample text with a minLength."""
@@ -113,7 +113,7 @@ WELL_KNOWN_SAMPLES: dict[str, Json] = {
 
 
 def _protobuf(descriptor: Descriptor, depth: int) -> dict[str, object]:
-    """Return a sample of the message. A oneof has only its first field. Messages below the depth are left out."""
+    """Return a sample of the message. A oneof has only its first field. Messages below the depth are omitted."""
     shown: dict[str, object] = {}
     for field in descriptor.fields:
         group = field.containing_oneof

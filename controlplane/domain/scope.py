@@ -38,7 +38,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsScope:
-    """A placement by hand, as in Kafka's reassignment file. `count`: rows store the first of many placements only, and their number."""
+    """A manual placement, as in Kafka's reassignment file. `count`: rows store the first of many placements only, and their number."""
 
     KIND: ClassVar[ScopeKind] = ScopeKind.PARTITIONS
     partitions: tuple[Placement, ...] = ()

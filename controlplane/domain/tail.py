@@ -49,7 +49,7 @@ UPLOAD_BYTES_PER_S = 20_000_000
 
 
 def uploads_end_in_s(bytes_by_leader: Mapping[int, int], quotas: Mapping[int, int]) -> float:
-    """Seconds until the leaders have copied so many bytes to the remote store, each with its own speed. `quotas`: bytes per second, of leaders that have
+    """Seconds until the leaders have copied this number of bytes to the remote store, each with its own speed. `quotas`: bytes per second, of leaders that have
     one."""
     seconds = (
         b / min(UPLOAD_BYTES_PER_S, quotas.get(leader, UPLOAD_BYTES_PER_S)) for leader, b in bytes_by_leader.items()
@@ -256,7 +256,7 @@ def deletable(parts: Sequence[PartView]) -> list[PartView]:
 
 
 def _is_deleted(observed: ObservedPart) -> bool:
-    """Return whether no records below the start of the new replicas are left, whatever the leader reported last. Another deletion would be
+    """Return whether no records below the start of the new replicas are left, also if the last report of the leader is older. Another deletion would be
     an unnecessary step."""
     return observed.tail_start is not None and (observed.log_start_floor or 0) >= observed.tail_start
 

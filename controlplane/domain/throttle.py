@@ -20,9 +20,9 @@ OUT = 2.0
 """Producers are harmed if their p99 is this multiple of the baseline and OUT_MS above it. Each bucket is half as wide again as the one before."""
 OUT_MS = 25.0
 """Minimum increase that a producer notices: a quarter of a tenth of a second, below which a response seems immediate. A compiler on the same
-machine doubles a baseline of a few ms; a smaller increase does no harm."""
+machine doubles a baseline of a few ms; a smaller increase is harmless."""
 HARM_SECONDS = 2
-"""Harmed seconds in a row until the copy is the cause. The effect of a copy lasts as long as the copy; noise of a machine is short. Until then the
+"""Consecutive harmed seconds until the copy is the cause. The effect of a copy lasts as long as the copy; noise of a machine is short. Until then the
 rate does not grow."""
 FIRST_SECONDS = 5
 """Seconds with a p99 at the floor before the rate grows. A single second may be an exception."""
@@ -32,7 +32,7 @@ LEARN = 0.05
 """Weight of one second's p99 in the baseline: it covers about twenty seconds."""
 OWN_MS_MAX = 100.0
 """Upper limit in ms to which the producers' own p99 may be raised during the copy. Producers with a higher p99 that was not there at the start
-have a problem of their own, and get no copy at full rate beside them."""
+have a problem of their own, and get no copy at full rate next to them."""
 BLIND_SECONDS = 4.0
 """Seconds without a response after which the rate is the floor. With one step per second it applies within five seconds."""
 CHANGE = 0.1
@@ -76,7 +76,7 @@ class ThrottlesBefore:
 class Speed:
     """`rate` in bytes/s per broker. `baseline` in ms, None = not learned yet. `heard`: time of the last producer latencies (Unix seconds).
     `own`: p99 in ms while the copy was too slow to affect producers; the baseline never exceeds it. Seconds: `learned` in the baseline, `harmed`
-    above it, `slow` at the floor; the last two in a row until now."""
+    above it, `slow` at the floor; the last two are consecutive until now."""
 
     rate: float
     baseline: float | None

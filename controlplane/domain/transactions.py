@@ -146,7 +146,7 @@ def coordinator_partition(transactional_id: str, count: int) -> int:
 
 
 def probe_ids(count: int) -> dict[str, int]:
-    """One transactional id, which nobody uses, for each of `count` partitions of __transaction_state. A broker that answers for the id coordinates the
+    """One transactional id, which no producer uses, for each of `count` partitions of __transaction_state. A broker that answers for the id coordinates the
     partition."""
     found: dict[int, str] = {}
     n = 0

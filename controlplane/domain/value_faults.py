@@ -14,7 +14,7 @@ from decimal import Decimal
 from weir_common.json_values import Json, JsonObject
 
 FAULTS_MAX = 50
-"""Maximum number of faults of one value that are collected: more than somebody corrects at once."""
+"""Maximum number of faults of one value that are collected: more than a person corrects at the same time."""
 
 FOUND_CHARS_MAX = 60
 """Maximum number of characters of a found value in a fault."""

@@ -66,7 +66,7 @@ class NotificationDelivery(models.Model):
             models.UniqueConstraint(fields=["channel", "incident", "event"], name="one_delivery_per_channel_and_event")
         ]
         indexes = [
-            # The worker polls each second. Both sets are small, whatever the number of kept deliveries.
+            # The worker polls each second. Both sets are small, for any number of kept deliveries.
             models.Index(
                 fields=["due_at"],
                 condition=models.Q(state__in=["pending", "sending", "retrying"]),

@@ -1,4 +1,4 @@
-"""Metrics of refused requests: per broker and reason, and of the clients that a broker refuses again and again.
+"""Metrics of refused requests: per broker and reason, and of the clients that a broker refuses repeatedly.
 
 Invariant: a broker without an answer has no values. Does not contain: rows; which of the clients are alerts (`alert_cases`).
 """

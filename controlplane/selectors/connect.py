@@ -38,7 +38,7 @@ PARALLEL = 20
 """Requests of one page at a time; one or two per cluster."""
 
 PER_PAGE_MAX = 200
-"""Maximum number of connectors of one page. The workers send all of them, whatever the page shows."""
+"""Maximum number of connectors of one page. The workers send all of them, also if the page shows fewer."""
 
 TRACE_CHARS_MAX = 20_000
 """Maximum number of characters of the trace of a failed task. Traces of Java have some thousand characters."""

@@ -16,5 +16,5 @@ def window_closed_reason(move: Move) -> str | None:
     open_, until = windows.window_state(window, timezone.now())
     if open_:
         return None
-    again = f"until {until:%Y-%m-%d %H:%M} UTC" if until is not None else "for good"
+    again = f"until {until:%Y-%m-%d %H:%M} UTC" if until is not None else "permanently"
     return f"The window of the move ({windows.text(window)}) is closed {again}."

@@ -280,7 +280,7 @@ def _refused_client_steps(a: AlertRow) -> list[NextStep]:
 
 
 def _connector(a: AlertRow) -> list[NextStep]:
-    """A single failed task is restarted at once, by a button. More have a form."""
+    """A single failed task is restarted immediately, by a button. More have a form."""
     rows = ((row.name, f) for row in ConnectCluster.objects.all() for f in row.failures)
     found = next(((c, f) for c, f in rows if connector_subject(c, f["name"]) == a.subject), None)
     if found is None:

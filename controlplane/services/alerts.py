@@ -63,7 +63,7 @@ DOCUMENT_ALERTS_MAX = 50
 """Maximum number of alerts about drift, one per owner: as many as the page of documents shows."""
 
 REFUSED_ALERTS_MAX = 20
-"""Maximum number of alerts about refused clients: anybody may connect and be refused."""
+"""Maximum number of alerts about refused clients: any client may connect and be refused."""
 
 STEADY_MS = 120_000
 """A client that is refused for this time has an alert. A rotated password or a new ACL causes some refusals."""

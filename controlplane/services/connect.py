@@ -36,7 +36,7 @@ CHARS_REFUSED = frozenset("/\\%;")
 """Workers accept connector names with these characters, but later reject every URL that contains them (Jetty 12)."""
 
 CONFIGS_MAX = 1_000
-"""Maximum number of configs of one connector; those with the most have some hundred. The audit row has all of them."""
+"""Maximum number of configs of one connector; those with the most have a few hundred. The audit row has all of them."""
 
 VALUE_CHARS_MAX = 100_000
 """Characters of one config; queries and schemas are the longest."""

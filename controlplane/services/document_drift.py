@@ -1,6 +1,6 @@
 """The drift of applied documents, stored for alerts: how the cluster differs from the last applied document of each owner.
 
-Invariants: a document without an owner has no drift here, because nobody manages its resources. The current state is read once for all owners. A document
+Invariants: a document without an owner has no drift here, because no owner manages its resources. The current state is read once for all owners. A document
 that cannot be compared (not stored any more, not valid for this version) has an unknown drift, which is no alert. Does not contain: the comparison
 (`cluster_documents`), the alert (`controlplane.domain.alert`).
 """

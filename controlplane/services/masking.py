@@ -88,7 +88,7 @@ def create_rule(*, topics: str, target: str, field: str, actor: str, comment: st
 
 @audited("masking.delete", "{rule_id}")
 def delete_rule(rule_id: int, *, actor: str, comment: str = "") -> None:
-    """Delete a rule: viewers see its field from then on. Raises Rejected for a rule that does not exist (any more)."""
+    """Delete a rule: after that viewers see its field. Raises Rejected for a rule that does not exist (any more)."""
     with transaction.atomic():
         row = MaskingRule.objects.filter(pk=rule_id).first()
         if row is None or not MaskingRule.objects.filter(pk=rule_id).delete()[0]:

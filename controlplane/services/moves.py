@@ -46,7 +46,7 @@ def approve_move(move_id: int, *, actor: str, comment: str = "", second: bool = 
 
 
 def start_move(move_id: int, *, actor: str, comment: str = "") -> Move:
-    """planned or approved -> running. From then on the worker advances the move. Raises Rejected when a partition changed since planning, and for a
+    """planned or approved -> running. After that the worker advances the move. Raises Rejected when a partition changed since planning, and for a
     move that overrides a safety refusal without the approval of a second person. Without `comment`, the reason of the plan is recorded."""
     with recorded_refusals(actor, "move.start", "move", str(move_id), comment=comment):
         move = _get(move_id)

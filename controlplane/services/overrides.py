@@ -23,7 +23,7 @@ from controlplane.services.proposal_kinds import Act, ProposalHandler, Shown
 PART_OF_DIGEST = ("topic_id", "partition", "replicas_from", "replicas_to", "read_generation")
 
 
-# -- a move that overrides a safety refusal: the target is its number; arguments {"start": start at once} ----------------------
+# -- a move that overrides a safety refusal: the target is its number; arguments {"start": start immediately} ----------------------
 
 
 def _show_move(target: str, arguments: Mapping[str, object]) -> Shown:

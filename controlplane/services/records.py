@@ -1,5 +1,5 @@
 """Reads of a topic's records by people: the permission check and the audit row. Invariants: records are shown only with the permission read_records,
-whatever role a user has. Internal topics are for administrators, because they contain the activity of every group and transaction. Each read is in
+for every role of a user. Internal topics are for administrators, because they contain the activity of every group and transaction. Each read is in
 the audit log before its records are shown, and so is each refused read. Does not contain the reading of records (`selectors.messages`,
 `selectors.key_lookups`)."""
 

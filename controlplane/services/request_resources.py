@@ -93,7 +93,7 @@ def brokers_of_restart(request: RequestNames) -> list[str]:
 
 
 def source_of_route(request: RequestNames) -> list[str]:
-    """The topic that a new route reads, whatever type the body gives its name."""
+    """The topic that a new route reads, for any type of its name in the body."""
     return [str(request.fields["source"]).strip()] if "source" in request.fields else []
 
 

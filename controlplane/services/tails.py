@@ -211,7 +211,7 @@ def confirm_of(move: Move) -> str:
 
 @audited("move.delete_records", "{move_id}")
 def delete_old_records(move_id: int, *, below: Mapping[str, int], actor: str, comment: str) -> int:
-    """Delete all records below the start of the new replicas, at once and for all readers. Applies to partitions that have caught up, wait for
+    """Delete all records below the start of the new replicas, immediately and for all readers. Applies to partitions that have caught up, wait for
     retention and are named in `below` (topic-partition: the approved start offset). The other partitions of the move continue unchanged. Returns the
     number of partitions. Raises Rejected."""
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""All problems of a requested topic or config at once, for forms. The services of topics report only the first problem."""
+"""All problems of a requested topic or config together, for forms. The services of topics report only the first problem."""
 
 from __future__ import annotations
 

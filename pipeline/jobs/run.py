@@ -43,7 +43,7 @@ def run(context: RunContext) -> int:
     try:
         job = JOBS[context.run.kind](**parse(KINDS[context.run.kind], context.run.parameters))
         job.run(context)
-    except Exception as e:  # the end of the run is reported whatever the job raises
+    except Exception as e:  # the end of the run is reported for every exception of the job
         text, is_final = reason(e), isinstance(e, Contradiction | JavaMissing | ValueError)
         context.update_status(phase=Phase.FAILED, error=text, is_final=is_final)
         print(f"{context.run.kind}: {text}", file=sys.stderr)

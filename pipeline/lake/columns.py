@@ -211,7 +211,7 @@ class TypeConflict(Exception):
 
 
 class ColumnNameConflict(Exception):
-    """A name that a column cannot have beside the current ones."""
+    """A name that a column cannot have in addition to the current ones."""
 
 
 def leaves(kind: IcebergType) -> Iterator[IcebergType]:

@@ -132,7 +132,7 @@ def typed_columns(table: Table) -> StructType | None:
 
 def add_columns(table: Table, needed: StructType, *, only_new_names: bool = False) -> None:
     """Add the typed columns that the table lacks. Any process may do it at any time: rows of earlier files have null there. `only_new_names`: a present
-    column keeps its type, whatever type is needed. Raises what `columns.missing` raises, and TooManyColumns."""
+    column keeps its type, also if another type is needed. Raises what `columns.missing` raises, and TooManyColumns."""
     for attempt in range(COMMITS_MAX):
         present = typed_columns(table)
         if only_new_names and present is not None:

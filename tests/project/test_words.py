@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.cluster.local import ROOT
+from tests.project.test_structure import product_files
 
 BOUNDS = {
     "anew": 3,
@@ -146,6 +147,27 @@ all the time -> continuously; two in a row -> two consecutive; beside -> compare
 rollback; is back -> is available again; put back -> restored; begins again -> starts again; turn of the loop -> iteration of the event loop; quiet machine -> idle machine; does no harm -> has no effect; a moment ago -> shortly before; figure -> metric,
 value."""
 
+PRODUCT_PHRASES = {
+    r"\bmeanwhile\b": 2,
+    r"\bagain and again\b": 1,
+    r"\bin a row\b": 1,
+    r"\bdo(?:es)? no harm\b": 0,
+    r"\bfrom then on\b": 0,
+    r"\bleft out\b": 0,
+    r"\bfor good\b": 0,
+    r"\bby hand\b": 0,
+    r"\bat once\b": 1,
+    r"\b(?:anybody|somebody)\b": 1,
+    r"\bnobody\b": 4,
+    r"\bwhatever\b": 1,
+    r"\bbesides?\b": 1,
+    r"\bis back\b": 0,
+    r"\bso many\b": 2,
+    r"\bsome \d": 1,
+}
+"""Phrases of the product's Python files, in addition to PHRASES. DOCUMENT_PHRASES has better ones; also: so many -> this number of; beside -> next to; meanwhile -> since then,
+during this time; at once -> immediately, together. Lower a bound when occurrences go; never raise one."""
+
 LISTS_OLD_WORDS = {"tests/project/test_words.py", "docs/decisions/050-redesign-row-by-row.md"}
 """Files that name the old words to say what replaces them."""
 
@@ -166,6 +188,19 @@ def text() -> str:
 @pytest.fixture(scope="module")
 def documents() -> str:
     return tracked_text("*.md")
+
+
+@pytest.fixture(scope="module")
+def product() -> str:
+    return "\n".join((ROOT / path).read_text() for path in product_files()).lower()
+
+
+@pytest.mark.parametrize("phrase", PRODUCT_PHRASES)
+def test_a_vague_phrase_is_not_added_to_the_product(phrase: str, product: str) -> None:
+    found = re.findall(phrase, product)
+    assert len(found) <= PRODUCT_PHRASES[phrase], (
+        f"{phrase!r} occurs {len(found)} times, more than {PRODUCT_PHRASES[phrase]}: use the standard phrase"
+    )
 
 
 @pytest.mark.parametrize("word", BOUNDS)

@@ -40,7 +40,7 @@ def lines(data: object, width: int) -> Iterator[str]:
 
 
 def table(rows: Sequence[Mapping[str, object]], width: int) -> Iterator[str]:
-    """Columns in the order of the response, as many as fit. Columns with nested values, or without any value, are left out."""
+    """Columns in the order of the response, as many as fit. Columns with nested values, or without any value, are omitted."""
     if not rows:
         yield "none"
         return

@@ -17,7 +17,7 @@ INTERNAL_LISTENER = "BROKERS"
 MACHINE_PEM, CA_PEM = "/etc/weir/tls/machine.pem", "/etc/weir/tls/ca.pem"
 KAFKA_CONFIG, ZOOKEEPER_CONFIG = "/etc/weir/client.properties", "/etc/weir/zookeeper.properties"
 JAAS_PATH = "etc/weir/jaas.conf"
-"""`zookeeper_server` reads it beside zoo.cfg."""
+"""`zookeeper_server` reads it next to zoo.cfg."""
 MECHANISM = "SCRAM-SHA-512"
 ZOOKEEPER_USER = "weir"
 

@@ -31,7 +31,7 @@ NO_ERRORS: Mapping[TopicIndex, int] = {}
 class GroupOffsets:
     offsets: dict[TopicIndex, Offset] = field(default_factory=dict)
     record_offsets: dict[TopicIndex, int] = field(default_factory=dict)
-    """The log offset of the record of each committed offset. The record with the higher log offset wins, as in compaction, in whatever order transactions
+    """The log offset of the record of each committed offset. The record with the higher log offset wins, as in compaction, in any order in which transactions
     end."""
     in_transactions: dict[int, dict[TopicIndex, tuple[Offset, int]]] = field(default_factory=dict)
     """{producer id: {partition: (offset, log offset of its record)}} of transactions without a marker (Kafka: pendingTransactionalOffsets)."""

@@ -80,7 +80,7 @@ class ShareGroup(PersistedShareGroup):
     _next_deadline_ms: int | None = None
     _last_assignment_ms: int | None = None
     _initializing: bool = False
-    """The share coordinator is initializing partitions. A second request meanwhile could reset state that is already in use."""
+    """The share coordinator is initializing partitions. A second request during this time could reset state that is already in use."""
     _pending_replies: dict[int, list[tuple[ReplyCallback, object]]] = field(default_factory=dict)
     """{number of a write: (token, answer) pairs that wait for it}."""
 

@@ -256,7 +256,7 @@ class ShareCoordinator(ShardManager[ShareStateShard]):
         kind: ShareStateKind,
         done: Done,
     ) -> None:
-        """Append a record and answer when it is replicated. Later requests see the new state at once; reads wait for the replication."""
+        """Append a record and answer when it is replicated. Later requests see the new state immediately; reads wait for the replication."""
         before = shard.states.get(place)
         offset = self._log.end_offset(partition)
         number = shard.numbers = shard.numbers + 1

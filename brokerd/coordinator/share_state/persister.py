@@ -1,7 +1,7 @@
 """Client of the share coordinators (Kafka: DefaultStatePersister): reads and writes the state of share partitions.
 
 Invariants: every request completes exactly once. A write is repeated until the share coordinator has answered it or the caller does not need it any
-more; repetition does no harm, because a write contains states, not changes. Does not interpret the state.
+more; repetition is harmless, because a write contains states, not changes. Does not interpret the state.
 """
 
 from __future__ import annotations

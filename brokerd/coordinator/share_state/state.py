@@ -1,7 +1,7 @@
 """The durable state of one share partition, and the merge of updates into it (Kafka: ShareGroupOffset, PersisterStateBatchCombiner). Pure.
 
 Invariants: batches are sorted, do not overlap and are at or above the start offset. The last write of an offset decides its state. The start offset
-does not go back within a state epoch, so that a repeated or late write does no harm.
+does not go back within a state epoch, so that a repeated or late write is harmless.
 """
 
 from __future__ import annotations

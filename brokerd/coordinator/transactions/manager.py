@@ -143,7 +143,7 @@ class TransactionCoordinator(ShardManager[TransactionShard]):
     ) -> None:
         def done(error: int) -> None:
             if self.shards.get(partition) is not shard:
-                return  # the broker resigned meanwhile: waiting requests were answered then
+                return  # the broker has resigned since: waiting requests were answered then
             now = self._clock()
             if error == ErrorCode.NONE:
                 self._run_effects(

@@ -1,4 +1,4 @@
-"""`manage.py issue_token USER`: replace a user's API token. The old one is revoked at once. Prints only the token."""
+"""`manage.py issue_token USER`: replace a user's API token. The old one is revoked immediately. Prints only the token."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """`manage.py zookeeper_server --config zoo.cfg`: a server of a ZooKeeper ensemble, from the jars of the pyspark package. The process becomes the JVM, so signals and
-the exit code are ZooKeeper's own. `log4j2.properties` beside the config configures its logging, and `jaas.conf` there, if it exists, has its users."""
+the exit code are ZooKeeper's own. `log4j2.properties` next to the config configures its logging, and `jaas.conf` there, if it exists, has its users."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--config", required=True, type=Path, help="zoo.cfg; beside it log4j2.properties")
+        parser.add_argument("--config", required=True, type=Path, help="zoo.cfg; next to it log4j2.properties")
         parser.add_argument("--heap", default="512m", help="maximum heap of the JVM (-Xmx)")
         parser.add_argument(
             "--jaas",
             type=Path,
-            help="file with the users that may connect (java.security.auth.login.config); default: jaas.conf beside zoo.cfg, if it exists",
+            help="file with the users that may connect (java.security.auth.login.config); default: jaas.conf next to zoo.cfg, if it exists",
         )
 
     def handle(self, *_args: str, config: Path, heap: str, jaas: Path | None, **_options: object) -> None:

@@ -17,7 +17,7 @@ from controlplane.selectors import move_windows
         (None, 12, None),
         ({"opens": "22:00", "stop_by": "05:30"}, 23, None),
         ({"opens": "22:00", "stop_by": "05:30"}, 12, "is closed until 2026-03-04 22:00 UTC."),
-        ({"stop_by": "2026-03-03T00:00:00Z"}, 12, "is closed for good."),
+        ({"stop_by": "2026-03-03T00:00:00Z"}, 12, "is closed permanently."),
     ],
 )
 def test_a_closed_window_says_until_when(
