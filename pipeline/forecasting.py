@@ -1,8 +1,10 @@
 """Forecast of the time at which a series reaches a level: quantiles of the time by a bootstrap of the changes of the series, and the accuracy of earlier
 forecasts. Pure, with numpy.
 
-A metric such as used disk space or lag is the sum of what came and went, so its changes are resampled, not its values. Blocks of consecutive changes keep
-their correlation, for example the cycle of a day. Each path has a mean of its own, resampled from the same changes, because the true mean is not known. Does
+A metric such as used disk space or lag is the sum of increases and decreases, so its changes are resampled, not its values. Blocks of consecutive
+changes keep
+their correlation, for example the cycle of a day. Each path has a separate mean, resampled from the same changes, because the true mean is not known.
+Does
 not contain: clocks, rows.
 """
 

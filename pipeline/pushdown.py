@@ -70,7 +70,7 @@ def bounds(filters: Iterable[Filter]) -> OffsetBounds:
 
 
 def _narrow(found: OffsetBounds, column: tuple[str, ...], values: frozenset[Any]) -> OffsetBounds:
-    """OffsetBounds of a column that has one of some values."""
+    """The bounds for a column that has one of these values."""
     if column == ("topic",) and all(isinstance(v, str) for v in values):
         return replace(found, topics=values if found.topics is None else found.topics & values)
     if column == ("partition",) and all(_is_number(v) for v in values):
@@ -83,7 +83,7 @@ def _narrow(found: OffsetBounds, column: tuple[str, ...], values: frozenset[Any]
 
 
 def _lower_bound(found: OffsetBounds, column: tuple[str, ...], value: Any, is_above: bool) -> OffsetBounds:
-    """OffsetBounds of a column that is at least a value, or above it."""
+    """The bounds for a column that is at least a value, or above it."""
     if column == ("offset",) and _is_number(value):
         return replace(found, first=max(found.first, value + is_above))
     if column == ("timestamp",) and isinstance(value, datetime) and value.tzinfo is not None:

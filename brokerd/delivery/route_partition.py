@@ -6,7 +6,7 @@ position of the route, below which every record is in its targets, is committed 
 of a consumer group. It only limits what a new leader reads again. Invariants:
   - Records of a target partition are in the order of their offsets in the source partition. One batch per target partition is sent at a time.
   - The committed position is at most the offset of the first record that a target partition has not acknowledged.
-  - Only records below the last stable offset are routed. Those of aborted transactions are not.
+  - Only records below the last stable offset are routed. Records of aborted transactions are not routed.
   - A number of partitions of a target is used after it was committed with the position (`route_placement`).
   - Nothing is sent before a first position is committed. Otherwise the next leader would start at another offset.
   - A target that is missing or unavailable, or that rejects a batch, delays the route. The route skips no record because of it.

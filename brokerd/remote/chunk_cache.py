@@ -1,7 +1,8 @@
 """A bounded cache of chunks of remote objects, as files on a local disk. The broker sends from these files.
 
-Invariants: one range request per chunk, also when several readers want it at the same time. The cache has at most `bytes_max` bytes, and the least recently used
-chunk goes first. A chunk file is complete when it has its name, and is never changed. The cache starts empty, so that no file of an earlier run is trusted.
+Invariants: one range request per chunk, also when several readers want it at the same time. The cache has at most `bytes_max` bytes, and the least
+recently used chunk is removed first. A chunk file is complete when it has its name, and is never changed. The cache starts empty, so that no file of
+an earlier run is trusted.
 """
 
 from __future__ import annotations

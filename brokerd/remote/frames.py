@@ -31,7 +31,7 @@ class HelperError(IntEnum):
 
 
 class MalformedFrame(Exception):
-    """The other process is not of this version."""
+    """The other process has another version of the protocol."""
 
 
 def encode(message: list[object]) -> bytes:

@@ -1,8 +1,10 @@
 """The helper process: reads requests of its broker, runs them on threads, writes the answers.
 
 Invariants: every request gets one answer, also after an error. A request that has waited for a thread for longer than its time-out is not run: while a store
-does not answer, the queue would grow, and be worked off afterwards, although nothing waits for the results. The process ends when the broker's end of the
-socket is closed, so that no helper outlives its broker. Copies, reads and read-ahead have threads of their own: a slow copy delays no consumer. Does not contain: the operations.
+does not answer, the queue would grow, and its requests would run later, although nothing waits for their results. The process ends when the broker's
+end of the
+socket is closed, so that no helper outlives its broker. Copies, reads and read-ahead have separate threads: a slow copy delays no consumer. Does not
+contain: the operations.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Helper:
         self._sending = threading.Lock()
 
     def load_ahead(self, key: Hashable, load: Callable[[], object]) -> None:
-        """Run `load` on a thread. Leave it out when a load of `key` waits or runs, or when too many wait: each read names all chunks ahead of it again,
+        """Run `load` on a thread. Skip it when a load of `key` waits or runs, or when too many wait: each read names all chunks ahead of it again,
         and repeated loads would keep the threads from the chunks after them."""
 
         def run() -> None:

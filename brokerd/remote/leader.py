@@ -4,10 +4,10 @@ Invariants:
   - The leader acts only after its claim was read back from the metadata topic: it then knows every earlier state, and later states of older leaders
     are ignored.
   - A segment is copied when it is closed and below the last stable offset, the next one after the end of the chain, one at a time.
-  - A copy that an earlier leader did not finish is deleted, with its objects. So is a failed one.
+  - A copy that an earlier leader did not finish is deleted, with its objects. A failed copy is deleted in the same way.
   - An object is deleted only after its state is DELETE_SEGMENT_STARTED, and never if its records would then be nowhere (`_is_covered`).
   - A tail move deletes local records only below the end of the chain (`local_start_for`).
-  - Everything is repeated until it is read back: a lost request or answer only delays.
+  - Everything is repeated until it is read back: a lost request or answer only causes a delay.
 Does not contain: files, sockets, clocks, the metadata topic.
 """
 

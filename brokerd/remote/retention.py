@@ -1,6 +1,7 @@
 """Retention over both tiers (`retention.ms`, `retention.bytes`). Pure.
 
-Invariants: the oldest records go first. Only remote segments are counted out here: `local.retention.*` deletes local segments, after they are copied.
+Invariants: the oldest records are deleted first. This module decides about remote segments only: `local.retention.*` deletes local segments, after
+they are copied.
 Does not contain: the deletion (`leader`).
 """
 

@@ -19,7 +19,7 @@ Spend = Callable[[int], None]
 
 
 class StoreUnavailable(Exception):
-    """The store did not answer, or with an error that may pass."""
+    """The store did not answer, or answered with a temporary error."""
 
 
 class ObjectMissing(Exception):
@@ -30,7 +30,7 @@ class ObjectStore(Protocol):
     """Names have `/` between their parts. Every call raises StoreUnavailable."""
 
     def put_file(self, name: str, path: Path, size: int, spend: Spend) -> None:
-        """ObjectStore the first `size` bytes of a local file. Raises OSError for an error of the local file."""
+        """Store the first `size` bytes of a local file. Raises OSError for an error of the local file."""
 
     def put_bytes(self, name: str, data: bytes) -> None: ...
 

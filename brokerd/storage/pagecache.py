@@ -42,7 +42,8 @@ _range_at, _stat_at, _how_at = ctypes.byref(_range), ctypes.byref(_stat), ctypes
 
 
 def resident(fd: int, position: int, length: int, *, arriving: bool = True) -> int:
-    """Return the number of bytes from `position` on, up to `length`, can be read without waiting. `arriving`: some pages may be loading. cachestat (Linux 6.5)
+    """Return the number of bytes from `position` on, up to `length`, that can be read without waiting. `arriving`: some pages may be loading.
+    cachestat (Linux 6.5)
     counts those; mincore does not and takes ten times as long. Loop's thread only, because the buffers are shared."""
     first = position - position % PAGE
     pages = (position + length - first + PAGE - 1) // PAGE

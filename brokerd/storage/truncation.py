@@ -36,7 +36,7 @@ def truncate(log_: LogState, offset: int) -> None:
     # A batch that contains `offset` was deleted as well.
     _drop_snapshots_above(log_, log_.end_offset)
     if active.size:
-        # The truncation is not flushed. After a power failure the deleted records could be back, before the first batch of the next segment.
+        # The truncation is not flushed. After a power failure the deleted records could reappear, before the first batch of the next segment.
         log_.flushing.cut(log_.end_offset - 1)
     if log_.end_offset < log_.start_offset:
         reset(log_, offset)  # the batch that contained the log start offset is deleted

@@ -124,7 +124,7 @@ class Warming:
         self._by_file[file].discard(stream)
 
     def evict(self, file: File, stream: Stream, end: int) -> None:
-        """Evict what was loaded for `stream` before position `end`. Ranges that another reader will send soon become that reader's."""
+        """Evict the data that was loaded for `stream` before position `end`. Ranges that another reader will send soon become that reader's."""
         while stream.evictable and stream.evictable[0][1] <= end:
             start, range_end = heapq.heappop(stream.evictable)
             following = self._following(file, stream, start, range_end)
@@ -202,7 +202,7 @@ class WarmingReader:
             self._go_on(file, stream)
 
     def close(self) -> None:
-        """The connection is closed: evict what was loaded for it."""
+        """The connection is closed: evict the data that was loaded for it."""
         for file in list(self._streams.keys()):
             self._end(file)
 

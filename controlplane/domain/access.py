@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class AccessRecordKind(StrEnum):
-    """The content of a generic record of the metadata log contains (`AccessChanged`, `BrokerConfigChanged`)."""
+    """The kind of value in a generic record of the metadata log (`AccessChanged`, `BrokerConfigChanged`)."""
 
     ACL = "acl"
     SCRAM = "scram"

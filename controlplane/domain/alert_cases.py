@@ -17,7 +17,7 @@ from controlplane.domain.text import coarse_count, coarse_duration, leading_digi
 
 
 def anomalies(facts: Facts) -> list[Case]:
-    """Maximum number of anomalies with an alert each. The most distant ones have alerts; all of them are on their page."""
+    """One case for each of the anomalies that are most distant, up to the threshold. The page of anomalies has all of them."""
     most = int(facts.thresholds[ThresholdName.ANOMALY_ALERTS_MAX])
     return [Case(a.subject, {"text": a.text}) for a in facts.anomalies[:most]]
 

@@ -178,7 +178,8 @@ class MissingLetterFacts:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClientFacts:
-    """A client that brokers refuse steadily, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`: refused requests per
+    """A client that brokers refuse continuously, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`:
+    refused requests per
     minute. `since`: of the first refusal, in UTC. The other fields: one of its connections, and an operation without authorization, or ""."""
 
     client: str

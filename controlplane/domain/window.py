@@ -17,7 +17,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Daily: `opens` and `stop_by` as times of day, on `days` (0 = Monday; the day of the opening). One time: `begins` (None = now) and `ends`."""
+    """Daily: `opens` and `stop_by` as times of day, on `days` (0 = Monday; the day of the opening). Once: `begins` (None = now) and `ends`."""
 
     opens: time | None = None
     stop_by: time | None = None

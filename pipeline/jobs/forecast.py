@@ -1,4 +1,5 @@
-"""The job `forecast`: when is a disk full, when has a group caught up, and how right the forecasts of the last 30 days were. Needs no Spark session.
+"""The job `forecast`: forecasts when a disk is full and when a group has caught up, and measures the accuracy of the forecasts of the last 30 days.
+Needs no Spark session.
 
 Invariant: the forecasts of a run are in the table `metrics.forecasts` once, also after a restart of its driver. The control plane shows the status of the
 newest finished run. Does not contain: statistics (`pipeline.forecasting`), SQL (`pipeline.history_rows`).

@@ -1,4 +1,4 @@
-"""TypedValue values as values of Iceberg types. Pure. Arrow would cut 1.5 to 1 in an integer column, so the types are checked here.
+"""Typed values as values of Iceberg types. Pure. Arrow would cut 1.5 to 1 in an integer column, so the types are checked here.
 
 `converter` compiles a type to a function once; the function runs for each record.
 """

@@ -55,7 +55,7 @@ class MergedGroup:
 
 
 def groups(table: Table, target_bytes: int) -> list[MergeGroup]:
-    """Groups of at least two small files of one partition, of about the target size together. Files with deletes of another engine are left."""
+    """Groups of at least two small files of one partition, of about the target size together. Files with deletes of another engine are not merged."""
     by_partition: dict[tuple[int, str], list[DataFile]] = defaultdict(list)
     for task in table.scan().plan_files():
         if not task.delete_files and task.file.file_size_in_bytes < SMALL * target_bytes:
