@@ -129,7 +129,9 @@ class LogDirsApi:
                 described.bytes_in, described.bytes_out = replica.bytes_in, replica.bytes_out
                 described.replication_bytes_in = replica.replication_bytes_in
                 described.replication_bytes_out = replica.replication_bytes_out
-            found[self._partitions.log_dirs.of(replica.log.folder)].setdefault(replica.topic, []).append(described)
+            found[self._partitions.log_dirs.directory_of(replica.log.folder)].setdefault(replica.topic, []).append(
+                described
+            )
             move = self._relocations.under_way.get(replica.tp)
             if move is not None and not move.cancelled:
                 behind = max(0, replica.log.end_offset - move.future.end_offset)

@@ -173,7 +173,7 @@ class BrokerConfig:
             return set()
         return self.live.follow(BY_NAME, cluster, own, self.broker_id)
 
-    def of(self, listener: ListenerConfig, name: str) -> Any:
+    def for_listener(self, listener: ListenerConfig, name: str) -> Any:
         """The effective value of a setting for one listener."""
         own = self.per_listener.get((listener.name, name))
         return self[name] if own is None else own

@@ -100,7 +100,7 @@ class Relocations:
             self.cancel(present)
             if present.busy:
                 return ErrorCode.REPLICA_NOT_AVAILABLE  # the client retries until the job has ended
-        if self._dirs.of(replica.log.folder) is target:
+        if self._dirs.directory_of(replica.log.folder) is target:
             return ErrorCode.NONE
         try:
             self._start(replica, target, now)
@@ -132,7 +132,7 @@ class Relocations:
                     if (
                         replica is not None
                         and replica.offline_reason is None
-                        and self._dirs.of(replica.log.folder) is not d
+                        and self._dirs.directory_of(replica.log.folder) is not d
                     ):
                         self._start(replica, d, now)
                     elif replica is not None:
@@ -290,7 +290,7 @@ class Relocations:
         future.producer_expiration_ms = live.producer_expiration_ms
         future.written_bytes = live.written_bytes  # the copied bytes do not count as traffic of the partition
         replica.log = future
-        self._dirs.of(old).replica_count -= 1
+        self._dirs.directory_of(old).replica_count -= 1
         move.target.replica_count += 1
         log.info("%s: log directory move completed: source=%s target=%s", replica.name, old.parent, move.target.path)
         self._partitions.replica_opening.checkpoint()

@@ -235,7 +235,7 @@ class ReplicaManager:
     # -- opening, closing, deleting ----------------------------------------------------------------------------------
     def _remove(self, tp: TopicPartition) -> Replica:
         replica = self.hosted.pop(tp)
-        self.log_dirs.of(replica.log.folder).replica_count -= 1
+        self.log_dirs.directory_of(replica.log.folder).replica_count -= 1
         return replica
 
     def _close(self, tp: TopicPartition) -> None:
@@ -414,7 +414,7 @@ class ReplicaManager:
         The controller is notified (`offline`), removes the replica from the ISR and elects another leader.
         """
         if isinstance(error, DiskFailed) and error.of_device:
-            self.log_dirs.fail(self.log_dirs.of(replica.log.folder), str(error))
+            self.log_dirs.fail(self.log_dirs.directory_of(replica.log.folder), str(error))
         elif isinstance(error, DiskFailed):
             self.log_dirs.io_error()
         if replica.offline_reason is None:

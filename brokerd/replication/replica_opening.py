@@ -66,7 +66,7 @@ class ReplicaOpening:
             )
         machine = self._machine(tp)
         machine.high_watermark = max(opened.start_offset, min(committed, opened.end_offset))
-        self._log_dirs.of(opened.folder).replica_count += 1
+        self._log_dirs.directory_of(opened.folder).replica_count += 1
         return Replica(tp, topic.name, opened.config, opened, machine)
 
     def lost(self, description: str) -> None:
@@ -81,7 +81,7 @@ class ReplicaOpening:
         if not self.pending_deletion:
             return
         gone = {(r.topic, r.tp.partition) for r in self.pending_deletion}
-        for d in {self._log_dirs.of(replica.log.folder) for replica in self.pending_deletion}:
+        for d in {self._log_dirs.directory_of(replica.log.folder) for replica in self.pending_deletion}:
             # Not `checkpoint`: while an image is loaded, replicas that are not open yet need their checkpointed high watermark.
             high = {**d.high_watermarks, **self._high_watermarks(d)}
             self._log_dirs.write_high_watermarks(d, {key: offset for key, offset in high.items() if key not in gone})

@@ -322,7 +322,7 @@ class BrokerServer:
         if not guarded:
             return None
         assert self.config.inter_broker is not None
-        mechanisms = frozenset(m for d in guarded for m in self.config.of(d, "sasl.enabled.mechanisms"))
+        mechanisms = frozenset(m for d in guarded for m in self.config.for_listener(d, "sasl.enabled.mechanisms"))
         return Authenticator(
             self.config.values,
             mechanisms,

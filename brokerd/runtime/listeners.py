@@ -37,7 +37,7 @@ class Listeners:
         environment: Environment,
         refusals: Refusals | None = None,
     ) -> None:
-        self._certificates = {d.name: Certificates(partial(config.of, d)) for d in config.listeners if d.tls}
+        self._certificates = {d.name: Certificates(partial(config.for_listener, d)) for d in config.listeners if d.tls}
         self._config = config
         admission = self._admission = Admission(*self._limits(), refusals)
         buffers = SocketBuffers(config["socket.send.buffer.bytes"], config["socket.receive.buffer.bytes"])
@@ -57,7 +57,7 @@ class Listeners:
         if config.inter_broker is not None and config.inter_broker.sasl:
             mechanism, login = (
                 config["sasl.mechanism.inter.broker.protocol"],
-                config.of(config.inter_broker, "sasl.jaas.config"),
+                config.for_listener(config.inter_broker, "sasl.jaas.config"),
             )
             if login is None:
                 raise ConfigError(

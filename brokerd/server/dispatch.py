@@ -64,7 +64,7 @@ class Dispatch:
         def on_tls_frame(connection: Connection, frame: memoryview) -> None:
             if connection.session is None:
                 name = connection.distinguished_name
-                user = user_of(name, self._config.of(listener, "ssl.principal.mapping.rules"))
+                user = user_of(name, self._config.for_listener(listener, "ssl.principal.mapping.rules"))
                 if user is None:  # as in Kafka
                     reason = RefusalReason.CERTIFICATE_NOT_MAPPED
                     self._refuse(connection, reason, f"no rule of ssl.principal.mapping.rules matches {name}")
@@ -78,7 +78,7 @@ class Dispatch:
             assert authenticator is not None
             if session is None:
                 session = connection.session = Session(listener.name)
-                mechanisms = self._config.of(listener, "sasl.enabled.mechanisms")
+                mechanisms = self._config.for_listener(listener, "sasl.enabled.mechanisms")
                 session.sasl = SaslServerExchange(authenticator, connection, session, mechanisms)
             sasl = session.sasl
             if sasl.raw_tokens:

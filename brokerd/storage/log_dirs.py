@@ -133,7 +133,7 @@ class LogDirs:
     def at(self, path: Path) -> LogDir | None:
         return next((d for d in self.all if d.path == path), None)
 
-    def of(self, folder: Path) -> LogDir:
+    def directory_of(self, folder: Path) -> LogDir:
         """The log directory of a partition directory."""
         name = str(folder)  # called for each replica of a response: `folder.parent` would create a path
         found = self._by_name.get(name[: name.rfind(os.sep)])
@@ -184,7 +184,9 @@ class LogDirs:
                 if owner is None:
                     checkpoints.write_partition_metadata(self.disk, folder, topic_id)
                 logs.append(
-                    Log.open(folder, config, self.disk, now, deep=self.of(folder).deep, damaged=self.records_lost)
+                    Log.open(
+                        folder, config, self.disk, now, deep=self.directory_of(folder).deep, damaged=self.records_lost
+                    )
                 )
         if logs:
             # A log directory that is available again may contain a replica that was recreated elsewhere. Use the one with the later epoch and end offset.

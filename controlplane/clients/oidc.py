@@ -24,7 +24,7 @@ from controlplane.domain.external_login import (
     LoginSource,
     claim,
     group_names,
-    shown,
+    name_list,
 )
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _user(claims: dict[str, Any], read_userinfo: Any) -> ExternalUser:
 
 
 def _missing(claims: dict[str, object], name: str, user: str) -> LoginRefused:
-    return LoginRefused(LoginRefusal.CLAIM_MISSING, user=user, claim=name, sent=shown(sorted(claims)))
+    return LoginRefused(LoginRefusal.CLAIM_MISSING, user=user, claim=name, sent=name_list(sorted(claims)))
 
 
 def _provider_error(error: RequestException) -> LoginRefused:

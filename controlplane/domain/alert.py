@@ -13,7 +13,7 @@ from controlplane.domain import alert_cases as cases
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,13 @@ RULES = (
     AlertRule(AlertKind.ARCHIVE_FAILED, Severity.DEGRADED, cases.archives_failed,
          "Archive job {id} has failed: {note}",
          "Fix the cause that the job page shows, then resume the job: it continues at its last committed offsets."),
-    AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=some(f.drift, "topic differs", "topics differ")),
+    AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=count_text(f.drift, "topic differs", "topics differ")),
          "{topics} between database and cluster.",
          "Drift is not corrected automatically. Check Topics, drift, and adopt the cluster's state where it is correct."),
     AlertRule(AlertKind.DOCUMENT_DRIFT, Severity.DEGRADED, cases.documents_drifted,
          "{what} {is} not as the document of {owner} declares (plan {plan}).{by}",
          "Open the drift of the plan: it has each difference. Apply the document again, or change the document and apply it."),
-    AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=some(f.changes_unknown, "change")),
+    AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=count_text(f.changes_unknown, "change")),
          "The outcome of {changes} is unknown.",
          "Compare Audit log, unknown, with the cluster, then repeat the change or leave it."),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from controlplane.domain.alert_types import NAMES_MAX, Case, DiskForecastFacts, 
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
-from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, needed_count, size_text, some
+from controlplane.domain.text import coarse_count, coarse_duration, count_text, leading_digit, needed_count, size_text
 
 
 def anomalies(facts: Facts) -> list[Case]:
@@ -40,7 +40,7 @@ def counted(counted: tuple[int, Sequence[str]], one: str, many: str, subject: st
     single = ("has", "is", "was", "it", "its", "s")
     plural = ("have", "are", "were", "they", "their", "")
     words = dict(zip(single, single if count == 1 else plural, strict=True))
-    return [Case(subject, {"what": some(count, one, many) + listed, **words})]
+    return [Case(subject, {"what": count_text(count, one, many) + listed, **words})]
 
 
 _ONE, _MANY = {"is": "is", "has": "has"}, {"is": "are", "has": "have"}
@@ -91,7 +91,7 @@ def _needs(g: GroupFacts) -> str:
 
 def retention(facts: Facts) -> list[Case]:
     """One case per group, the earliest deletion first. If there are more groups than the threshold, one case for all groups."""
-    value_of = facts.thresholds.of
+    value_of = facts.thresholds.value_for
     soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
     ahead = ((at, g) for at, g in soon if at <= value_of(ThresholdName.RETENTION_AHEAD, g.group_id))
     found = sorted(ahead, key=lambda f: f[0])
@@ -136,7 +136,7 @@ def lagging_replicas(facts: Facts) -> list[Case]:
 
 def brokers_down(facts: Facts) -> list[Case]:
     return [
-        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": some(b.replicas, "replica")})
+        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": count_text(b.replicas, "replica")})
         for b in facts.brokers
         if not b.alive and b.replicas
     ]
@@ -152,7 +152,7 @@ def disks_failed(facts: Facts) -> list[Case]:
             str(b.broker_id),
             {
                 "id": str(b.broker_id),
-                "dirs": f"{some(len(b.dirs_failed), 'failed log directory', 'failed log directories')}: "
+                "dirs": f"{count_text(len(b.dirs_failed), 'failed log directory', 'failed log directories')}: "
                 + ", ".join(f"{d} (the disk does not answer)" if d in b.dirs_hung else d for d in b.dirs_failed),
             },
         )
@@ -167,7 +167,7 @@ def disks_slow(facts: Facts) -> list[Case]:
             str(b.broker_id),
             {
                 "id": str(b.broker_id),
-                "dirs": f"{some(len(b.dirs_slow), 'slow log directory', 'slow log directories')}: "
+                "dirs": f"{count_text(len(b.dirs_slow), 'slow log directory', 'slow log directories')}: "
                 + ", ".join(_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow),
             },
         )
@@ -184,7 +184,7 @@ def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> str:
 def hanging(facts: Facts) -> list[Case]:
     """Return the case of hanging transactions. It is at risk if groups wait: retention deletes the records that they cannot read."""
     found = counted(facts.hanging, "partition", "partitions")
-    waits = f"; {some(facts.hanging_groups, 'group waits', 'groups wait')} there" if facts.hanging_groups else ""
+    waits = f"; {count_text(facts.hanging_groups, 'group waits', 'groups wait')} there" if facts.hanging_groups else ""
     severity = Severity.AT_RISK if waits else None
     return [Case(case.subject, {**case.words, "waits": waits}, severity) for case in found]
 
@@ -197,7 +197,7 @@ def disk_severity(total: int | None, free: int | None, thresholds: AlertThreshol
         (ThresholdName.DISK_FREE_LEAST, Severity.AT_RISK),
         (ThresholdName.DISK_FREE_LOW, Severity.DEGRADED),
     ):
-        if free * 100 < total * thresholds.of(name, str(broker_id)):
+        if free * 100 < total * thresholds.value_for(name, str(broker_id)):
             return severity
     return None
 
@@ -216,7 +216,7 @@ def disks_filling(facts: Facts) -> list[Case]:
     """The forecasts whose median is below the threshold, the earliest first."""
 
     def is_below_threshold(f: DiskForecastFacts, name: ThresholdName) -> bool:
-        return max(0.0, f.median_s) < facts.thresholds.of(name, str(f.broker_id)) * DAY_S
+        return max(0.0, f.median_s) < facts.thresholds.value_for(name, str(f.broker_id)) * DAY_S
 
     ahead = (f for f in facts.disk_forecasts if is_below_threshold(f, ThresholdName.DISK_FULL_AHEAD))
     found = sorted(ahead, key=lambda f: f.median_s)
@@ -246,7 +246,7 @@ def _interval(f: DiskForecastFacts) -> str:
 def _accuracy(f: DiskForecastFacts) -> str:
     if not f.decided or f.inside_pct is None:
         return "No earlier forecast of a disk has an outcome yet."
-    return f"The interval of {some(f.decided, 'earlier forecast')} of disks had the true time in {f.inside_pct:g} % of the cases."
+    return f"The interval of {count_text(f.decided, 'earlier forecast')} of disks had the true time in {f.inside_pct:g} % of the cases."
 
 
 def moves(facts: Facts, *, failed: bool) -> list[Case]:
@@ -255,7 +255,7 @@ def moves(facts: Facts, *, failed: bool) -> list[Case]:
             str(m.move_id),
             {
                 "id": str(m.move_id),
-                "parts": some(m.stalled, "partition"),
+                "parts": count_text(m.stalled, "partition"),
                 "is": "is" if m.stalled == 1 else "are",
                 "was": "was" if m.stalled == 1 else "were",
                 "why": f" ({', '.join(m.causes).replace('_', ' ')})" if m.causes else "",
@@ -317,7 +317,10 @@ def half_undecided(facts: Facts) -> list[Case]:
 def half_expired(facts: Facts) -> list[Case]:
     found = sorted(((f.half_expired, f.topic) for f in facts.messages if f.half_expired is not None), reverse=True)
     return [
-        Case(topic, {"topic": topic, "messages": some(count, "half message"), "has": "has" if count == 1 else "have"})
+        Case(
+            topic,
+            {"topic": topic, "messages": count_text(count, "half message"), "has": "has" if count == 1 else "have"},
+        )
         for count, topic in found[:MESSAGE_ALERTS_MAX]
     ]
 
@@ -436,7 +439,7 @@ def _failed_parts(f: ConnectorFailure) -> str:
         return "has failed"
     ids = ", ".join(map(str, f.failed_tasks[:NAMES_MAX]))
     more = f" and {len(f.failed_tasks) - NAMES_MAX:,} more" if len(f.failed_tasks) > NAMES_MAX else ""
-    tasks = f"{len(f.failed_tasks):,} of {some(f.tasks, 'task')} failed ({ids}{more})"
+    tasks = f"{len(f.failed_tasks):,} of {count_text(f.tasks, 'task')} failed ({ids}{more})"
     return f"has failed, and {tasks}" if f.has_failed else f"has {tasks}"
 
 

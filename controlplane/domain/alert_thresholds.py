@@ -269,7 +269,7 @@ class AlertThresholds:
         """The value for the cluster."""
         return self.values.get(name, RULES[name].default)
 
-    def of(self, name: ThresholdName, subject: str) -> float:
+    def value_for(self, name: ThresholdName, subject: str) -> float:
         """The value for an object: its own value, or else the value for the cluster."""
         own = self.overrides.get(name, {}).get(subject)
         return self[name] if own is None else own
@@ -280,9 +280,9 @@ class AlertThresholds:
 
     def lag_limits_of(self, group_id: str) -> lag.LagLimits:
         return lag.LagLimits(
-            behind_ms=round(self.of(ThresholdName.GROUP_BEHIND, group_id) * 1000),
-            stall_ms=round(self.of(ThresholdName.GROUP_STALL, group_id) * 1000),
-            gone_ms=round(self.of(ThresholdName.GROUP_STOPPED, group_id) * 1000),
+            behind_ms=round(self.value_for(ThresholdName.GROUP_BEHIND, group_id) * 1000),
+            stall_ms=round(self.value_for(ThresholdName.GROUP_STALL, group_id) * 1000),
+            gone_ms=round(self.value_for(ThresholdName.GROUP_STOPPED, group_id) * 1000),
         )
 
     @property
@@ -319,7 +319,7 @@ def order_problem(thresholds: AlertThresholds) -> str | None:
     for lower, upper in ORDERED:
         subjects = {*thresholds.overrides.get(lower, {}), *thresholds.overrides.get(upper, {})}
         for subject in ("", *sorted(subjects)):
-            least, most = thresholds.of(lower, subject), thresholds.of(upper, subject)
+            least, most = thresholds.value_for(lower, subject), thresholds.value_for(upper, subject)
             if least > most:
                 about = f" for {OBJECTS[lower]} {subject}" if subject else ""
                 return f"{lower} may not be greater than {upper}{about}: {least:g} and {most:g} {RULES[upper].unit}."

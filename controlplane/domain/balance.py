@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from controlplane.domain.errors import Rejected
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 
 
 class Goal(StrEnum):
@@ -396,9 +396,11 @@ def _notes(work: _Work, open_: int) -> tuple[str, ...]:
     if open_ < 2:
         out.append(f"{open_ or 'No'} broker is alive and not cordoned: a rebalance needs two.")
     if sizeless := sum(1 for v in work.views if v.size_bytes is None):
-        out.append(f"The size of {some(sizeless, 'partition')} is unknown; their size counts as 0.")
+        out.append(f"The size of {count_text(sizeless, 'partition')} is unknown; their size counts as 0.")
     if fixed := sum(1 for i in range(len(work.views)) if not work.movable(i)):
-        out.append(f"{some(fixed, 'partition is', 'partitions are')} being reassigned or offline and stay unchanged.")
+        out.append(
+            f"{count_text(fixed, 'partition is', 'partitions are')} being reassigned or offline and stay unchanged."
+        )
     if aside := [b for b, v in work.brokers.items() if not v.open]:
         out.append(f"Brokers {', '.join(map(str, aside))} are down or cordoned: they get no replicas and keep theirs.")
     return tuple(out)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 
 NAMES_MAX = 3
 """Maximum number of partitions that the text of an election names. The others are only counted."""
@@ -78,7 +78,7 @@ def leader_events(changes: Iterable[LeaderChange]) -> list[ObservedEvent]:
     shown = ", ".join(f"{old} → {new}: {n}" for (old, new), n in routes.most_common(NAMES_MAX))
     rest = len(found) - NAMES_MAX
     names = ", ".join(c.partition for c in found[:NAMES_MAX]) + (f" and {rest:,} more" if rest > 0 else "")
-    text = f"Leader election for {some(len(found), 'partition')} ({names}). {shown}."
+    text = f"Leader election for {count_text(len(found), 'partition')} ({names}). {shown}."
     return [ObservedEvent(ClusterEventKind.LEADERS_CHANGED, "", text)]
 
 

@@ -123,12 +123,12 @@ def rights_of(user: ExternalUser, rules: GroupRules) -> Rights:
     if not (mapped or is_operator or may_view):
         needed = sorted({*rules.viewers, *rules.groups, *rules.operators, *rules.admins})
         raise LoginRefused(
-            LoginRefusal.NO_GROUP, user=user.name, needed=shown(needed), groups=shown(sorted(user.groups))
+            LoginRefusal.NO_GROUP, user=user.name, needed=name_list(needed), groups=name_list(sorted(user.groups))
         )
     return Rights(mapped, is_operator, is_admin)
 
 
-def shown(names: Collection[str]) -> str:
+def name_list(names: Collection[str]) -> str:
     """The first names, separated by commas; `-` for none."""
     first = list(names)[:SHOWN_MAX]
     rest = f", ... ({len(names)})" if len(names) > SHOWN_MAX else ""

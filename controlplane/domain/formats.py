@@ -91,10 +91,10 @@ def render(data: bytes | None, format: Format = Format.AUTO, schemas: Schemas | 
         decoded = Decoded(Format.HEX, _hex(data), note=f"Not {LABELS[format]}: {error}")
     except RecursionError:
         decoded = Decoded(Format.HEX, _hex(data), note=TOO_DEEP)
-    return shown(decoded, len(data))
+    return render_decoded(decoded, len(data))
 
 
-def shown(decoded: Decoded, size: int) -> Rendered:
+def render_decoded(decoded: Decoded, size: int) -> Rendered:
     """The text of decoded bytes, cut at the limit."""
     text, limit = decoded.text, TEXT_CHARS_MAX
     return Rendered(decoded.format, text[:limit], size, decoded.note, cut=len(text) > limit)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urljoin
 
-from controlplane.domain.value_faults import NOTHING, Faults, ValueFault, ValueMisfit, found, member, shorten
+from controlplane.domain.value_faults import NOTHING, Faults, ValueFault, ValueMisfit, found_text, member, shorten
 from weir_common.schema_formats import PARSED_SCHEMAS_MAX, Schema, SchemaUnavailable, load_library
 
 
@@ -59,17 +59,19 @@ def _faults(error: Any) -> list[ValueFault]:
         case "additionalProperties" if required is False and "patternProperties" not in error.schema:
             known = error.schema.get("properties", {})
             return [
-                ValueFault(member(path, n), "no field of this name", found(value[n])) for n in value if n not in known
+                ValueFault(member(path, n), "no field of this name", found_text(value[n]))
+                for n in value
+                if n not in known
             ]
         case "type":
             expected = " or ".join(required) if isinstance(required, list) else str(required)
-            return [ValueFault(path, f"the type {expected}", found(value))]
+            return [ValueFault(path, f"the type {expected}", found_text(value))]
         case "enum":
-            return [ValueFault(path, f"one of {shorten(json.dumps(required, ensure_ascii=False))}", found(value))]
+            return [ValueFault(path, f"one of {shorten(json.dumps(required, ensure_ascii=False))}", found_text(value))]
         case "anyOf" | "oneOf":
-            return [ValueFault(path, f"a value that fits {keyword} of {len(required)} schemas", found(value))]
+            return [ValueFault(path, f"a value that fits {keyword} of {len(required)} schemas", found_text(value))]
         case _:
             expected = (
                 "no value" if error.schema is False else f"{keyword} {shorten(json.dumps(required, default=str))}"
             )
-            return [ValueFault(path, expected, found(value))]
+            return [ValueFault(path, expected, found_text(value))]

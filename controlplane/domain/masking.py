@@ -14,7 +14,17 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from controlplane.domain.errors import Rejected
-from controlplane.domain.formats import NULL, Decoded, Format, Rendered, json_text, render, shown, structure_of, text_of
+from controlplane.domain.formats import (
+    NULL,
+    Decoded,
+    Format,
+    Rendered,
+    json_text,
+    render,
+    render_decoded,
+    structure_of,
+    text_of,
+)
 from weir_common.json_values import Json
 from weir_common.schema_formats import Schemas
 
@@ -197,7 +207,9 @@ class RecordRenderer:
             text = json_text(structure)
         except RecursionError:
             return hidden(len(data))
-        return shown(Decoded(Format.JSON, text, note="Masking rules apply; the format is always JSON."), len(data))
+        return render_decoded(
+            Decoded(Format.JSON, text, note="Masking rules apply; the format is always JSON."), len(data)
+        )
 
 
 def hidden(size: int) -> Rendered:

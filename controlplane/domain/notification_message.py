@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from controlplane.domain.alert_types import Severity
 from controlplane.domain.notification import DeliveryEvent
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 
 EFFECTS_MAX = 20
 """Maximum number of explained alerts that a notification lists. The others are only counted."""
@@ -86,7 +86,7 @@ class Message:
         """The facts below the title."""
         found = [] if self.event is DeliveryEvent.RESOLVED or not self.do else [self.do]
         if self.effects_count:
-            found.append(f"It explains {some(self.effects_count, 'other alert')}:")
+            found.append(f"It explains {count_text(self.effects_count, 'other alert')}:")
             found += [f"- {e.text}" for e in self.effects]
             if self.effects_count > len(self.effects):
                 found.append(f"- and {self.effects_count - len(self.effects)} more")

@@ -24,7 +24,7 @@ from controlplane.domain.scope import (
     Scope,
     TopicScope,
 )
-from controlplane.domain.text import size_text, some
+from controlplane.domain.text import count_text, size_text
 
 __all__ = ["ComputedPlan", "PlannedPart", "PlannerBroker", "PlannerPartition", "plan"]
 
@@ -109,8 +109,8 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
         min_insync = effective_min_insync(view.min_insync, view.replicas)
         if replicas_to and len(replicas_to) < min_insync:
             overridable.append(
-                f"{partition_name} would have {some(len(replicas_to), 'replica')}, fewer than its min.insync.replicas {min_insync}; "
-                f"acks=all would be acknowledged by {some(len(replicas_to), 'replica')}."
+                f"{partition_name} would have {count_text(len(replicas_to), 'replica')}, fewer than its min.insync.replicas {min_insync}; "
+                f"acks=all would be acknowledged by {count_text(len(replicas_to), 'replica')}."
             )
         domains = [
             brokers_by_id[b].failure_domain
@@ -123,7 +123,7 @@ def plan(scope: Scope, partitions: Sequence[PlannerPartition], brokers: Sequence
         isr_min = min(len(view.isr), len(replicas_to))
         if len(view.isr) < min_insync:
             warnings.append(
-                f"{partition_name} has {some(len(view.isr), 'replica')} in sync, fewer than min.insync.replicas {min_insync}."
+                f"{partition_name} has {count_text(len(view.isr), 'replica')} in sync, fewer than min.insync.replicas {min_insync}."
             )
         copied = None if view.size_bytes is None else view.size_bytes * len(new)
         parts.append(PlannedPart(view, replicas_to, copied, isr_min))
@@ -278,7 +278,7 @@ def _nowhere_to_go(names: Sequence[str], broker: int, factor: int) -> str:
     shown = ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else "")
     has, its = ("has", "its") if len(names) == 1 else ("have", "their")
     return (
-        f"{shown} {has} {some(factor, 'replica')}, and no other live broker that is not cordoned can take the replica on broker {broker}: "
+        f"{shown} {has} {count_text(factor, 'replica')}, and no other live broker that is not cordoned can take the replica on broker {broker}: "
         f"add a broker or lower {its} replication factor."
     )
 

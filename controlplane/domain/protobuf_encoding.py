@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, found, member
+from controlplane.domain.value_faults import NOTHING, ROOT, Faults, ValueFault, ValueMisfit, element, found_text, member
 from weir_common.json_values import Json
 from weir_common.schema_formats import (
     WELL_KNOWN_PACKAGE,
@@ -44,7 +44,7 @@ def encode_protobuf(schema: Schema, text: str, message_name: str = "") -> bytes:
         json_format.ParseDict(value, message)
     except json_format.ParseError as error:
         raise ValueMisfit(
-            [ValueFault(ROOT, f"a valid {descriptor.full_name} ({_short(error)})", found(value))]
+            [ValueFault(ROOT, f"a valid {descriptor.full_name} ({_short(error)})", found_text(value))]
         ) from None
     if missing := message.FindInitializationErrors():
         raise ValueMisfit([ValueFault(f"{ROOT}.{name}", "a value", NOTHING) for name in missing])

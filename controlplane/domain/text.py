@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def some(count: int, noun: str, many: str = "") -> str:
+def count_text(count: int, noun: str, many: str = "") -> str:
     """`1 partition`, `2 partitions`; `many` for an irregular plural."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 

@@ -48,7 +48,7 @@ class Faults(list[ValueFault]):
     """Collects faults up to the limit."""
 
     def add(self, path: str, expected: str, value: Json) -> None:
-        self.append_fault(ValueFault(path, expected, found(value)))
+        self.append_fault(ValueFault(path, expected, found_text(value)))
 
     def append_fault(self, fault: ValueFault) -> None:
         if len(self) < FAULTS_MAX and fault not in self:
@@ -64,7 +64,7 @@ def element(path: str, position: int) -> str:
     return f"{path}[{position}]"
 
 
-def found(value: Json) -> str:
+def found_text(value: Json) -> str:
     """A value of JSON in a sentence, with its type."""
     match value:
         case None:

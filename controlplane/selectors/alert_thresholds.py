@@ -106,7 +106,7 @@ def applied_threshold(name: ThresholdName, subject: str, values: AlertThresholds
     objects = OBJECTS.get(name, ThresholdScope.CLUSTER)
     own = subject in values.overrides.get(name, {})
     scope = objects if own else ThresholdScope.CLUSTER
-    return AppliedThreshold(name, RULES[name].text, RULES[name].unit, values.of(name, subject), scope, objects)
+    return AppliedThreshold(name, RULES[name].text, RULES[name].unit, values.value_for(name, subject), scope, objects)
 
 
 def _shape(

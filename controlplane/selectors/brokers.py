@@ -16,7 +16,7 @@ from brokerd.wire.errors import ErrorCode
 from controlplane.domain.alert_cases import disk_severity
 from controlplane.domain.restart import blocker
 from controlplane.domain.scope import DrainScope, Scope
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 from controlplane.models import Broker, Move, ObservedReplica
 from controlplane.models.move import FINISHED_STATES
 from controlplane.selectors import alert_thresholds
@@ -349,7 +349,7 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         own = DrainStep(
             "empty",
             not b.replicas_on_disk,
-            f"Reports {some(b.replicas_on_disk, 'replica') if b.replicas_on_disk else 'no replica'} on disk.",
+            f"Reports {count_text(b.replicas_on_disk, 'replica') if b.replicas_on_disk else 'no replica'} on disk.",
         )
     steps = [
         DrainStep(
@@ -360,9 +360,11 @@ def drain_state(broker_id: int) -> DrainVerdict | None:
         DrainStep(
             "leaders off",
             off and not b.leaders,
-            f"Leads {some(b.leaders, 'partition')}" + ("." if off else "; leadership is not off."),
+            f"Leads {count_text(b.leaders, 'partition')}" + ("." if off else "; leadership is not off."),
         ),
-        DrainStep("replicas off", not b.replicas, f"{some(b.replicas, 'replica is', 'replicas are')} assigned to it."),
+        DrainStep(
+            "replicas off", not b.replicas, f"{count_text(b.replicas, 'replica is', 'replicas are')} assigned to it."
+        ),
         own,
     ]
     its = Q(scope__broker=broker_id) | Q(scope__rack=b.rack) if b.rack else Q(scope__broker=broker_id)

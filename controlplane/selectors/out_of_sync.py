@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 from controlplane.models import Broker, ObservedPartition, ReplicaDamageReport
 
 UNREPORTED = -1
@@ -73,7 +73,7 @@ def _lacks(p: ObservedPartition, broker_id: int) -> str:
         return f"The replica has sent no fetch request to broker {p.leader} since that broker became the leader: check its log, and the network between the two brokers."
     behind = max(0, (p.end_offset or 0) - end)
     if behind:
-        return f"The replica lacks {some(behind, 'record')}: check whether the number decreases. If not, its disk, its network or a throttle is too slow, or it does not fetch."
+        return f"The replica lacks {count_text(behind, 'record')}: check whether the number decreases. If not, its disk, its network or a throttle is too slow, or it does not fetch."
     if start != UNREPORTED:
         return (
             f"The replica has all new records, but its log start offset {start:,} is above the leader's {p.start_offset or 0:,}. It joins the ISR after retention has deleted the leader's records below it; "

@@ -12,7 +12,7 @@ from django.db.models import Count, Max, Min, Q, Sum
 
 from controlplane.domain.alert import brief
 from controlplane.domain.alert_types import Severity
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 from controlplane.models import ArchiveJob, Broker, Change, ConsumerGroup, Move, ObservedTopic, ReplicaRecovery
 from controlplane.models.change import Outcome
 from controlplane.models.move import WORKING_STATES
@@ -259,11 +259,13 @@ def _health(
     if age > LOST_AGE_S and not away:
         return Health(HealthStatus.UNKNOWN, f"The cluster monitor has read nothing from the cluster for {int(age)} s.")
     if counts["offline"]:
-        return Health(HealthStatus.AT_RISK, f"{some(counts['offline'], 'partition has', 'partitions have')} no leader.")
+        return Health(
+            HealthStatus.AT_RISK, f"{count_text(counts['offline'], 'partition has', 'partitions have')} no leader."
+        )
     if counts["under_min_isr"]:
         return Health(
             HealthStatus.AT_RISK,
-            f"{some(counts['under_min_isr'], 'partition has', 'partitions have')} fewer in-sync replicas than min.insync.replicas.",
+            f"{count_text(counts['under_min_isr'], 'partition has', 'partitions have')} fewer in-sync replicas than min.insync.replicas.",
         )
     if alert is not None and alert.severity == Severity.AT_RISK:
         return _health_of(HealthStatus.AT_RISK, alert)
@@ -272,20 +274,20 @@ def _health(
     if alive < total:
         return Health(
             HealthStatus.DEGRADED,
-            f"{total - alive} of {some(total, 'broker', 'brokers')} {'is' if total - alive == 1 else 'are'} down; "
-            f"{some(counts['under_replicated'], 'partition lacks', 'partitions lack')} a replica.",
+            f"{total - alive} of {count_text(total, 'broker', 'brokers')} {'is' if total - alive == 1 else 'are'} down; "
+            f"{count_text(counts['under_replicated'], 'partition lacks', 'partitions lack')} a replica.",
         )
     if counts["under_replicated"]:
         return Health(
             HealthStatus.DEGRADED,
-            f"{some(counts['under_replicated'], 'partition has', 'partitions have')} a replica out of sync.",
+            f"{count_text(counts['under_replicated'], 'partition has', 'partitions have')} a replica out of sync.",
         )
     if age > STALE_AGE_S:
         return Health(HealthStatus.DEGRADED, f"The cluster monitor has read nothing from the cluster for {int(age)} s.")
     if drift:
         return Health(
             HealthStatus.DEGRADED,
-            f"{some(drift, 'topic differs', 'topics differ')} between database and cluster (drift).",
+            f"{count_text(drift, 'topic differs', 'topics differ')} between database and cluster (drift).",
         )
     if alert is not None:
         return _health_of(HealthStatus.DEGRADED, alert)

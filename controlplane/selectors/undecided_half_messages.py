@@ -146,7 +146,7 @@ def overdue_topics() -> list[str]:
         topic
         for topic, at in rows.values_list("topic", "half_oldest_at")
         if at is not None
-        and (now - at).total_seconds() >= thresholds.of(ThresholdName.HALF_UNDECIDED, topic)
+        and (now - at).total_seconds() >= thresholds.value_for(ThresholdName.HALF_UNDECIDED, topic)
         and sees(RoleResource.TOPIC, topic)
     ]
 
@@ -171,6 +171,6 @@ def _row(topic: str, front: str, row: HalfMessageRow, thresholds: AlertThreshold
 def _state(topic: str, row: HalfMessageRow, thresholds: AlertThresholds) -> HalfState:
     if row.expiring:
         return HalfState.EXPIRING
-    if row.age_ms >= thresholds.of(ThresholdName.HALF_UNDECIDED, topic) * 1000:
+    if row.age_ms >= thresholds.value_for(ThresholdName.HALF_UNDECIDED, topic) * 1000:
         return HalfState.OVERDUE
     return HalfState.CHECKED if row.checks else HalfState.UNCHECKED

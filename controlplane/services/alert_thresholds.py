@@ -108,9 +108,9 @@ def override_threshold(name: str, subject: str, value: float | None, *, actor: s
             "threshold",
             name,
             comment=comment,
-            before={"value": before.of(key, subject)},
+            before={"value": before.value_for(key, subject)},
             after={
-                "value": after.of(key, subject),
+                "value": after.value_for(key, subject),
                 "unit": RULES[key].unit,
                 str(OBJECTS[key]): subject,
                 "own": value is not None,

@@ -281,12 +281,12 @@ def _messages(thresholds: AlertThresholds) -> tuple[types.TopicMessageFacts, ...
 
     def age_s(r: TopicMessages, name: str) -> float | None:
         at: datetime | None = getattr(r, name)
-        beyond = at is not None and at <= before(thresholds.of(late[name], r.topic))
+        beyond = at is not None and at <= before(thresholds.value_for(late[name], r.topic))
         return (now - at).total_seconds() if at is not None and beyond else None
 
     def count(r: TopicMessages, name: str) -> int | None:
         value: int | None = getattr(r, name)
-        return value if value is not None and value >= thresholds.of(many[name], r.topic) else None
+        return value if value is not None and value >= thresholds.value_for(many[name], r.topic) else None
 
     return tuple(
         types.TopicMessageFacts(

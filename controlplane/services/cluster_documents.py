@@ -35,7 +35,7 @@ from controlplane.domain.document_plan import (
     difference,
     digest_of,
 )
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 from controlplane.models import AccessEntry, Acl, DocumentPlan, ManagedResource, Topic
 from controlplane.models.change import Outcome
 from controlplane.selectors import cluster_documents as selectors
@@ -198,7 +198,7 @@ def _check_unchanged(row: DocumentPlan) -> None:
     if changed:
         more = f"; and {len(changed) - CHANGES_NAMED_MAX} more" if len(changed) > CHANGES_NAMED_MAX else ""
         raise Rejected(
-            f"{some(len(changed), 'resource')} changed since document plan {row.pk} was made: "
+            f"{count_text(len(changed), 'resource')} changed since document plan {row.pk} was made: "
             f"{'; '.join(changed[:CHANGES_NAMED_MAX])}{more}. Nothing was changed. Plan the document again."
         )
 

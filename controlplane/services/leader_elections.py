@@ -15,7 +15,7 @@ from controlplane.clients import leader_elections as client
 from controlplane.clients.all_brokers import BrokerAddress
 from controlplane.clients.connection import Declined, NoAnswer
 from controlplane.domain.leader_election import ElectionVerdict
-from controlplane.domain.text import some
+from controlplane.domain.text import count_text
 from controlplane.models.change import Outcome
 from controlplane.selectors.leader_elections import ElectionPreview, ElectionRow, election_preview, live_brokers
 from controlplane.services.common import Arguments, Rejected, audited, record
@@ -83,7 +83,7 @@ def elect_preferred_leaders(
         first = next(r for r in preview.rows if r.verdict != ElectionVerdict.PREFERRED_LEADS)
         more = preview.blocked_total - 1
         text = f"No preferred leader can be elected. {first.topic}-{first.index}: {first.reason}"
-        raise Rejected(text + (f" {some(more, 'more partition', 'more partitions')}." if more else ""))
+        raise Rejected(text + (f" {count_text(more, 'more partition', 'more partitions')}." if more else ""))
     brokers = live_brokers()
     results = [
         r
@@ -182,5 +182,5 @@ def _detail(results: Sequence[ElectedPartition], counts: Counter[str], more: int
     rest = len(reasons) - 10
     text = f"{', '.join(said)}. {' '.join(reasons[:10])}".strip()
     if rest > 0:
-        text += f" And {some(rest, 'more partition', 'more partitions')} with a reason."
-    return text + (f" {some(more, 'partition', 'partitions')} above the limit of one election." if more else "")
+        text += f" And {count_text(rest, 'more partition', 'more partitions')} with a reason."
+    return text + (f" {count_text(more, 'partition', 'partitions')} above the limit of one election." if more else "")

@@ -40,7 +40,7 @@ def server_pem(authority: Authority) -> Path:
 
 def certificates(given: dict[str, str]) -> Certificates:
     config = BrokerConfig.parse({"broker.id": "1", "log.dirs": "/x", "listeners": "SSL://127.0.0.1:0", **given})
-    return Certificates(lambda name: config.of(config.listeners[0], name))
+    return Certificates(lambda name: config.for_listener(config.listeners[0], name))
 
 
 class TlsListener:

@@ -54,7 +54,7 @@ def test_a_failed_replica_is_not_fetched_and_its_error_is_reported() -> None:
 def test_a_failed_log_directory_takes_its_replicas_offline() -> None:
     harness = SingleLeader(SimDisk())
     dirs = harness.partitions.log_dirs
-    dirs.fail(dirs.of(harness.replica.log.folder), "Input/output error")
+    dirs.fail(dirs.directory_of(harness.replica.log.folder), "Input/output error")
     assert (harness.hooks.io_errors, harness.hooks.failed_directories) == (1, 1)
     assert harness.partitions.offline() == {TP}
 

@@ -43,7 +43,7 @@ def test_certificate_paths_can_change_at_run_time(authority: Authority, caplog: 
             "listener.name.own.ssl.keystore.location": str(first),
         }
     )
-    every, own = (Certificates(partial(config.of, listener)) for listener in config.listeners)
+    every, own = (Certificates(partial(config.for_listener, listener)) for listener in config.listeners)
     before = every.server
     assert not every.check_files()
     config.follow({1: (1, {"ssl.keystore.location": str(second)})})

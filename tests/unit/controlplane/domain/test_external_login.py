@@ -18,8 +18,8 @@ from controlplane.domain.external_login import (
     Rights,
     claim,
     group_names,
+    name_list,
     rights_of,
-    shown,
 )
 
 RULES = GroupRules({"g-1": "payments", "ops": "ops"}, viewers=("staff",), operators=("ops",), admins=("root",))
@@ -83,7 +83,7 @@ def test_a_claim_by_its_name_or_its_path() -> None:
 
 def test_a_long_list_of_names_is_cut() -> None:
     names = [f"g{n:02d}" for n in range(SHOWN_MAX + 1)]
-    assert shown(names).endswith(f"g19, ... ({SHOWN_MAX + 1})") and shown(["a", "b"]) == "a, b"
+    assert name_list(names).endswith(f"g19, ... ({SHOWN_MAX + 1})") and name_list(["a", "b"]) == "a, b"
 
 
 def test_every_refusal_has_a_sentence() -> None:

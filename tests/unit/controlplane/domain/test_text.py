@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.text import coarse_count, coarse_duration, duration_text, needed_count, size_text, some
+from controlplane.domain.text import coarse_count, coarse_duration, count_text, duration_text, needed_count, size_text
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ from controlplane.domain.text import coarse_count, coarse_duration, duration_tex
     [(0, "", "0 copies"), (1, "", "1 copy"), (2_000, "copies", "2,000 copies")],
 )
 def test_a_count_has_the_singular_for_one_only(count: int, many: str, text: str) -> None:
-    assert some(count, "copy", many or "copies") == text
-    assert some(2, "partition") == "2 partitions"
+    assert count_text(count, "copy", many or "copies") == text
+    assert count_text(2, "partition") == "2 partitions"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.value_faults import FAULTS_MAX, Faults, ValueFault, found, member
+from controlplane.domain.value_faults import FAULTS_MAX, Faults, ValueFault, found_text, member
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from controlplane.domain.value_faults import FAULTS_MAX, Faults, ValueFault, fou
     ],
 )
 def test_a_found_value_has_its_type(value: Any, text: str) -> None:
-    assert text in found(value)
+    assert text in found_text(value)
 
 
 def test_names_that_are_no_words_are_quoted_in_a_path() -> None:
