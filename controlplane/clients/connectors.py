@@ -9,13 +9,66 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar, cast
 from urllib.parse import quote
 
 from controlplane.clients.connect import ConnectClient, ConnectUnavailable
 from controlplane.domain.connect import ConnectorState, ConnectorType, state_of, type_of
 
 T = TypeVar("T")
+
+
+class StatusJson(TypedDict, total=False):
+    """The state of a connector or of one of its tasks, as workers return it. Only tasks have an `id`."""
+
+    id: int
+    state: str
+    worker_id: str
+    trace: str | None
+
+
+class ConnectorStatusJson(TypedDict, total=False):
+    """The answer to GET /connectors/NAME/status."""
+
+    type: str
+    connector: StatusJson
+    tasks: list[StatusJson]
+
+
+class ConnectorInfoJson(TypedDict, total=False):
+    """The answer to GET /connectors/NAME."""
+
+    name: str
+    type: str
+    config: dict[str, str | None]
+
+
+class DefinitionJson(TypedDict, total=False):
+    """The definition of a config in the answer to a validation."""
+
+    name: str
+    type: str
+    required: bool
+    default_value: str | None
+    importance: str
+    documentation: str
+    group: str | None
+
+
+class ConfigValueJson(TypedDict, total=False):
+    """The value of a config in the answer to a validation."""
+
+    value: str | None
+    recommended_values: list[str]
+    errors: list[str]
+    visible: bool
+
+
+class ConfigInfoJson(TypedDict):
+    """One config in the answer to a validation."""
+
+    definition: DefinitionJson
+    value: ConfigValueJson
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +156,17 @@ def connector_config(client: ConnectClient, name: str) -> dict[str, str]:
     return _call(client, what, lambda: _texts(found))
 
 
-def connector_info(client: ConnectClient, name: str) -> dict[str, Any]:
+def connector_info(client: ConnectClient, name: str) -> ConnectorInfoJson:
     found = client.request("GET", _path(name), f"connector {name}")
-    return _call(client, f"connector {name}", lambda: dict(found))
+    return _call(client, f"connector {name}", lambda: cast(ConnectorInfoJson, dict(found)))
 
 
-def connector_status(client: ConnectClient, name: str) -> dict[str, Any]:
+def connector_status(client: ConnectClient, name: str) -> ConnectorStatusJson:
     found = client.request("GET", f"{_path(name)}/status", f"status of connector {name}")
-    return _call(client, f"status of connector {name}", lambda: dict(found))
+    return _call(client, f"status of connector {name}", lambda: cast(ConnectorStatusJson, dict(found)))
 
 
-def connector_of(client: ConnectClient, info: Mapping[str, Any], status: Mapping[str, Any] | None) -> Connector:
+def connector_of(client: ConnectClient, info: ConnectorInfoJson, status: ConnectorStatusJson | None) -> Connector:
     return _call(client, "connector", lambda: _connector(str(info["name"]), info, status))
 
 
@@ -200,16 +253,16 @@ def _path(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
 
-def _connector(name: str, info: Mapping[str, Any], status: Mapping[str, Any] | None) -> Connector:
-    known = status or {}
-    own = known.get("connector") or {}
+def _connector(name: str, info: ConnectorInfoJson, status: ConnectorStatusJson | None) -> Connector:
+    reported: ConnectorStatusJson = status or {}
+    own: StatusJson = reported.get("connector") or {}
     tasks = [
         TaskStatus(int(t["id"]), state_of(t.get("state")), str(t.get("worker_id") or ""), str(t.get("trace") or ""))
-        for t in known.get("tasks") or []
+        for t in reported.get("tasks") or []
     ]
     return Connector(
         name=name,
-        type=type_of(known.get("type") or info.get("type")),
+        type=type_of(reported.get("type") or info.get("type")),
         state=state_of(own.get("state")),
         worker=str(own.get("worker_id") or ""),
         trace=str(own.get("trace") or ""),
@@ -218,7 +271,7 @@ def _connector(name: str, info: Mapping[str, Any], status: Mapping[str, Any] | N
     )
 
 
-def _definition(described: Mapping[str, Any]) -> ValidatedConfig:
+def _definition(described: ConfigInfoJson) -> ValidatedConfig:
     definition, value = described["definition"], described["value"]
     default = definition.get("default_value")
     return ValidatedConfig(
@@ -236,12 +289,12 @@ def _definition(described: Mapping[str, Any]) -> ValidatedConfig:
     )
 
 
-def _texts(config: Mapping[str, Any]) -> dict[str, str]:
+def _texts(config: Mapping[str, object]) -> dict[str, str]:
     """Configs as text: a null is omitted."""
     return {str(name): str(value) for name, value in config.items() if value is not None}
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 MASK = "********"
 """Text that replaces a secret in pages and responses."""
@@ -81,12 +80,12 @@ SECRET_IN_TEXT = re.compile(
 """Parameters of addresses and of property lists inside a value."""
 
 
-def type_of(text: Any) -> ConnectorType:
-    return ConnectorType(text) if text in tuple(ConnectorType) else ConnectorType.UNKNOWN
+def type_of(text: object) -> ConnectorType:
+    return ConnectorType(str(text)) if text in tuple(ConnectorType) else ConnectorType.UNKNOWN
 
 
-def state_of(text: Any) -> ConnectorState:
-    return ConnectorState(text) if text in tuple(ConnectorState) else ConnectorState.UNKNOWN
+def state_of(text: object) -> ConnectorState:
+    return ConnectorState(str(text)) if text in tuple(ConnectorState) else ConnectorState.UNKNOWN
 
 
 def group_of(name: str, config: Mapping[str, str]) -> str:

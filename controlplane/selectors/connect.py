@@ -302,15 +302,20 @@ def _row(cluster: str, c: Connector) -> ConnectorRow:
     )
 
 
-def _cluster(client: ConnectClient, info: Any, listed: Any, rows: list[ConnectorRow], own_id: str) -> ConnectClusterRow:
+def _cluster(
+    client: ConnectClient,
+    info: api.ConnectWorkerInfo | ConnectUnavailable,
+    listed: object,
+    rows: list[ConnectorRow],
+    own_id: str,
+) -> ConnectClusterRow:
     problems = [str(answer) for answer in (info, listed) if isinstance(answer, ConnectUnavailable)]
     is_listed = not isinstance(listed, ConnectUnavailable)
-    has_info = not isinstance(info, ConnectUnavailable)
     return ConnectClusterRow(
         name=client.name,
         workers=[w.label for w in client.workers],
-        version=info.version if has_info else None,
-        kafka_cluster_id=info.kafka_cluster_id if has_info else None,
+        version=None if isinstance(info, ConnectUnavailable) else info.version,
+        kafka_cluster_id=None if isinstance(info, ConnectUnavailable) else info.kafka_cluster_id,
         is_this_cluster=_is_this_cluster(info, own_id),
         connectors=len(rows) if is_listed else None,
         failed_connectors=sum(r.state == ConnectorState.FAILED for r in rows) if is_listed else None,
@@ -320,7 +325,7 @@ def _cluster(client: ConnectClient, info: Any, listed: Any, rows: list[Connector
     )
 
 
-def _is_this_cluster(info: Any, own_id: str) -> bool | None:
+def _is_this_cluster(info: api.ConnectWorkerInfo | ConnectUnavailable, own_id: str) -> bool | None:
     """None if the Connect cluster did not answer, or if this cluster's ID is unknown."""
     if isinstance(info, ConnectUnavailable) or not own_id:
         return None
