@@ -104,7 +104,7 @@ class Environment:
         return HelperProcess(self.loop, settings)
 
     def probe_lane(self) -> Runner:
-        """A thread of its own for the probes of one log directory."""
+        """A separate thread for the probes of one log directory."""
         return self.jobs.lane("disk probe", 1, replaceable=False)
 
     def probe_disk(self, folder: Path) -> int:

@@ -39,9 +39,9 @@ LEVELS_BY_DEFAULT: Range = (1, 1)
 """The levels of a registration without levels, which an older program has written."""
 
 
-def level_problem(level: int, spoken: Range = SUPPORTED_LEVELS) -> str | None:
-    """Return the reason why a program that reads the levels `spoken` cannot read a log of this level, or None."""
-    low, high = spoken
+def level_problem(level: int, supported: Range = SUPPORTED_LEVELS) -> str | None:
+    """Return the reason why a program that reads the levels `supported` cannot read a log of this level, or None."""
+    low, high = supported
     if low <= level <= high:
         return None
     newer = "newer" if level > high else "older"

@@ -1,4 +1,4 @@
-"""The probes of the log directories: each writes a small file periodically, on a thread of its own, so that a hung disk blocks nothing else.
+"""The probes of the log directories: each writes a small file periodically, on a separate thread, so that a hung disk blocks nothing else.
 
 Invariants: a directory whose probe hangs goes offline like one whose device failed. Threads that wait for a hung disk are replaced, so that the other
 directories are flushed. Does not contain the limits' meaning (`disk_probe`).
@@ -29,7 +29,7 @@ STUCK_S = 5.0
 
 class ProbeEnvironment(Protocol):
     def probe_lane(self) -> Runner:
-        """A thread of its own for the probes of one directory."""
+        """A separate thread for the probes of one directory."""
 
     def probe_disk(self, folder: Path) -> int:
         """Write and flush a small file in the folder, and return the time in ms. Blocks. Raises DiskFailed, DiskFull."""
@@ -99,7 +99,7 @@ class DiskProbes:
             watched.probe.failed()
             if isinstance(error, DiskFailed) and error.of_device:
                 self._log_dirs.fail(watched.directory, str(error))
-            elif not isinstance(error, DiskFull):  # a full disk has an alert of its own
+            elif not isinstance(error, DiskFull):  # a full disk has a separate alert
                 log.warning("probe of a log directory failed: path=%s error=%s", watched.directory.path, error)
         self._publish(watched)
 

@@ -152,7 +152,7 @@ class SegmentIndexing(Generic[Build]):
         return c.segment in c.replica.log.segments[:-1] and c.segment.size == c.build.size
 
     def _set_current(self, c: Current[Build]) -> None:
-        """The file is valid."""
+        """Use the file, which is valid, as the index of the segment."""
         raise NotImplementedError
 
     def _remove_file(self, segment: Segment) -> None:

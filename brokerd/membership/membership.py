@@ -119,7 +119,7 @@ class Membership:
 
     def _on_deregistered(self, now: Now) -> None:
         self.broker_epoch = None
-        self._unsaid()
+        self._publish_again()
 
     def tick(self, now: Now) -> None:
         self.tailer.tick(now)
@@ -255,7 +255,7 @@ class Membership:
             for w in early:
                 self.request(w.payload, max(1, w.deadline_mono_ms - self._clock().mono_ms), w.done)
         log.info("broker registered: id=%d broker_epoch=%d", self.broker_id, self.broker_epoch)
-        self._unsaid()
+        self._publish_again()
         self._listener.registered(self.broker_epoch, self._clock())
         self._send_proposals()
         self._say()
@@ -313,7 +313,7 @@ class Membership:
             self._offline.send(self.broker_epoch)
             self._damage_reports.send(self.broker_epoch)
 
-    def _unsaid(self) -> None:
+    def _publish_again(self) -> None:
         """Publish all values again, because the znodes of the previous registration do not exist any more."""
         self._offline.forget()
         self._damage_reports.forget()

@@ -1,7 +1,8 @@
 """The process that evaluates a filter expression: compiles one expression, then answers batches of records.
 
-It is started by its path and imports the standard library and the CEL library only, so that it starts quickly and has nothing to give away. Invariants:
-a record has EVALUATION_CPU_SECONDS of CPU time and the process MEMORY_BYTES of memory. The kernel ends the process above them, also inside the library.
+It is started by its path and imports the standard library and the CEL library only, so that it starts quickly and holds no secret that an expression could
+read. Invariants: a record has EVALUATION_CPU_SECONDS of CPU time and the process MEMORY_BYTES of memory. The kernel ends the process above them, also
+inside the library.
 Frames on both pipes: four bytes of length, then a value of `marshal`. Does not contain: what the texts of errors mean (`domain.record_expression`).
 """
 

@@ -327,7 +327,7 @@ class GroupOffsetsClient:
 
 
 def _coordinator_error(answer: m.OffsetCommitResponse) -> int:
-    """OffsetCommit has no error of its own: the coordinator repeats its error for each partition."""
+    """An OffsetCommit response has no error field for the whole request: the coordinator repeats its error for each partition."""
     codes = {p.error_code for t in answer.topics for p in t.partitions}
     moving = (
         ErrorCode.NOT_COORDINATOR,

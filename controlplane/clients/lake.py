@@ -174,7 +174,7 @@ def table(namespace: str, name: str) -> LakeTableDetail | None:
 
 
 def query(sql: str) -> QueryResult:
-    """Run a query in a process of its own, for at most SECONDS_MAX, with at most PROCESS_BYTES_MAX of memory."""
+    """Run a query in a separate process, for at most SECONDS_MAX, with at most PROCESS_BYTES_MAX of memory."""
     requested = LakeQuery(sql, str(settings.WEIR.lake_dir))
     try:
         return QueryResult.parse(_output("pipeline.lake.query", requested.text(), SECONDS_MAX))
@@ -183,7 +183,7 @@ def query(sql: str) -> QueryResult:
 
 
 def history(keys: Sequence[tuple[str, str]], since_s: int, until_s: int, step_s: int) -> HistoryAnswer:
-    """Points of metrics from the lake, read in a process of its own, for at most HISTORY_SECONDS_MAX. Keys are (subject, metric)."""
+    """Points of metrics from the lake, read in a separate process, for at most HISTORY_SECONDS_MAX. Keys are (subject, metric)."""
     if _is_absent():
         return HistoryAnswer(error=QueryError.NO_TABLE, detail="There is no lake yet.")
     requested = HistoryRequest(tuple(keys), since_s, until_s, step_s, str(settings.WEIR.lake_dir))

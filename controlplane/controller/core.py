@@ -141,14 +141,16 @@ class Core:
             if self.desired.database_cluster_id != "":
                 return self._refuse_new_cluster()
             plan.add(ClusterCreated(self.cluster_id))
-            spoken = min((r.metadata_levels[1] for r in self.registrations.values()), default=LEVEL_MAX)
-            if (level := min(LEVEL_MAX, spoken)) > LEVEL_MIN:
+            readable = min((r.metadata_levels[1] for r in self.registrations.values()), default=LEVEL_MAX)
+            if (level := min(LEVEL_MAX, readable)) > LEVEL_MIN:
                 plan.add(MetadataLevelRaised(level))
         brokers.apply_registrations(plan)
         self.registrations = plan.registrations
         brokers.handle_offline_replicas(plan)
         proposals.decide(plan, self.proposed)
-        self.desired.restore_features(plan)  # before requests, so that a current request wins
+        self.desired.restore_features(
+            plan
+        )  # before the requests, so that a request of this pass overrides a restored level
         self.requests.decide(plan, now)
         self.desired.write_topics(plan, self.requests)
         self.desired.write_access(plan, self.requests)

@@ -226,7 +226,7 @@ class GroupLags:
         )
 
     def _share(self, key: Key, total: lag.Track, now_ms: int) -> tuple[float, float] | None:
-        """Rates of a partition with too few reads of its own: its produce rate, consumed in the group's proportion."""
+        """Rates of a partition whose own reads are too few: its produce rate, consumed in the group's proportion."""
         speeds = total.speeds(now_ms)
         produced = self._ends[key].rate(now_ms, lag.RECENT_MS) if key in self._ends else None
         if speeds is None or produced is None or speeds[1] <= 0:

@@ -67,7 +67,7 @@ def _per_s(before: int, now: int, seconds: float) -> float:
 @dataclass(frozen=True, slots=True)
 class RefusedClientFigure:
     """A client that a broker refuses, for one reason. `principal`: empty for a client that is not authenticated. `per_min`: refused requests per minute, in
-    the last one to two minutes. `since_ms`: Unix time of the first refusal of the present series. `operation`, `resource_type`, `resource_name`: an
+    the last one to two minutes. `since_ms`: Unix time of the first refusal of the current run of refusals. `operation`, `resource_type`, `resource_name`: an
     operation without authorization; empty: another reason, or unknown."""
 
     principal: str

@@ -58,7 +58,7 @@ class RemoteSizeCache:
         return (reported.read - before.sample.read) * 1000 / (at_ms - before.at_ms)
 
     def write(self, partition_pk: Callable[[Key], int | None], now: datetime) -> None:
-        """Write the changes to rows, in a transaction of its own. Raises DatabaseError; a repeated call writes them again. The first call deletes the rows
+        """Write the changes to rows, in a separate transaction. Raises DatabaseError; a repeated call writes them again. The first call deletes the rows
         of an earlier process."""
         rows, gone = [], []
         for key in self._changed:

@@ -57,7 +57,7 @@ class DescribeLogDirsRequest(Struct):
     topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = f(
         array("DescribableLogDirTopic"), nullable="0+"
     )
-    # A tag of Weir: the response must also contain the leader's figures for replicas out of sync.
+    # A tag of Weir: the response must also contain the leader's values for replicas out of sync.
     lagging: bool = f("bool", "2+", tag=10_001, tagged="2+")
     # A tag of Weir: the response must also contain the current use of client quotas.
     quota_use: bool = f("bool", "2+", tag=10_002, tagged="2+")
@@ -204,7 +204,7 @@ class DescribeLogDirsResponse(Struct):
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
     # A tag of Weir, far above Kafka's own. Clients that do not know it skip it. `brokerd.replication.produce_latency`.
     produce_times: list[int] = f(array("int64"), "2+", tag=10_000, tagged="2+")
-    # The leader's figures for replicas out of sync. `brokerd.apis.log_dirs`.
+    # The leader's values for replicas out of sync. `brokerd.apis.log_dirs`.
     lagging: list[DescribeLogDirsResponse.LaggingCopy] = f(array("LaggingCopy"), "2+", tag=10_001, tagged="2+")
     # The current use of client quotas. `brokerd.authz.quotas`.
     quota_use: list[DescribeLogDirsResponse.QuotaUse] = f(array("QuotaUse"), "2+", tag=10_002, tagged="2+")
