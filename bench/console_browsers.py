@@ -125,7 +125,7 @@ class Browser:
         ids = sorted(self.due)
         self.due.clear()
         self.reloaded_at |= dict.fromkeys(ids, time.monotonic())
-        answer = await self.get({"Weir-Panels": " ".join(ids)})
+        answer = await self.get({"Weir-Panels": " ".join(ids), "Weir-Position": f"{self.run} {self.seq}"})
         if answer is None:
             return
         self.figures.panel_requests += 1

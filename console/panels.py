@@ -15,6 +15,9 @@ from django.http import HttpRequest
 PANELS_HEADER = "Weir-Panels"
 """Element ids, separated by spaces. Absent: the whole page."""
 
+POSITION_HEADER = "Weir-Position"
+"""Run and number of the newest update that the page has, separated by a space. Only in a request for panels."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -28,6 +31,12 @@ class RequestedPanels:
 
     def __contains__(self, panel: object) -> bool:
         return self.whole or panel in self._ids
+
+
+def known_position(request: HttpRequest) -> tuple[str, int] | None:
+    """The newest update that the page of this request has; None for a request for a whole page."""
+    run, _, seq = request.headers.get(POSITION_HEADER, "").partition(" ")
+    return (run, int(seq)) if seq.isascii() and seq.isdigit() and len(seq) < 20 else None
 
 
 def lazy(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Any]:

@@ -76,3 +76,46 @@ OUTCOME_LABELS = {
     "refused": gettext_lazy("rejected"),
 }
 """Label of a change's outcome where it differs from the stored value."""
+
+LAG_STATUSES: dict[str, tuple[str, str, str]] = {
+    "healthy": (gettext_lazy("Healthy"), "", gettext_lazy("The group reads as fast as records arrive.")),
+    "idle": (gettext_lazy("Idle"), "grey", gettext_lazy("No members and no lag.")),
+    "not_subscribed": (
+        gettext_lazy("Not subscribed"),
+        "grey",
+        gettext_lazy("No member is subscribed to this topic; the committed offsets are old."),
+    ),
+    "catching_up": (
+        gettext_lazy("Catching up"),
+        "blue",
+        gettext_lazy("The group has lag and reads faster than records arrive."),
+    ),
+    "blocked": (gettext_lazy("Blocked"), "amber", gettext_lazy("No consumer can read further in this partition.")),
+    "falling_behind": (
+        gettext_lazy("Falling behind"),
+        "red",
+        gettext_lazy("Records arrive faster than the group reads."),
+    ),
+    "stalled": (
+        gettext_lazy("Stalled"),
+        "red",
+        gettext_lazy("The committed offset is unchanged with lag, for longer than usual for this consumer."),
+    ),
+    "stopped": (gettext_lazy("Stopped"), "red", gettext_lazy("No members and no commits, with lag.")),
+    "rewound": (gettext_lazy("Rewound"), "amber", gettext_lazy("The committed offset moved backwards.")),
+    "data_lost": (
+        gettext_lazy("Data lost to retention"),
+        "red",
+        gettext_lazy("Retention deleted records before the group read them."),
+    ),
+    "unknown": (gettext_lazy("Unknown"), "grey", gettext_lazy("No committed offset, or no broker responded.")),
+}
+"""Status of a group: label, tone, explanation."""
+
+BLOCKS = {
+    "no_leader": gettext_lazy("The partition has no leader."),
+    "under_min_isr": gettext_lazy(
+        "The ISR is smaller than min.insync.replicas: transactions cannot end and read_committed consumers wait."
+    ),
+    "open_transaction": gettext_lazy("An open transaction: read_committed consumers wait for its end."),
+}

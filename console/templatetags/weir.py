@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 from django import template
@@ -77,6 +78,13 @@ register.simple_tag(cells.isr, name="isr")
 register.simple_tag(record_links.committed_offset, name="committed_offset")
 register.simple_tag(permission_links.permission_check, name="permission_check")
 register.simple_tag(cluster_cells.alerts, name="alerts_badge")
+
+
+@register.simple_tag
+@lru_cache(maxsize=8192)
+def page_url(name: str, *arguments: object) -> str:
+    """The same as the tag `url`, for the rows of a table: a look-up instead of 50 us for each row."""
+    return reverse(name, args=arguments)
 
 
 @register.filter

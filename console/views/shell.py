@@ -7,8 +7,10 @@ template renders only these (`console.panels`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Concatenate, ParamSpec, TypedDict
 
 from django.conf import settings
@@ -24,13 +26,14 @@ from django.views.decorators.cache import never_cache
 from console import address_access, cluster_cells
 from console.access_rules import may_be_seen
 from console.address_access import DENIED
-from console.panels import RequestedPanels, lazy
+from console.panels import RequestedPanels, known_position, lazy
 from console.texts import gettext_lazy
 from controlplane.domain.roles import Access, RoleResource
 from controlplane.domain.visibility import Visibility
 from controlplane.monitoring import live_selectors
 from controlplane.selectors.other_clusters import cluster_links
-from controlplane.selectors.overview import overview, overview_shape
+from controlplane.selectors.overview import overview_shape, shared_overview
+from controlplane.selectors.shared_rows import at_moment
 from controlplane.selectors.visibility import current
 from controlplane.services import Rejected, authorization
 from controlplane.services.common import READ_ONLY
@@ -99,7 +102,7 @@ NAV_SECTIONS = (
 NAV = tuple(entry for _, entries in NAV_SECTIONS for entry in entries)
 
 FEED_POSITION = "weir.feed_position"
-"""Key in `request.META`: (run, seq) of the live feed when the request arrived."""
+"""Key in `request.META`: (run, seq) of the live feed before the rows of the page were read."""
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
@@ -115,15 +118,24 @@ def viewer_required(view: View[P]) -> View[P]:
         try:
             if not request.user.is_authenticated:
                 return _redirect_to_login(request)
-            request.META.setdefault(FEED_POSITION, live_selectors.latest())
-            if reason := hidden(request):
-                return add_security_headers(render_page(request, "console/denied.html", {"reason": reason}, status=403))
-            return add_security_headers(view(request, *args, **kwargs))
+            with _rows_of_page(request) as position:
+                request.META.setdefault(FEED_POSITION, position)
+                if reason := hidden(request):
+                    denied = render_page(request, "console/denied.html", {"reason": reason}, status=403)
+                    return add_security_headers(denied)
+                return add_security_headers(view(request, *args, **kwargs))
         except DatabaseError as e:
             context = {"error": str(e), "theme": theme(request)}
             return add_security_headers(render(request, "console/unavailable.html", context, status=503))
 
     return guarded  # type: ignore[return-value]
+
+
+def _rows_of_page(request: HttpRequest) -> AbstractContextManager[tuple[str, int]]:
+    """Yields the position of the rows in the live feed. A page that changes something reads its own rows, before and after the change."""
+    if request.method in ("GET", "HEAD"):
+        return at_moment(live_selectors.latest, known_position(request))
+    return nullcontext(live_selectors.latest())
 
 
 def operator_required(view: View[P]) -> View[P]:
@@ -178,7 +190,7 @@ def render_page(
     """A page in its frame, or the panels that the request asks for. A page carries the feed position from before the view read its rows, so the
     socket sends all later changes."""
     run, seq = request.META.get(FEED_POSITION) or live_selectors.latest()
-    panels, now, reason, seen = RequestedPanels(request), lazy(overview), refusal(request), current()
+    panels, now, reason, seen = RequestedPanels(request), lazy(shared_overview), refusal(request), current()
     frame = {
         "frame": "console/frame.html" if panels.whole else "console/panels.html",
         "panels": panels,
@@ -202,9 +214,23 @@ def render_page(
     return render(request, template, {**frame, **(context or {})}, status=status)
 
 
-def navigation(seen: Visibility) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """The sections with the entries that a user who sees `seen` may open."""
-    sections = [(title, [e for e in entries if may_be_seen(seen, e[0])]) for title, entries in NAV_SECTIONS]
+@dataclass(frozen=True, slots=True)
+class NavEntry:
+    """An entry of the main navigation. `name`: of its URL; `key`: the key after g."""
+
+    name: str
+    label: str
+    key: str
+    address: str
+
+
+@lru_cache(maxsize=256)
+def navigation(seen: Visibility) -> list[tuple[str, list[NavEntry]]]:
+    """The sections with the entries that a user who sees `seen` may open. Labels are translated when a template shows them."""
+    sections = [
+        (title, [NavEntry(*e, reverse(e[0])) for e in entries if may_be_seen(seen, e[0])])
+        for title, entries in NAV_SECTIONS
+    ]
     return [(title, entries) for title, entries in sections if entries]
 
 

@@ -15,6 +15,7 @@ from controlplane.domain.alert_thresholds import (
     of_stored,
 )
 from controlplane.models import AlertThreshold, AlertThresholdOverride
+from controlplane.selectors.shared_rows import once_a_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,11 @@ class AlertThresholdRow:
 
 
 def current() -> AlertThresholds:
-    """The values in force: two queries."""
+    """The values in force: two queries, once for a page."""
+    return once_a_page("thresholds", _current)
+
+
+def _current() -> AlertThresholds:
     overrides = AlertThresholdOverride.objects.values_list("name", "subject", "value")
     return of_stored(dict(AlertThreshold.objects.values_list("name", "value")), overrides)
 

@@ -272,6 +272,12 @@ REPLICA_COLUMNS = {
 }
 
 
+REPLICA_FIELDS = (
+    *("broker_id", "topic_name", "index", "in_isr", "lag_records", "size_bytes"),
+    *("partition__leader", "partition__replicas", "partition__isr"),
+)
+
+
 class ReplicaFilter(RowFilter):
     query = filters.CharFilter(field_name="topic_name", lookup_expr="icontains", help_text="Part of a topic's name.")
 
@@ -292,7 +298,8 @@ def replica_page(
     rows: QuerySet[ObservedReplica], *, sort: str, page: PageStart, per_page: int, query: str = ""
 ) -> Page[ReplicaRow]:
     return paginate(
-        rows.select_related("partition"),
+        # A partition has a dozen JSON columns: without `only`, decoding them takes longer than the query.
+        rows.select_related("partition").only(*REPLICA_FIELDS),
         lambda found: [
             ReplicaRow(
                 topic=r.topic_name,

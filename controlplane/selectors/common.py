@@ -16,6 +16,7 @@ from django_filters import rest_framework as filters
 
 from controlplane.domain.scope import Scope, to_json
 from controlplane.models import Cluster
+from controlplane.selectors.shared_rows import once_a_page
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -111,7 +112,7 @@ def age_s(at: datetime | None) -> float | None:
 
 def cluster_row() -> Cluster:
     """The only cluster row; an unsaved empty one before the monitor's first poll."""
-    return Cluster.objects.filter(pk=1).first() or Cluster(pk=1)
+    return once_a_page("cluster", lambda: Cluster.objects.filter(pk=1).first() or Cluster(pk=1))
 
 
 def as_dict(row: DataclassInstance) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import BigIntegerField, Case, Count, F, Sum, When
 
@@ -13,6 +14,7 @@ from controlplane.domain.move_types import ENDED
 from controlplane.domain.progress import PART_BYTES_MIN, MoveTotals
 from controlplane.models import Move, MovePartition
 from controlplane.models.move import FINISHED_STATES, MoveState, PartState
+from controlplane.selectors.shared_rows import of_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class TotalsKind:
 def kinds_of(move_id: int) -> list[TotalsKind]:
     """Return the groups of partitions in the order of their states. Their number depends on the placements, states and causes of a move, not on the number
     of its partitions."""
+    version = Move.objects.filter(pk=move_id).values_list("created_at", "version")
+    return of_version("kinds of a move", move_id, version.first, lambda: _kinds_of(move_id))
+
+
+def _kinds_of(move_id: int) -> list[TotalsKind]:
     rows = MovePartition.objects.filter(move_id=move_id).order_by()
     named = rows.values_list("state", "cause", "replicas_from", "replicas_to", "desired_replicas")
     return sorted(
@@ -46,13 +53,16 @@ def kinds_of(move_id: int) -> list[TotalsKind]:
 def sums_of(moves: Iterable[Move]) -> dict[int, MoveTotals]:
     """Return the totals by the id of the move."""
     out: dict[int, MoveTotals] = {}
-    missing = []
+    missing: dict[int, tuple[datetime, int]] = {}
     for m in moves:
         if m.sums is None:
-            missing.append(m.pk)
+            missing[m.pk] = (m.created_at, m.version)
         else:
             out[m.pk] = m.sums
-    return out | (added_up(missing) if missing else {})
+    if missing:
+        versions = tuple(sorted(missing.items()))
+        out |= of_version("totals of moves", tuple(sorted(missing)), lambda: versions, lambda: added_up(missing))
+    return out
 
 
 def sums_of_kinds(kinds: Iterable[TotalsKind]) -> MoveTotals:

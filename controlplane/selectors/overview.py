@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TypedDict, cast
@@ -19,6 +19,7 @@ from controlplane.models.move import WORKING_STATES
 from controlplane.selectors.alerts import AlertRow, gravest
 from controlplane.selectors.alerts import counts as alert_counts
 from controlplane.selectors.common import age_s, as_dict, cluster_row
+from controlplane.selectors.shared_rows import at_this_moment
 from controlplane.selectors.topics import drift_count
 from controlplane.selectors.visibility import limited, visible
 
@@ -235,6 +236,12 @@ def overview() -> Overview:
         alert_newest=newest,
         **counts,
     )
+
+
+def shared_overview() -> Overview:
+    """The overview for the frame of a page, whose rows the pages of a moment share. The age is current."""
+    row = at_this_moment("overview", overview)
+    return replace(row, age_s=age_s(row.observed_at))
 
 
 def health() -> Health:

@@ -190,17 +190,21 @@ def keys_of(
     rows: QuerySet[Model], order: Order, *, page: PageStart, per_page: int
 ) -> tuple[list[tuple[Any, ...]], int, PageWindow]:
     """(values of the order's columns in each row of the page, number of all rows, page)."""
-    total = rows.count()
-    window = within(total, page, per_page)
-    start = (window.page - 1) * window.per_page if window.page else 0
-    if isinstance(page, After) and page.values:
-        rows = rows.filter(rows_after(order, page.values))
+    per_page = within(0, page, per_page).per_page
+    follows = isinstance(page, After) and bool(page.values)
+    # Where a page begins without the number of rows, a first page that is not full has all rows: the database need not count them.
+    total = None if isinstance(page, After) or page <= 1 else rows.count()
+    start = 0 if total is None else (within(total, page, per_page).page - 1) * per_page
     (column, descending), *ties = order
     first = F(column).desc(nulls_last=True) if descending else F(column).asc(nulls_last=True)
     terms: list[OrderBy | str] = [first, *(f"-{name}" if down else name for name, down in ties)]
+    following = rows.filter(rows_after(order, page.values)) if isinstance(page, After) and page.values else rows
     # One row more than the page has tells whether there is a next page.
-    found = list(rows.order_by(*terms).values_list(*(name for name, _ in order))[start : start + window.per_page + 1])
-    keys = found[: window.per_page]
+    found = list(following.order_by(*terms).values_list(*(name for name, _ in order))[start : start + per_page + 1])
+    keys = found[:per_page]
+    if total is None:
+        total = rows.count() if follows or len(found) > per_page else len(found)
+    window = within(total, page, per_page)
     after = After(tuple(keys[-1])) if len(found) > len(keys) else None
     return keys, total, PageWindow(window.page, window.pages, window.per_page, after)
 

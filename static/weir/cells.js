@@ -6,6 +6,9 @@
   let elements = new Map(); // subject -> elements
   let run = "", seq = -1; // position in the updates
 
+  // The panels of a response must not be older than the updates that the page has.
+  weir.position = () => `${run} ${seq}`;
+
   const collect = () => {
     elements = new Map();
     for (const element of document.querySelectorAll("[data-subject]")) {

@@ -82,7 +82,7 @@
           target: "#panel-requests",
           swap: "none",
           selectOOB: ids.map((id) => `#${id}:innerHTML`).join(","),
-          headers: { "Weir-Panels": ids.join(" ") },
+          headers: { "Weir-Panels": ids.join(" "), "Weir-Position": weir.position() },
         });
       }
     } catch {

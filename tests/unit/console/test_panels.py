@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
-from console.panels import RequestedPanels, lazy
-from controlplane.models import ObservedTopic, Topic
+from console.panels import RequestedPanels, known_position, lazy
+from console.views import shell
+from controlplane.models import ObservedPartition, ObservedTopic, Topic
+from controlplane.monitoring import live_selectors
+from controlplane.selectors import shared_rows
 
 PANELS = {
     "/": ["incidents", "brokers-strip", "problems", "lagging", "moves-now", "changes-now"],
@@ -86,6 +90,52 @@ def test_a_request_without_the_header_asks_for_the_whole_page() -> None:
     assert not some.whole and "list" in some and "tabs" in some and "other" not in some
     none = RequestedPanels(requests.get("/", headers={"Weir-Panels": ""}))
     assert not none.whole and "list" not in none
+
+
+@pytest.mark.parametrize(
+    ("header", "position"),
+    [("r1 12", ("r1", 12)), (" 0", ("", 0)), ("", None), ("r1", None), ("r1 -1", None), ("r1 x", None), ("r1 ²", None)],
+)
+def test_a_request_for_panels_has_the_position_of_its_page(header: str, position: tuple[str, int] | None) -> None:
+    request = RequestFactory().get("/", headers={"Weir-Panels": "list", "Weir-Position": header})
+    assert known_position(request) == position
+
+
+def test_panels_are_not_older_than_the_page_and_pages_have_the_position_of_their_rows(
+    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_rows, "MOMENT_SECONDS", 600.0)
+    newest = [("run", 5)]
+    monkeypatch.setattr(live_selectors, "latest", lambda: newest[0])
+    panels = {"Weir-Panels": "problems"}
+    shared_rows.share(True)
+    try:
+        assert 'data-run="run" data-seq="5"' in operator.get("/").content.decode()
+        ObservedPartition.objects.filter(topic__name="flights", index=0).update(leader=None, in_trouble=True)
+        ObservedTopic.objects.filter(name="flights").update(offline=1)
+        newest[0] = ("run", 6)
+        assert 'data-run="run" data-seq="5"' in operator.get("/").content.decode()
+        old = operator.get("/", headers={**panels, "Weir-Position": "run 5"}).content.decode()
+        new = operator.get("/", headers={**panels, "Weir-Position": "run 6"}).content.decode()
+        assert "flights-0<" not in old and "flights-0<" in new
+    finally:
+        shared_rows.share(False)
+
+
+def test_a_page_that_changes_something_shares_no_rows(
+    seeded: dict[str, Any], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[object] = []
+
+    def enter(*arguments: object) -> AbstractContextManager[tuple[str, int]]:
+        entered.append(arguments)
+        return nullcontext(("", 0))
+
+    monkeypatch.setattr(shell, "at_moment", enter)
+    operator.post("/topics/new/", {"name": ""})
+    assert entered == []
+    operator.get("/topics/new/")
+    assert len(entered) == 1
 
 
 def test_a_lazy_value_is_read_once_and_only_when_it_is_used() -> None:

@@ -25,8 +25,9 @@ from console.sockets import LiveSocket, _cluster_cells, _visible_moves
 from controlplane.api import access_rules as api_rules
 from controlplane.api import urls as api_urls
 from controlplane.domain.token_scopes import TokenScope
-from controlplane.models import Alert, Broker, GroupPartition, ObservedTopic, RoleBinding
+from controlplane.models import Alert, Broker, GroupPartition, ObservedPartition, ObservedTopic, RoleBinding
 from controlplane.monitoring.visible_updates import visible_update
+from controlplane.selectors import shared_rows
 from controlplane.selectors.topics import topic_list
 from controlplane.selectors.visibility import limited, seen_by
 from controlplane.services import acls, quotas, role_bindings, routes
@@ -131,6 +132,24 @@ def test_no_page_and_no_list_has_a_name_without_a_role(team: Client) -> None:
     routes = set(addresses(api_urls.urlpatterns, "api:", ROUTES_SHOWN))
     assert len(pages) > 100 and len(routes) > 50
     assert {a: names for a in sorted((pages | routes) - EXAMPLES) if (names := leaks(team, a))} == {}
+
+
+def test_pages_of_a_moment_share_no_rows_with_a_user_who_sees_less(
+    team: Client, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_rows, "MOMENT_SECONDS", 600.0)
+    bind("alice", ("cluster", "literal", "kafka-cluster"))
+    ObservedTopic.objects.update(offline=1)
+    ObservedPartition.objects.update(leader=None, in_trouble=True)
+    shared_rows.share(True)
+    try:
+        for first, second in ((operator, team), (team, operator)):
+            for client in (first, second, first):
+                text = client.get("/").content.decode()
+                assert ("flights" in text, "orders" in text) == (client is operator, True)
+            shared_rows.share(True)  # begins again without rows
+    finally:
+        shared_rows.share(False)
 
 
 def test_pages_and_routes_about_the_whole_cluster_are_refused(team: Client) -> None:
