@@ -14,6 +14,7 @@ from django.utils.translation import get_language, gettext, ngettext
 from console.states import OUTCOME_LABELS, STATE_LABELS, TONES
 from controlplane.domain import (
     alert,
+    alert_phrases,
     alert_thresholds,
     anomaly,
     delayed_messages,
@@ -24,6 +25,8 @@ from controlplane.domain import (
 )
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.phrases import TranslatableText, render
+from controlplane.domain.progress import StallCause
 from controlplane.domain.window import DAYS
 from controlplane.selectors import top
 from controlplane.selectors.brokers import REFUSAL_REASONS
@@ -167,7 +170,9 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((figure.label, "") for figures in history.FIGURES.values() for figure in figures)
     yield from ((figure.label, "") for figures in top.FIGURES.values() for figure in figures)
     yield from ((short, "") for short in alert.BRIEFS.values())
-    yield from ((r.do, "") for r in alert.RULES)
+    yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
+    yield from alert_phrases.texts()
+    yield from ((word_text(cause), "") for cause in StallCause)
     yield from ((sentence, "") for sentence in external_login.REFUSALS.values())
     yield from ((word_text(word.partition(".")[2] or word), "") for word in TONES if word not in STATE_LABELS)
     yield from ((word, "") for word in OUTCOME_WORDS if word not in OUTCOME_LABELS)
@@ -219,10 +224,20 @@ def wait_text(waits_for: str) -> str:
 
 
 def alert_text(kind: str, subject: str, text: str) -> str:
-    """The text of an alert. It is stored in English with its values; other languages show the short text of its kind."""
+    """The text of an alert with its names and values. Without the phrase of which it was made, other languages show the short text of its kind."""
     if (get_language() or "en") == "en":
         return text
-    return alert_title(kind, subject, text)
+    return _phrase_of(text) or alert_title(kind, subject, text)
+
+
+def _phrase_of(text: str) -> str:
+    """The text in the language of the request; "" if it has no phrase, or if a version before this one stored the values of another text."""
+    if not isinstance(text, TranslatableText):
+        return ""
+    try:
+        return render(text.phrase, lambda one, many, count: ngettext(one, many, count) if many else gettext(one))
+    except (KeyError, IndexError):
+        return ""
 
 
 def alert_title(kind: str, subject: str, text: str) -> str:
@@ -237,17 +252,7 @@ def alert_title(kind: str, subject: str, text: str) -> str:
 
 
 def alert_do(kind: str, do: str) -> str:
-    """The advice for an alert: the text of its kind, if it has no values, else the stored one."""
-    rule = next((r.do for r in alert.RULES if r.kind == kind), "")
-    return translated(do) if do == rule else _without_figures(kind, do, rule)
-
-
-def _without_figures(kind: str, do: str, rule: str) -> str:
-    """English, and other languages where a value is a part of the sentence, show the stored text. `{down}` is an addition to a sentence."""
-    if (get_language() or "en") == "en" or not rule or {"{needs}", "{limit}"} & set(_placeholders(rule)):
+    """The advice for an alert. Without the phrase of which it was made, it is translated if it has no values."""
+    if (get_language() or "en") == "en":
         return do
-    return translated(rule).format(down="")
-
-
-def _placeholders(rule: str) -> list[str]:
-    return [word for word in ("{down}", "{needs}", "{limit}") if word in rule]
+    return _phrase_of(do) or translated(do)

@@ -6,14 +6,17 @@ when its values change. Does not contain: clocks, rows, links; which facts are a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from controlplane.domain import alert_cases as cases
+from controlplane.domain import alert_group_cases as group_cases
+from controlplane.domain.alert_phrases import P
 from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
 from controlplane.domain.lag import LagStatus
-from controlplane.domain.text import count_text
+from controlplane.domain.phrases import Phrase, TranslatableText, Value, from_json, number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +33,22 @@ class AlertRule:
 def alerts(facts: Facts) -> list[ComputedAlert]:
     """The most severe alerts first. Within a severity the order is that of RULES."""
     down = [b.broker_id for b in facts.brokers if not b.alive]
-    always = {"down": f" (down now: {', '.join(map(str, down))})" if down else ""}
+    always: dict[str, Value] = {"down": Phrase(P.DOWN, {"brokers": [str(b) for b in down]}) if down else ""}
     found = []
     for rule in RULES:
         for case in rule.cases(facts):
             words = always | dict(case.words)
             severity = case.severity or rule.severity
-            found.append(
-                ComputedAlert(rule.kind, case.subject, severity, rule.text.format(**words), rule.do.format(**words))
-            )
+            text, do = Phrase(rule.text, words), Phrase(rule.do, words)
+            found.append(ComputedAlert(rule.kind, case.subject, severity, str(text), str(do), words))
     return sorted(found, key=lambda a: a.severity is not Severity.AT_RISK)
 
 
 RULES = (
-    AlertRule(AlertKind.PARTITIONS_OFFLINE, Severity.AT_RISK, lambda f: cases.counted(f.offline, "partition", "partitions"),
+    AlertRule(AlertKind.PARTITIONS_OFFLINE, Severity.AT_RISK, lambda f: cases.counted(f.offline, P.PARTITIONS),
          "{what} {has} no leader and cannot be read or written.",
          "Start a broker of the last in-sync replicas{down}. If its disk is permanently lost, propose an unclean leader election on the partition page, which shows the records that would be lost."),
-    AlertRule(AlertKind.PARTITIONS_UNDER_MIN_ISR, Severity.AT_RISK, lambda f: cases.counted(f.under_min_isr, "partition", "partitions"),
+    AlertRule(AlertKind.PARTITIONS_UNDER_MIN_ISR, Severity.AT_RISK, lambda f: cases.counted(f.under_min_isr, P.PARTITIONS),
          "{what} {has} fewer in-sync replicas than min.insync.replicas: producers with acks=all get NOT_ENOUGH_REPLICAS.",
          "Start the brokers of the missing replicas{down}. If they are permanently lost, move the partitions to other brokers."),
     AlertRule(AlertKind.NO_CONTROLLER, Severity.AT_RISK, lambda f: cases.once(f.zookeeper and f.controller is None),
@@ -76,7 +78,7 @@ RULES = (
     AlertRule(AlertKind.PARTITIONS_UNDER_REPLICATED, Severity.DEGRADED, cases.lagging_replicas,
          "{what} {has} a replica that is out of sync, although every broker is alive.",
          "The replica may be catching up: check whether the count decreases. If not, check disk and network of the lagging broker, or re-replicate the replica on the partition page."),
-    AlertRule(AlertKind.COPIES_DAMAGED, Severity.DEGRADED, lambda f: cases.counted(f.damaged, "replica", "replicas"),
+    AlertRule(AlertKind.COPIES_DAMAGED, Severity.DEGRADED, lambda f: cases.counted(f.damaged, P.REPLICAS),
          "Brokers report {what} as damaged.",
          "Re-replicate each from its leader under Moves, Damaged replicas. The only in-sync replica of a partition is never deleted."),
     AlertRule(AlertKind.TRANSACTION_HANGING, Severity.DEGRADED, cases.hanging,
@@ -91,19 +93,19 @@ RULES = (
     AlertRule(AlertKind.MOVE_WILL_NOT_FINISH, Severity.DEGRADED, cases.moves_outrun,
          "Move {id} will not finish: producers write faster than replicas are copied.",
          "Raise the throttle above {needs} bytes/s per broker, slow the producers, or copy fewer partitions concurrently."),
-    AlertRule(AlertKind.GROUP_DATA_LOST, Severity.AT_RISK, lambda f: cases.groups(f, LagStatus.DATA_LOST),
+    AlertRule(AlertKind.GROUP_DATA_LOST, Severity.AT_RISK, lambda f: group_cases.groups(f, LagStatus.DATA_LOST),
          "{who} lost data: retention deleted{detail} before they were consumed{lag}.",
          "The records cannot be recovered. Raise retention.ms or retention.bytes of the topic, then add consumers or make them faster."),
-    AlertRule(AlertKind.GROUP_RETENTION, Severity.DEGRADED, cases.retention,
+    AlertRule(AlertKind.GROUP_RETENTION, Severity.DEGRADED, group_cases.retention,
          "{when} retention ({limit}) deletes records {where}.",
          "Raise {limit} of the topic, or make the group faster. If the group is no longer used, delete it."),
-    AlertRule(AlertKind.GROUP_FALLING_BEHIND, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.FALLING_BEHIND),
+    AlertRule(AlertKind.GROUP_FALLING_BEHIND, Severity.DEGRADED, lambda f: group_cases.groups(f, LagStatus.FALLING_BEHIND),
          "{who} {is} falling behind{detail}{lag}.",
          "Add consumers (at most one per partition) or make processing faster.{needs}"),
-    AlertRule(AlertKind.GROUP_STOPPED, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.STOPPED),
+    AlertRule(AlertKind.GROUP_STOPPED, Severity.DEGRADED, lambda f: group_cases.groups(f, LagStatus.STOPPED),
          "{who} {has} stopped: no members and no commits{lag}.",
          "Start its consumers, or check their logs. If the group is no longer used, delete it."),
-    AlertRule(AlertKind.GROUP_STALLED, Severity.DEGRADED, lambda f: cases.groups(f, LagStatus.STALLED),
+    AlertRule(AlertKind.GROUP_STALLED, Severity.DEGRADED, lambda f: group_cases.groups(f, LagStatus.STALLED),
          "{who} {is} stalled: committed offset{detail} unchanged{lag}.",
          "The processing of a record may fail: check the record at the committed offset under Messages, and the consumer's log."),
     AlertRule(AlertKind.DEAD_LETTERS_MISSING, Severity.AT_RISK, cases.dead_letters_missing,
@@ -136,13 +138,13 @@ RULES = (
     AlertRule(AlertKind.ARCHIVE_FAILED, Severity.DEGRADED, cases.archives_failed,
          "Archive job {id} has failed: {note}",
          "Fix the cause that the job page shows, then resume the job: it continues at its last committed offsets."),
-    AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=count_text(f.drift, "topic differs", "topics differ")),
+    AlertRule(AlertKind.DRIFT, Severity.DEGRADED, lambda f: cases.once(f.drift, topics=number_of(f.drift, *P.TOPICS_DIFFER)),
          "{topics} between database and cluster.",
          "Drift is not corrected automatically. Check Topics, drift, and adopt the cluster's state where it is correct."),
     AlertRule(AlertKind.DOCUMENT_DRIFT, Severity.DEGRADED, cases.documents_drifted,
          "{what} {is} not as the document of {owner} declares (plan {plan}).{by}",
          "Open the drift of the plan: it has each difference. Apply the document again, or change the document and apply it."),
-    AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=count_text(f.changes_unknown, "change")),
+    AlertRule(AlertKind.CHANGES_UNKNOWN, Severity.DEGRADED, lambda f: cases.once(f.changes_unknown, changes=number_of(f.changes_unknown, *P.CHANGES)),
          "The outcome of {changes} is unknown.",
          "Compare Audit log, unknown, with the cluster, then repeat the change or leave it."),
 )  # fmt: skip
@@ -227,3 +229,16 @@ def brief(kind: str, subject: str, text: str) -> str:
     """Short text of an alert for the health line. An alert about several groups has its full text."""
     short = BRIEFS.get(AlertKind(kind), text)
     return text if "{}" in short and not subject else short.format(subject)
+
+
+def stored_texts(kind: str, text: str, do: str, words: Mapping[str, Any]) -> tuple[str, str]:
+    """The text and the action of a stored alert, with the phrases that they were made of. `words`: as stored; without them, for example of an alert
+    of an earlier version, the texts are English only."""
+    rule = next((r for r in RULES if r.kind == kind), None)
+    if rule is None or not words:
+        return text, do
+    values = {name: from_json(value) for name, value in words.items()}
+    return (
+        TranslatableText.of(text, Phrase(rule.text, values)),
+        TranslatableText.of(do, Phrase(rule.do, values)),
+    )

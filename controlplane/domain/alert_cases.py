@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from brokerd.cluster.refusal_reasons import RefusalReason
+from controlplane.domain.alert_phrases import NO_FORECASTS, REFUSED, P
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
-from controlplane.domain.alert_types import NAMES_MAX, Case, DiskForecastFacts, Facts, GroupFacts, Severity
+from controlplane.domain.alert_types import NAMES_MAX, Case, DiskForecastFacts, Facts, Severity
 from controlplane.domain.connect import ConnectorFailure
-from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
-from controlplane.domain.text import coarse_count, coarse_duration, count_text, leading_digit, needed_count, size_text
+from controlplane.domain.phrases import Phrase, Value, number_of
+from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, size_text
 
 
 def anomalies(facts: Facts) -> list[Case]:
@@ -22,121 +22,40 @@ def anomalies(facts: Facts) -> list[Case]:
     return [Case(a.subject, {"text": a.text}) for a in facts.anomalies[:most]]
 
 
-CATCH_UP_S = 3_600.0
-"""The text of the alert contains the consume rate that a group needs to catch up within these seconds."""
-
-
-def once(wrong: object, **words: str) -> list[Case]:
+def once(wrong: object, **words: Value) -> list[Case]:
     return [Case("", words)] if wrong else []
 
 
-def counted(counted: tuple[int, Sequence[str]], one: str, many: str, subject: str = "") -> list[Case]:
+def counted(counted: tuple[int, Sequence[str]], noun: tuple[str, str], subject: str = "") -> list[Case]:
     """`what` is `2 partitions (orders-1, orders-2)`: at most a few names, the full count. The other placeholders are singular or plural forms for the count."""
     count, names = counted
     if not count:
         return []
-    rest = count - len(names)
-    listed = f" ({', '.join(names)}{f' and {rest:,} more' if rest > 0 else ''})" if names else ""
+    what: Value = number_of(count, *noun)
+    if names:
+        what = Phrase(P.NAMED, {"what": what, "names": names_of(names, count)})
     single = ("has", "is", "was", "it", "its", "s")
     plural = ("have", "are", "were", "they", "their", "")
     words = dict(zip(single, single if count == 1 else plural, strict=True))
-    return [Case(subject, {"what": count_text(count, one, many) + listed, **words})]
+    return [Case(subject, {"what": what, **words})]
 
 
-_ONE, _MANY = {"is": "is", "has": "has"}, {"is": "are", "has": "have"}
-
-
-def groups(facts: Facts, status: LagStatus) -> list[Case]:
-    """One case per group, or one for all if they are more than the threshold: the groups are then not the cause. `who` is `Group a` or
-    `25 groups (a, b, c and 22 more)`."""
-    found = [g for g in facts.groups if g.status is status]
-    count = max(len(found), facts.group_counts.get(status, 0))
-    if count <= facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
-        return [
-            Case(
-                g.group_id,
-                {"who": f"Group {g.group_id}", **_ONE, "lag": _lag(g), "detail": _detail(g), "needs": _needs(g)},
-            )
-            for g in found
-        ]
-    names = [g.group_id for g in found[:NAMES_MAX]]
-    who = f"{count:,} groups ({', '.join(names)} and {count - len(names):,} more)"
-    detail = " records" if status is LagStatus.DATA_LOST else ""
-    return [Case("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
-
-
-def _lag(g: GroupFacts) -> str:
-    if g.lag_records is None:
-        return ""
-    age = "" if g.lag_ms is None else f", {'more than ' if g.lag_at_least else ''}{coarse_duration(g.lag_ms / 1000)}"
-    return f"; lag {coarse_count(g.lag_records)} records{age}"
-
-
-def _detail(g: GroupFacts) -> str:
-    if g.status is LagStatus.DATA_LOST:
-        return f" {coarse_count(g.lost_records)} records" if g.lost_records else " records"
-    if g.status is LagStatus.STALLED:
-        return f" of {g.worst}" if g.worst else ""
-    if g.consumed_per_s is None or g.produced_per_s is None:
-        return ""
-    return f": it reads {coarse_count(g.consumed_per_s)} records/s, producers write {coarse_count(g.produced_per_s)}/s"
-
-
-def _needs(g: GroupFacts) -> str:
-    if g.lag_records is None or g.produced_per_s is None:
-        return ""
-    speed = needed_count(g.produced_per_s + g.lag_records / CATCH_UP_S)
-    return f" It needs {speed} records/s to catch up within an hour."
-
-
-def retention(facts: Facts) -> list[Case]:
-    """One case per group, the earliest deletion first. If there are more groups than the threshold, one case for all groups."""
-    value_of = facts.thresholds.value_for
-    soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
-    ahead = ((at, g) for at, g in soon if at <= value_of(ThresholdName.RETENTION_AHEAD, g.group_id))
-    found = sorted(ahead, key=lambda f: f[0])
-    grave_groups = {g.group_id for at, g in found if at <= value_of(ThresholdName.RETENTION_GRAVE, g.group_id)}
-    count = max(len(found), facts.retention_count)
-    grave = Severity.AT_RISK if grave_groups else None
-    if count > facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
-        soonest = coarse_duration(found[0][0])
-        names = ", ".join(g.group_id for _, g in found[:NAMES_MAX])
-        where = f"{count:,} groups ({names} and {count - min(NAMES_MAX, len(found)):,} more)"
-        return [
-            Case(
-                "",
-                {
-                    "where": f"that {where} have not consumed",
-                    "when": f"In {soonest} and later",
-                    "limit": "retention.ms or retention.bytes",
-                },
-                grave,
-            )
-        ]
-    return [
-        Case(
-            g.group_id,
-            {
-                "where": f"of {g.retention_partition} that group {g.group_id} has not consumed",
-                "when": f"{'Within' if g.retention_at_most else 'In'} {coarse_duration(in_s)}",
-                "limit": g.retention_limit,
-            },
-            Severity.AT_RISK if g.group_id in grave_groups else None,
-        )
-        for in_s, g in found
-    ]
+def names_of(names: Sequence[str], count: int) -> Value:
+    """The first names of `count` objects, and the number of the others."""
+    rest = count - len(names)
+    return Phrase(P.AND_MORE, {"names": list(names), "rest": f"{rest:,}"}) if rest > 0 else list(names)
 
 
 def lagging_replicas(facts: Facts) -> list[Case]:
     """No cases while a broker is down: the alert about the broker already explains the missing replicas."""
     if any(not b.alive for b in facts.brokers):
         return []
-    return counted(facts.under_replicated, "partition", "partitions")
+    return counted(facts.under_replicated, P.PARTITIONS)
 
 
 def brokers_down(facts: Facts) -> list[Case]:
     return [
-        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": count_text(b.replicas, "replica")})
+        Case(str(b.broker_id), {"id": str(b.broker_id), "replicas": number_of(b.replicas, *P.REPLICAS)})
         for b in facts.brokers
         if not b.alive and b.replicas
     ]
@@ -152,8 +71,10 @@ def disks_failed(facts: Facts) -> list[Case]:
             str(b.broker_id),
             {
                 "id": str(b.broker_id),
-                "dirs": f"{count_text(len(b.dirs_failed), 'failed log directory', 'failed log directories')}: "
-                + ", ".join(f"{d} (the disk does not answer)" if d in b.dirs_hung else d for d in b.dirs_failed),
+                "dirs": _dirs(
+                    P.FAILED_DIRS,
+                    [Phrase(P.HUNG_DIR, {"directory": d}) if d in b.dirs_hung else d for d in b.dirs_failed],
+                ),
             },
         )
         for b in facts.brokers
@@ -167,8 +88,7 @@ def disks_slow(facts: Facts) -> list[Case]:
             str(b.broker_id),
             {
                 "id": str(b.broker_id),
-                "dirs": f"{count_text(len(b.dirs_slow), 'slow log directory', 'slow log directories')}: "
-                + ", ".join(_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow),
+                "dirs": _dirs(P.SLOW_DIRS, [_slow_dir(d, b.dir_probe_ms) for d in b.dirs_slow]),
             },
         )
         for b in facts.brokers
@@ -176,15 +96,20 @@ def disks_slow(facts: Facts) -> list[Case]:
     ]
 
 
-def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> str:
+def _dirs(noun: tuple[str, str], dirs: Sequence[Value]) -> Phrase:
+    one, many = noun
+    return Phrase(one, {"count": f"{len(dirs):,}", "dirs": dirs}, many, len(dirs))
+
+
+def _slow_dir(directory: str, probe_ms: Mapping[str, int]) -> Value:
     ms = probe_ms.get(directory)
-    return directory if ms is None else f"{directory} (a small write takes {ms / 1000:.1f} s)"
+    return directory if ms is None else Phrase(P.SLOW_DIR, {"directory": directory, "seconds": f"{ms / 1000:.1f}"})
 
 
 def hanging(facts: Facts) -> list[Case]:
     """Return the case of hanging transactions. It is at risk if groups wait: retention deletes the records that they cannot read."""
-    found = counted(facts.hanging, "partition", "partitions")
-    waits = f"; {count_text(facts.hanging_groups, 'group waits', 'groups wait')} there" if facts.hanging_groups else ""
+    found = counted(facts.hanging, P.PARTITIONS)
+    waits = number_of(facts.hanging_groups, *P.GROUPS_WAIT) if facts.hanging_groups else ""
     severity = Severity.AT_RISK if waits else None
     return [Case(case.subject, {**case.words, "waits": waits}, severity) for case in found]
 
@@ -225,7 +150,9 @@ def disks_filling(facts: Facts) -> list[Case]:
             str(f.broker_id),
             {
                 "id": str(f.broker_id),
-                "when": f"in about {coarse_duration(f.median_s)}" if f.median_s >= 1 else "about now",
+                "when": Phrase(P.IN_ABOUT, {"time": coarse_duration(f.median_s)})
+                if f.median_s >= 1
+                else Phrase(P.ABOUT_NOW),
                 "stated": str(f.stated_pct),
                 "interval": _interval(f),
                 "used": size_text(f.used_bytes),
@@ -238,15 +165,18 @@ def disks_filling(facts: Facts) -> list[Case]:
     ]
 
 
-def _interval(f: DiskForecastFacts) -> str:
+def _interval(f: DiskForecastFacts) -> Phrase:
     low = coarse_duration(max(0.0, f.low_s))
-    return f"{low} or later" if f.high_s is None else f"{low} to {coarse_duration(max(0.0, f.high_s))}"
+    if f.high_s is None:
+        return Phrase(P.OR_LATER, {"low": low})
+    return Phrase(P.TO, {"low": low, "high": coarse_duration(max(0.0, f.high_s))})
 
 
-def _accuracy(f: DiskForecastFacts) -> str:
+def _accuracy(f: DiskForecastFacts) -> Phrase:
     if not f.decided or f.inside_pct is None:
-        return "No earlier forecast of a disk has an outcome yet."
-    return f"The interval of {count_text(f.decided, 'earlier forecast')} of disks had the true time in {f.inside_pct:g} % of the cases."
+        return Phrase(NO_FORECASTS)
+    one, many = P.ACCURACY
+    return Phrase(one, {"count": f"{f.decided:,}", "share": f"{f.inside_pct:g}"}, many, f.decided)
 
 
 def moves(facts: Facts, *, failed: bool) -> list[Case]:
@@ -255,10 +185,12 @@ def moves(facts: Facts, *, failed: bool) -> list[Case]:
             str(m.move_id),
             {
                 "id": str(m.move_id),
-                "parts": count_text(m.stalled, "partition"),
+                "parts": number_of(m.stalled, *P.PARTITIONS),
                 "is": "is" if m.stalled == 1 else "are",
                 "was": "was" if m.stalled == 1 else "were",
-                "why": f" ({', '.join(m.causes).replace('_', ' ')})" if m.causes else "",
+                "why": Phrase(P.CAUSES, {"causes": [Phrase(c.replace("_", " ")) for c in m.causes]})
+                if m.causes
+                else "",
             },
         )
         for m in facts.moves
@@ -275,7 +207,7 @@ def moves_outrun(facts: Facts) -> list[Case]:
 
 
 def archives_failed(facts: Facts) -> list[Case]:
-    return [Case(str(job), {"id": str(job), "note": note or "see the job page."}) for job, note in facts.archives]
+    return [Case(str(job), {"id": str(job), "note": note or Phrase(P.SEE_JOB)}) for job, note in facts.archives]
 
 
 MESSAGE_ALERTS_MAX = 20
@@ -285,12 +217,9 @@ MESSAGE_ALERTS_MAX = 20
 def documents_drifted(facts: Facts) -> list[Case]:
     found = []
     for d in facts.documents:
-        by = f" Last changed by {d.changed_by}." if d.changed_by else ""
-        words = {"owner": d.owner, "plan": str(d.plan_id), "by": by}
-        found += [
-            Case(c.subject, {**c.words, **words})
-            for c in counted(d.differences, "resource", "resources", subject=d.owner)
-        ]
+        by: Value = Phrase(P.CHANGED_BY, {"user": d.changed_by}) if d.changed_by else ""
+        words: dict[str, Value] = {"owner": d.owner, "plan": str(d.plan_id), "by": by}
+        found += [Case(c.subject, {**c.words, **words}) for c in counted(d.differences, P.RESOURCES, subject=d.owner)]
     return found
 
 
@@ -305,9 +234,9 @@ def half_undecided(facts: Facts) -> list[Case]:
             {
                 "topic": f.topic,
                 "age": coarse_duration(age),
-                "messages": f"about {coarse_count(f.half_undecided)} undecided half messages"
+                "messages": Phrase(P.UNDECIDED_MANY, {"count": coarse_count(f.half_undecided)})
                 if f.half_undecided > 1
-                else "an undecided half message",
+                else Phrase(P.UNDECIDED_ONE),
             },
         )
         for age, f in found[:MESSAGE_ALERTS_MAX]
@@ -319,7 +248,7 @@ def half_expired(facts: Facts) -> list[Case]:
     return [
         Case(
             topic,
-            {"topic": topic, "messages": count_text(count, "half message"), "has": "has" if count == 1 else "have"},
+            {"topic": topic, "messages": number_of(count, *P.HALF_MESSAGES), "has": "has" if count == 1 else "have"},
         )
         for count, topic in found[:MESSAGE_ALERTS_MAX]
     ]
@@ -351,21 +280,6 @@ def dead_letters_missing(facts: Facts) -> list[Case]:
     ]
 
 
-REFUSED = {
-    RefusalReason.AUTHENTICATION_FAILED: "its authentication fails",
-    RefusalReason.NOT_AUTHENTICATED: "it sends requests before its authentication",
-    RefusalReason.CERTIFICATE_NOT_MAPPED: "no rule of ssl.principal.mapping.rules matches its certificate",
-    RefusalReason.TLS_FAILED: "its TLS handshake fails",
-    RefusalReason.UNSUPPORTED_VERSION: "it sends a version of a request that the brokers do not support",
-    RefusalReason.UNSUPPORTED_API: "it sends a request that the brokers do not support",
-    RefusalReason.MALFORMED: "its requests are malformed",
-    RefusalReason.TOO_LARGE: "its requests are larger than socket.request.max.bytes",
-    RefusalReason.UNAUTHORIZED: "it is not authorized",
-    RefusalReason.CONNECTION_LIMIT: "it exceeds a limit of connections",
-}
-"""Text of each reason for which a client is refused. A throttled client is no alert: its quota demands it."""
-
-
 ANONYMOUS = "User:ANONYMOUS"
 
 
@@ -393,13 +307,21 @@ def clients_refused(facts: Facts) -> list[Case]:
             refused_subject(f.client, f.reason),
             {
                 "who": f.client,
-                "rate": f"about {leading_digit(f.per_min)} times per minute",
-                "since": f"{f.since:%H:%M} UTC on {f.since:%Y-%m-%d}",
-                "why": REFUSED[f.reason],
-                "operation": f" to {f.operation.replace('_', ' ')} {f.resource_type.replace('_', ' ')} {f.resource_name}"
+                "rate": Phrase(P.PER_MINUTE, {"count": leading_digit(f.per_min)}),
+                "since": Phrase(P.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
+                "why": Phrase(REFUSED[f.reason]),
+                "operation": Phrase(
+                    P.OPERATION,
+                    {
+                        "operation": f.operation.replace("_", " "),
+                        "resource": f"{f.resource_type.replace('_', ' ')} {f.resource_name}",
+                    },
+                )
                 if f.operation
                 else "",
-                "client": f"client ID {f.client_id}, address {f.host}" if f.client_id else f"address {f.host}",
+                "client": Phrase(P.CLIENT, {"client": f.client_id, "address": f.host})
+                if f.client_id
+                else Phrase(P.ADDRESS, {"address": f.host}),
             },
         )
         for f in facts.refused
@@ -434,13 +356,12 @@ def connectors_failed(facts: Facts) -> list[Case]:
     ]
 
 
-def _failed_parts(f: ConnectorFailure) -> str:
+def _failed_parts(f: ConnectorFailure) -> Phrase:
     if not f.failed_tasks:
-        return "has failed"
-    ids = ", ".join(map(str, f.failed_tasks[:NAMES_MAX]))
-    more = f" and {len(f.failed_tasks) - NAMES_MAX:,} more" if len(f.failed_tasks) > NAMES_MAX else ""
-    tasks = f"{len(f.failed_tasks):,} of {count_text(f.tasks, 'task')} failed ({ids}{more})"
-    return f"has failed, and {tasks}" if f.has_failed else f"has {tasks}"
+        return Phrase(P.CONNECTOR_FAILED)
+    ids = names_of([str(n) for n in f.failed_tasks[:NAMES_MAX]], len(f.failed_tasks))
+    one, many = P.TASKS_AND_CONNECTOR if f.has_failed else P.TASKS
+    return Phrase(one, {"failed": f"{len(f.failed_tasks):,}", "tasks": f"{f.tasks:,}", "ids": ids}, many, f.tasks)
 
 
 def connect_silent(facts: Facts) -> list[Case]:

@@ -12,6 +12,7 @@ from controlplane.domain.alert_thresholds import AlertThresholds
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.move_types import MoveState
+from controlplane.domain.phrases import Value
 
 NAMES_MAX = 3
 """Maximum number of partitions or groups that a sentence names. The others are only counted."""
@@ -150,7 +151,7 @@ class AnomalyFacts:
     """A metric that is far from its usual value and has alerts enabled. `text` contains its value and the usual value."""
 
     subject: str
-    text: str
+    text: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,16 +252,18 @@ class Case:
     """One problem of a kind: the subject, the words of its text, and the severity if it differs from that of the kind."""
 
     subject: str = ""
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, Value] = field(default_factory=dict)
     severity: Severity | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedAlert:
-    """`subject` is the id of a broker, move or job, or the name of a group. It is "" for a kind with one alert at most."""
+    """`subject` is the id of a broker, move or job, or the name of a group. It is "" for a kind with one alert at most. `words`: the values in `text` and
+    `do`."""
 
     kind: AlertKind
     subject: str
     severity: Severity
     text: str
     do: str
+    words: Mapping[str, Value] = field(default_factory=dict)

@@ -22,6 +22,7 @@ class Alert(models.Model):
     severity = models.CharField(max_length=20, choices=choices(Severity))
     text = models.TextField()
     do = models.TextField(verbose_name="action")
+    words = models.JSONField(default=dict, help_text="Values in text and action (domain.phrases), for other languages.")
     since = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, db_index=True, help_text="Null: the alert is open.")
     acknowledged_by = models.CharField(max_length=150, default="")

@@ -10,8 +10,10 @@ from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.utils import timezone
 from django_filters import rest_framework as filters
 
-from controlplane.domain.alert import RULES, brief
+from controlplane.domain.alert import RULES, brief, stored_texts
+from controlplane.domain.alert_phrases import MONITOR_SILENT, MONITOR_SILENT_DO
 from controlplane.domain.alert_types import AlertKind, Severity
+from controlplane.domain.phrases import Phrase, TranslatableText
 from controlplane.models import Alert, AlertEntry, AlertSilence
 from controlplane.selectors.common import StateFilter, TimeFilter, age_s, cluster_row
 from controlplane.selectors.paging import Page, PageStart, paginate
@@ -116,13 +118,14 @@ def silence() -> AlertRow | None:
     heartbeat_age = age_s(row.heartbeat_at)
     if row.zookeeper_connected is False and heartbeat_age is not None and heartbeat_age <= SILENT_AGE_S:
         return None
+    text = Phrase(MONITOR_SILENT, {"seconds": str(int(old))})
     return AlertRow(
         SILENCE_ID,
         AlertKind.MONITOR_SILENT,
         "",
         Severity.AT_RISK,
-        f"The cluster monitor has read nothing from the cluster for {int(old)} s: all shown data is at least as old.",
-        "Check that the web process (or `manage.py monitor`) runs and that ZooKeeper responds, and check the console's log.",
+        TranslatableText.of(str(text), text),
+        MONITOR_SILENT_DO,
         seen,
         None,
         old,
@@ -174,8 +177,7 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
             a.kind,
             a.subject,
             a.severity,
-            shown_text(a),
-            a.do,
+            *shown_texts(a),
             a.since,
             a.ended_at,
             max(0.0, ((a.ended_at or now) - a.since).total_seconds()),
@@ -187,9 +189,10 @@ def alert_shapes(rows: Iterable[Alert]) -> list[AlertRow]:
     ]
 
 
-def shown_text(a: Alert) -> str:
-    """The short text of the kind for a user who sees only some resources: the whole one may name other topics."""
-    return brief(a.kind, a.subject, "") if limited() else a.text
+def shown_texts(a: Alert) -> tuple[str, str]:
+    """The text and the action. For a user who sees only some resources the text is the short one of the kind: the whole one may name other topics."""
+    text, do = stored_texts(a.kind, a.text, a.do, a.words)
+    return (brief(a.kind, a.subject, "") if limited() else text), do
 
 
 def active_silences() -> QuerySet[AlertSilence]:

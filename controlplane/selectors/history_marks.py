@@ -13,7 +13,7 @@ from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.cluster_events import ClusterEventKind
 from controlplane.domain.history import HistorySubject
 from controlplane.models import Alert, Change, ClusterEvent
-from controlplane.selectors.alerts import shown_text
+from controlplane.selectors.alerts import shown_texts
 from controlplane.selectors.changes import WITHOUT_EFFECT
 from controlplane.selectors.visibility import visible
 
@@ -95,7 +95,7 @@ def marks(subject: str, since: datetime, until: datetime) -> Marks:
     mark_rows = [
         MarkRow(c.at, MarkKind.CHANGE, f"{c.verb} {c.object_name}, {c.actor}", str(c.pk)) for c in _newest(changes)
     ]
-    mark_rows += [MarkRow(a.since, MarkKind.ALERT, shown_text(a), str(a.pk)) for a in _newest(alerts)]
+    mark_rows += [MarkRow(a.since, MarkKind.ALERT, shown_texts(a)[0], str(a.pk)) for a in _newest(alerts)]
     mark_rows += [
         MarkRow(e.at, EVENTS[k], e.text, e.subject if EVENTS[k] is MarkKind.BROKER else "")
         for e in _newest(events)

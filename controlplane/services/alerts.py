@@ -18,10 +18,12 @@ from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
 from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX, refused_who
+from controlplane.domain.alert_phrases import P
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
 from controlplane.domain.connect import ConnectorFailure
 from controlplane.domain.lag import Block, LagStatus
+from controlplane.domain.phrases import Phrase, Value, to_json
 from controlplane.domain.progress import StallCause
 from controlplane.domain.text import coarse_count
 from controlplane.models import (
@@ -100,11 +102,18 @@ def evaluate(thresholds: AlertThresholds | None = None) -> bool:
         before = {k.id: k for k in known}
         for a in changes.created:
             row = Alert.objects.create(
-                kind=a.kind, subject=a.subject, severity=a.severity, text=a.text, do=a.do, since=now, ended_at=None
+                kind=a.kind,
+                subject=a.subject,
+                severity=a.severity,
+                text=a.text,
+                do=a.do,
+                since=now,
+                ended_at=None,
+                words=_json(a),
             )
             entries.append(AlertEntry(alert=row, at=now, kind=types.EntryKind.OPENED, text=a.text))
         for pk, a in changes.updated:
-            Alert.objects.filter(pk=pk).update(severity=a.severity, text=a.text, do=a.do, ended_at=None)
+            Alert.objects.filter(pk=pk).update(severity=a.severity, text=a.text, do=a.do, words=_json(a), ended_at=None)
             if before[pk].ended_s is not None:
                 entries.append(AlertEntry(alert_id=pk, at=now, kind=types.EntryKind.REOPENED, text=a.text))
             elif before[pk].severity != a.severity:
@@ -115,6 +124,10 @@ def evaluate(thresholds: AlertThresholds | None = None) -> bool:
         AlertEntry.objects.bulk_create(entries)
         Alert.objects.filter(ended_at__lt=now - KEPT).delete()
     return True
+
+
+def _json(a: types.ComputedAlert) -> dict[str, Any]:
+    return {name: to_json(value) for name, value in a.words.items()}
 
 
 def facts(thresholds: AlertThresholds) -> types.Facts:
@@ -312,11 +325,18 @@ def _rows_beyond(
     return found
 
 
-def anomaly_text(a: AnomalyRow) -> str:
+def anomaly_text(a: AnomalyRow) -> Phrase:
     """The unusual value with two digits. If the text changed with every reading, it would be written each time."""
-    what = "higher" if a.state == AnomalyState.HIGH else "lower"
-    times = "at this time of the day" if a.baseline == Baseline.DAYS else "in the last hours"
-    return f"{a.label} of {a.subject}: {what} than usual, about {coarse_count(a.value)} instead of {coarse_count(a.usual)} {times}"
+    values: dict[str, Value] = {
+        "metric": Phrase(a.label),
+        "subject": a.subject,
+        "value": coarse_count(a.value),
+        "usual": coarse_count(a.usual),
+    }
+    days = a.baseline == Baseline.DAYS
+    if a.state == AnomalyState.HIGH:
+        return Phrase(P.HIGHER_DAYS if days else P.HIGHER, values)
+    return Phrase(P.LOWER_DAYS if days else P.LOWER, values)
 
 
 def _first_names(

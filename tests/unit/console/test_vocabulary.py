@@ -6,6 +6,7 @@ from django.utils import translation
 
 from console import vocabulary
 from controlplane.domain import wait_reason
+from controlplane.domain.alert import RULES
 
 
 def test_an_alert_is_translated_by_its_kind() -> None:
@@ -19,9 +20,10 @@ def test_an_alert_is_translated_by_its_kind() -> None:
             vocabulary.alert_title("partitions_under_replicated", "", "1 partition has a replica that is out of sync.")
             == "分区副本不足"
         )
-        assert vocabulary.alert_do("partitions_under_min_isr", do).startswith("启动缺失副本的 Broker。")
-        raised = "Raise retention.ms of the topic, or make the group faster. If the group is no longer used, delete it."
-        assert vocabulary.alert_do("group_retention", raised) == raised, "the config is a part of the sentence"
+        assert vocabulary.alert_do("no_controller", next(r.do for r in RULES if r.kind == "no_controller")).startswith(
+            "启动"
+        )
+        assert vocabulary.alert_do("partitions_under_min_isr", do) == do, "without the phrase, its values are unknown"
 
 
 def test_each_reason_of_a_waiting_move_is_translated_with_its_count() -> None:

@@ -1,4 +1,4 @@
-"""Problems found in the observed values: thresholds, many groups at the same time, unknown values."""
+"""Problems found in the observed values: thresholds, unknown values."""
 
 from __future__ import annotations
 
@@ -9,38 +9,6 @@ from controlplane.domain.alert_types import BrokerFacts, DiskForecastFacts, Fact
 from controlplane.domain.lag import LagStatus
 
 GROUPS_MAX = int(RULES[ThresholdName.GROUP_ALERTS_MAX].default)
-
-
-def test_many_groups_at_once_are_one_alert() -> None:
-    many = tuple(
-        GroupFacts(f"g{i}", LagStatus.STOPPED, "a-0", 5, 10, retention_in_s=900.0 + i) for i in range(GROUPS_MAX)
-    )
-    few = alerts(Facts(groups=many))
-    assert len(few) == 2 * GROUPS_MAX and ("group_stopped", "g7") in {(a.kind, a.subject) for a in few}
-    crowd = Facts(groups=many, group_counts={LagStatus.STOPPED: 400}, retention_count=300)
-    assert [(a.kind, a.subject, a.severity) for a in alerts(crowd)] == [
-        ("group_retention", "", "at_risk"),
-        ("group_stopped", "", "degraded"),
-    ]
-    first, second = alerts(crowd)
-    assert second.text == "400 groups (g0, g1, g2 and 397 more) have stopped: no members and no commits."
-    assert (
-        first.text.startswith("In 15 min and later")
-        and "that 300 groups (g0, g1, g2 and 297 more) have not" in first.text
-    )
-
-
-def test_retention_warns_two_hours_ahead_and_is_critical_half_an_hour_before() -> None:
-    def severities(in_s: float, at_most: bool = False) -> list[tuple[str, str]]:
-        g = GroupFacts(
-            "g", LagStatus.STOPPED, retention_partition="a-0", retention_in_s=in_s, retention_at_most=at_most
-        )
-        return [(a.severity, a.text) for a in alerts(Facts(groups=(g,))) if a.kind == "group_retention"]
-
-    assert severities(7_201) == []
-    assert [s for s, _ in severities(7_200)] == ["degraded"]
-    assert [s for s, _ in severities(1_800)] == ["at_risk"]
-    assert "Within 30 min" in severities(1_800, at_most=True)[0][1]
 
 
 def test_a_forecast_of_a_full_disk_warns_a_week_ahead_and_is_critical_two_days_before() -> None:

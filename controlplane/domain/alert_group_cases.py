@@ -1,0 +1,109 @@
+"""Problems of consumer groups, by kind of alert, with the values for the placeholders of its texts. Pure.
+
+Does not contain: the texts, and the severity of a kind (`alert`).
+"""
+
+from __future__ import annotations
+
+from controlplane.domain.alert_cases import names_of
+from controlplane.domain.alert_phrases import P
+from controlplane.domain.alert_thresholds import ThresholdName
+from controlplane.domain.alert_types import NAMES_MAX, Case, Facts, GroupFacts, Severity
+from controlplane.domain.lag import LagStatus
+from controlplane.domain.phrases import Phrase, Value, number_of
+from controlplane.domain.text import coarse_count, coarse_duration, needed_count
+
+CATCH_UP_S = 3_600.0
+"""The text of the alert contains the consume rate that a group needs to catch up within these seconds."""
+
+_ONE, _MANY = {"is": "is", "has": "has"}, {"is": "are", "has": "have"}
+
+
+def groups(facts: Facts, status: LagStatus) -> list[Case]:
+    """One case per group, or one for all if they are more than the threshold: the groups are then not the cause. `who` is `Group a` or
+    `25 groups (a, b, c and 22 more)`."""
+    found = [g for g in facts.groups if g.status is status]
+    count = max(len(found), facts.group_counts.get(status, 0))
+    if count <= facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
+        return [
+            Case(
+                g.group_id,
+                {
+                    "who": Phrase(P.GROUP, {"group": g.group_id}),
+                    **_ONE,
+                    "lag": _lag(g),
+                    "detail": _detail(g),
+                    "needs": _needs(g),
+                },
+            )
+            for g in found
+        ]
+    names = [g.group_id for g in found[:NAMES_MAX]]
+    who = Phrase(P.NAMED, {"what": number_of(count, *P.GROUPS), "names": names_of(names, count)})
+    detail = Phrase(P.RECORDS) if status is LagStatus.DATA_LOST else ""
+    return [Case("", {"who": who, **_MANY, "lag": "", "detail": detail, "needs": ""})]
+
+
+def _lag(g: GroupFacts) -> Value:
+    if g.lag_records is None:
+        return ""
+    records = coarse_count(g.lag_records)
+    if g.lag_ms is None:
+        return Phrase(P.LAG, {"records": records})
+    age = coarse_duration(g.lag_ms / 1000)
+    return Phrase(P.LAG_AT_LEAST if g.lag_at_least else P.LAG_FOR, {"records": records, "age": age})
+
+
+def _detail(g: GroupFacts) -> Value:
+    if g.status is LagStatus.DATA_LOST:
+        return Phrase(P.LOST, {"records": coarse_count(g.lost_records)}) if g.lost_records else Phrase(P.RECORDS)
+    if g.status is LagStatus.STALLED:
+        return Phrase(P.OF, {"partition": g.worst}) if g.worst else ""
+    if g.consumed_per_s is None or g.produced_per_s is None:
+        return ""
+    return Phrase(P.PACE, {"consumed": coarse_count(g.consumed_per_s), "produced": coarse_count(g.produced_per_s)})
+
+
+def _needs(g: GroupFacts) -> Value:
+    if g.lag_records is None or g.produced_per_s is None:
+        return ""
+    speed = needed_count(g.produced_per_s + g.lag_records / CATCH_UP_S)
+    return Phrase(P.NEEDS, {"speed": speed})
+
+
+def retention(facts: Facts) -> list[Case]:
+    """One case per group, the earliest deletion first. If there are more groups than the threshold, one case for all groups."""
+    value_of = facts.thresholds.value_for
+    soon = [(g.retention_in_s, g) for g in facts.groups if g.retention_in_s is not None]
+    ahead = ((at, g) for at, g in soon if at <= value_of(ThresholdName.RETENTION_AHEAD, g.group_id))
+    found = sorted(ahead, key=lambda f: f[0])
+    grave_groups = {g.group_id for at, g in found if at <= value_of(ThresholdName.RETENTION_GRAVE, g.group_id)}
+    count = max(len(found), facts.retention_count)
+    grave = Severity.AT_RISK if grave_groups else None
+    if count > facts.thresholds[ThresholdName.GROUP_ALERTS_MAX]:
+        soonest = coarse_duration(found[0][0])
+        names = names_of([g.group_id for _, g in found[:NAMES_MAX]], count)
+        where = Phrase(P.NAMED, {"what": number_of(count, *P.GROUPS), "names": names})
+        return [
+            Case(
+                "",
+                {
+                    "where": Phrase(P.NOT_CONSUMED_BY, {"groups": where}),
+                    "when": Phrase(P.IN_AND_LATER, {"time": soonest}),
+                    "limit": Phrase(P.LIMITS),
+                },
+                grave,
+            )
+        ]
+    return [
+        Case(
+            g.group_id,
+            {
+                "where": Phrase(P.NOT_CONSUMED, {"partition": g.retention_partition, "group": g.group_id}),
+                "when": Phrase(P.WITHIN if g.retention_at_most else P.IN, {"time": coarse_duration(in_s)}),
+                "limit": g.retention_limit,
+            },
+            Severity.AT_RISK if g.group_id in grave_groups else None,
+        )
+        for in_s, g in found
+    ]

@@ -1,0 +1,108 @@
+"""Texts that are parts of alerts: each is a key of the catalogues of the console (`console.vocabulary`), with its placeholders. Pure.
+
+A pair is the text for one object, and the text for another count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from brokerd.cluster.refusal_reasons import RefusalReason
+
+Pair = tuple[str, str]
+
+
+class P:
+    """Parts of sentences, with the blank in front of an addition."""
+
+    NAMED = "{what} ({names})"
+    AND_MORE = "{names} and {rest} more"
+    PARTITIONS: Pair = ("{count} partition", "{count} partitions")
+    REPLICAS: Pair = ("{count} replica", "{count} replicas")
+    RESOURCES: Pair = ("{count} resource", "{count} resources")
+    GROUPS: Pair = ("{count} group", "{count} groups")
+    CHANGES: Pair = ("{count} change", "{count} changes")
+    HALF_MESSAGES: Pair = ("{count} half message", "{count} half messages")
+    TOPICS_DIFFER: Pair = ("{count} topic differs", "{count} topics differ")
+    GROUPS_WAIT: Pair = ("; {count} group waits there", "; {count} groups wait there")
+    FAILED_DIRS: Pair = ("{count} failed log directory: {dirs}", "{count} failed log directories: {dirs}")
+    SLOW_DIRS: Pair = ("{count} slow log directory: {dirs}", "{count} slow log directories: {dirs}")
+    TASKS: Pair = ("has {failed} of {tasks} task failed ({ids})", "has {failed} of {tasks} tasks failed ({ids})")
+    TASKS_AND_CONNECTOR: Pair = (
+        "has failed, and {failed} of {tasks} task failed ({ids})",
+        "has failed, and {failed} of {tasks} tasks failed ({ids})",
+    )
+    ACCURACY: Pair = (
+        "The interval of {count} earlier forecast of disks had the true time in {share} % of the cases.",
+        "The interval of {count} earlier forecasts of disks had the true time in {share} % of the cases.",
+    )
+    DOWN = " (down now: {brokers})"
+    GROUP = "Group {group}"
+    RECORDS = " records"
+    LOST = " {records} records"
+    OF = " of {partition}"
+    PACE = ": it reads {consumed} records/s, producers write {produced}/s"
+    LAG = "; lag {records} records"
+    LAG_FOR = "; lag {records} records, {age}"
+    LAG_AT_LEAST = "; lag {records} records, more than {age}"
+    NEEDS = " It needs {speed} records/s to catch up within an hour."
+    NOT_CONSUMED_BY = "that {groups} have not consumed"
+    NOT_CONSUMED = "of {partition} that group {group} has not consumed"
+    IN_AND_LATER = "In {time} and later"
+    WITHIN = "Within {time}"
+    IN = "In {time}"
+    LIMITS = "retention.ms or retention.bytes"
+    HUNG_DIR = "{directory} (the disk does not answer)"
+    SLOW_DIR = "{directory} (a small write takes {seconds} s)"
+    IN_ABOUT = "in about {time}"
+    ABOUT_NOW = "about now"
+    OR_LATER = "{low} or later"
+    TO = "{low} to {high}"
+    CAUSES = " ({causes})"
+    SEE_JOB = "see the job page."
+    CHANGED_BY = " Last changed by {user}."
+    UNDECIDED_MANY = "about {count} undecided half messages"
+    UNDECIDED_ONE = "an undecided half message"
+    PER_MINUTE = "about {count} times per minute"
+    SINCE = "{time} UTC on {day}"
+    OPERATION = " to {operation} {resource}"
+    CLIENT = "client ID {client}, address {address}"
+    ADDRESS = "address {address}"
+    CONNECTOR_FAILED = "has failed"
+    HIGHER_DAYS = "{metric} of {subject}: higher than usual, about {value} instead of {usual} at this time of the day"
+    HIGHER = "{metric} of {subject}: higher than usual, about {value} instead of {usual} in the last hours"
+    LOWER_DAYS = "{metric} of {subject}: lower than usual, about {value} instead of {usual} at this time of the day"
+    LOWER = "{metric} of {subject}: lower than usual, about {value} instead of {usual} in the last hours"
+
+
+NO_FORECASTS = "No earlier forecast of a disk has an outcome yet."
+
+REFUSED = {
+    RefusalReason.AUTHENTICATION_FAILED: "its authentication fails",
+    RefusalReason.NOT_AUTHENTICATED: "it sends requests before its authentication",
+    RefusalReason.CERTIFICATE_NOT_MAPPED: "no rule of ssl.principal.mapping.rules matches its certificate",
+    RefusalReason.TLS_FAILED: "its TLS handshake fails",
+    RefusalReason.UNSUPPORTED_VERSION: "it sends a version of a request that the brokers do not support",
+    RefusalReason.UNSUPPORTED_API: "it sends a request that the brokers do not support",
+    RefusalReason.MALFORMED: "its requests are malformed",
+    RefusalReason.TOO_LARGE: "its requests are larger than socket.request.max.bytes",
+    RefusalReason.UNAUTHORIZED: "it is not authorized",
+    RefusalReason.CONNECTION_LIMIT: "it exceeds a limit of connections",
+}
+"""Text of each reason for which a client is refused. A throttled client is no alert: its quota demands it."""
+
+
+MONITOR_SILENT = (
+    "The cluster monitor has read nothing from the cluster for {seconds} s: all shown data is at least as old."
+)
+MONITOR_SILENT_DO = (
+    "Check that the web process (or `manage.py monitor`) runs and that ZooKeeper responds, and check the console's log."
+)
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(text, its plural or "")."""
+    for name, value in vars(P).items():
+        if name.isupper():
+            yield value if isinstance(value, tuple) else (value, "")
+    yield from ((text, "") for text in (NO_FORECASTS, MONITOR_SILENT, MONITOR_SILENT_DO, *REFUSED.values()))

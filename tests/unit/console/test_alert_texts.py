@@ -1,0 +1,127 @@
+"""The text of an alert has the same names and values in each language."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from django.utils import translation
+
+from brokerd.cluster.refusal_reasons import RefusalReason
+from console import vocabulary
+from controlplane.domain.alert import RULES, alerts, stored_texts
+from controlplane.domain.alert_types import (
+    AnomalyFacts,
+    ComputedAlert,
+    ConnectFacts,
+    Facts,
+    GroupFacts,
+    MissingLetterFacts,
+    RefusedClientFacts,
+    TopicMessageFacts,
+)
+from controlplane.domain.connect import ConnectorFailure
+from controlplane.domain.lag import LagStatus
+from controlplane.domain.phrases import Phrase, Value, to_json
+from controlplane.selectors.anomalies import AnomalyRow
+from controlplane.services.alerts import anomaly_text
+from tests.unit.console.test_catalogues import GRAMMAR
+from tests.unit.controlplane.domain.test_alert import ILL
+
+VERBS = {"has", "have", "is", "are", "was", "were"}
+
+
+def anomaly(state: str, baseline: str) -> AnomalyFacts:
+    now = datetime(2026, 11, 27, tzinfo=UTC)
+    row = AnomalyRow(
+        "cluster", "lag_records", "Lag, records", "", state, 5_000.0, 40.0, 9.0, baseline, 12, now, now, True
+    )
+    return AnomalyFacts(f"lag of {state} {baseline}", anomaly_text(row))
+
+
+MANY = tuple(GroupFacts(f"group-{n}", status) for n in range(30) for status in (LagStatus.STOPPED, LagStatus.DATA_LOST))
+REFUSED = RefusedClientFacts(
+    "User:etl", RefusalReason.UNAUTHORIZED, 40, datetime(2026, 11, 27, 3, tzinfo=UTC), "10.0.0.9"
+)
+EXAMPLES = (
+    replace(ILL, archives=((3, "no space left"),)),
+    Facts(zookeeper=False, groups=MANY, under_replicated=(9, ("orders-1", "orders-2"))),
+    Facts(hanging=(2, ("orders-1", "orders-2")), hanging_groups=3),
+    Facts(groups=tuple(replace(g, retention_in_s=600.0, retention_partition="orders-1") for g in MANY)),
+    Facts(anomalies=tuple(anomaly(s, b) for s in ("high", "low") for b in ("days", "hours"))),
+    Facts(
+        messages=(
+            TopicMessageFacts("orders", 1, 400.0, 1, 90.0, 500),
+            TopicMessageFacts("payments", 7, 4_000.0, 12, None, None),
+        ),
+        letters_missing=(MissingLetterFacts("workers", "orders", 20, "no such topic"),),
+        refused=(
+            REFUSED,
+            replace(REFUSED, client_id="app", operation="write", resource_type="topic", resource_name="orders"),
+        ),
+        connect=(
+            ConnectFacts(
+                "blue", (ConnectorFailure("sink", True, 8, [1, 2, 3, 4]), ConnectorFailure("two", True, 1, []))
+            ),
+            ConnectFacts("red", (ConnectorFailure("source", False, 1, [0]),), 99.0, "connection refused"),
+        ),
+    ),
+)
+
+
+def leaves(value: Value) -> Iterator[str]:
+    """The names and numbers in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Phrase):
+        for part in value.values.values():
+            yield from leaves(part)
+    else:
+        for part in value:
+            yield from leaves(part)
+
+
+def facts_in(rule: str, alert: ComputedAlert) -> list[str]:
+    return [
+        leaf.strip()
+        for name, value in alert.words.items()
+        if f"{{{name}}}" in rule
+        for leaf in leaves(value)
+        if leaf.strip() and f"{{{name}}}" not in GRAMMAR
+    ]
+
+
+@pytest.mark.parametrize("facts", EXAMPLES)
+def test_a_chinese_alert_has_the_names_and_values_of_the_english_one(facts: Facts) -> None:
+    found = alerts(facts)
+    assert found
+    for a in found:
+        rule = next(r for r in RULES if r.kind == a.kind)
+        stored = json.loads(json.dumps({name: to_json(value) for name, value in a.words.items()}))
+        text, do = stored_texts(a.kind, a.text, a.do, stored)
+        assert (text, do) == (a.text, a.do)
+        assert vocabulary.alert_text(a.kind, a.subject, text) == a.text and vocabulary.alert_do(a.kind, do) == a.do
+        with translation.override("zh-hans"):
+            shown = vocabulary.alert_text(a.kind, a.subject, text), vocabulary.alert_do(a.kind, do)
+        for template, english, chinese in ((rule.text, a.text, shown[0]), (rule.do, a.do, shown[1])):
+            names = facts_in(template, a)
+            assert [n for n in names if n in english and n not in chinese] == [], (english, chinese)
+            assert chinese != english and not VERBS & set(chinese.split()), chinese
+            assert "{" not in chinese, chinese
+
+
+def test_the_examples_have_every_kind_of_alert() -> None:
+    assert {a.kind for facts in EXAMPLES for a in alerts(facts)} == {r.kind for r in RULES}
+
+
+def test_an_alert_without_stored_words_has_its_short_text_in_chinese() -> None:
+    text, do = stored_texts("broker_down", "Broker 3 is down: 20 replicas offline.", "Start the broker.", {})
+    with translation.override("zh-hans"):
+        assert vocabulary.alert_text("broker_down", "3", text) == "Broker 3 已宕机。"
+        assert vocabulary.alert_do("broker_down", do) == "Start the broker."
+    old, _ = stored_texts("broker_down", "Broker 3 is down: 20 replicas offline.", "Start.", {"broker": "3"})
+    with translation.override("zh-hans"):
+        assert vocabulary.alert_text("broker_down", "3", old) == "Broker 3 已宕机。", "values of an earlier text"
