@@ -28,7 +28,7 @@ class ActionButton:
 
 @dataclass(frozen=True, slots=True)
 class ImmediateAction:
-    """An operation without a review. `message`: text of the flash message, with {0} for the id. `undo`: the reverse operation, or ""."""
+    """An operation without a review. `message`: text of the flash message, with {0} for the id or the name. `undo`: the reverse operation, or ""."""
 
     service: Callable[..., Any]
     message: str
@@ -36,14 +36,16 @@ class ImmediateAction:
 
 
 def run_immediately(
-    request: HttpRequest, action: ImmediateAction, object_id: int, *, page: str, act: str, nav: str
+    request: HttpRequest, action: ImmediateAction, object_id: int, *, page: str, act: str, nav: str, name: str = ""
 ) -> HttpResponse:
-    """Run the operation and return to the page of the object. `page`, `act`: URL names of the page and of its operations."""
+    """Run the operation and return to the page of the object. `page`, `act`: URL names of the page and of its operations. `name`: of an object that has
+    one, for the message."""
     try:
         action.service(object_id, actor=actor(request))
     except Rejected as error:
         return rejected(request, error, reverse(page, args=[object_id]), nav=nav)
-    flash(request, action.message.format(object_id), reverse(act, args=[object_id, action.undo]) if action.undo else "")
+    undo = reverse(act, args=[object_id, action.undo]) if action.undo else ""
+    flash(request, action.message.format(name or object_id), undo)
     return redirect_to(page, object_id)
 
 

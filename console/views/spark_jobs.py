@@ -148,4 +148,6 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 def act(request: HttpRequest, job_id: int, verb: str) -> HttpResponse:
     if verb not in IMMEDIATE:
         return not_found(request, _("operation “{verb}” of a Spark job").format(verb=verb), "spark-jobs", nav=NAV)
-    return run_immediately(request, IMMEDIATE[verb], job_id, page="spark-job", act="spark-job-act", nav=NAV)
+    row = selectors.job_row(job_id)
+    name = row.name if row is not None else ""
+    return run_immediately(request, IMMEDIATE[verb], job_id, page="spark-job", act="spark-job-act", nav=NAV, name=name)

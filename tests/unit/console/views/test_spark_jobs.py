@@ -54,9 +54,10 @@ def test_an_error_is_next_to_its_field(
 
 def test_run_stop_schedule_and_delete(seeded: dict[str, Any], operator: Client) -> None:
     job = SparkJob.objects.get(name="nightly profile")
-    operator.post(f"/spark-jobs/{job.pk}/run/")
-    assert job.runs.count() == 2
-    operator.post(f"/spark-jobs/{job.pk}/stop/")
+    page = operator.post(f"/spark-jobs/{job.pk}/run/", follow=True).content.decode()
+    assert job.runs.count() == 2 and "A run of job nightly profile is requested." in page
+    page = operator.post(f"/spark-jobs/{job.pk}/stop/", follow=True).content.decode()
+    assert "Job nightly profile stops after its current step." in page
     assert SparkRun.objects.filter(job=job, state="stopping").count() == 1
     refused = operator.post(f"/spark-jobs/{job.pk}/delete/", {"comment": "unused"})
     assert refused.status_code == 400 and "has an active run; stop it first" in refused.content.decode()
