@@ -1,6 +1,6 @@
 """A read-only Django admin over all tables, for superusers: /admin/.
 
-Rows are changed by services only; the admin shows them as they are stored. Values of access entries are never shown: they contain credentials.
+Rows are changed by services only; the admin shows them as they are stored. Values of access entries are never shown, because they contain credentials.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ReadOnlySite(admin.AdminSite):
         return bool(request.user.is_active and request.user.is_superuser)  # type: ignore[union-attr]
 
     def login(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
-        """The login page of the console: with its delay after failed logins, its audit records, and the ways that the settings permit."""
+        """The login page of the console, so that its delay after failed logins, its audit records and the configured login methods apply here too."""
         if request.user.is_authenticated:
             raise PermissionDenied("The stored rows are shown to administrators (superusers) only.")
         return redirect_to_login(request.GET.get("next") or reverse("admin:index"), reverse("login"))

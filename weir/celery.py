@@ -70,7 +70,7 @@ def _configure(app: Celery) -> None:
         worker_prefetch_multiplier=1,
         broker_connection_retry_on_startup=True,
         task_default_queue=QUEUE,
-        # An exchange per queue: by default all queues have the same one, and each message would go to each queue.
+        # One exchange per queue. By default all queues share one exchange, and each message would be delivered to every queue.
         task_queues=[Queue(name, Exchange(name), routing_key=name) for name in POLLS],
         task_routes={task: {"queue": SPARK_QUEUE} for task in SPARK_TASKS},
         # One fixed interval needs no stored schedule. A kill -9 could corrupt the schedule file of the default scheduler.

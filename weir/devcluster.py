@@ -15,7 +15,7 @@ from controlplane.devcluster.layout import BROKERS_DEFAULT, PORT_BASE_DEFAULT, C
 
 @dataclass(frozen=True, slots=True)
 class LocalCluster:
-    """`port_base`, `console_port`: TCP ports. `brokers`: their number. `defaults`: texts by field name of `weir.variables.WeirSettings`."""
+    """`port_base`, `console_port`: TCP ports. `brokers`: the number of brokers. `defaults`: texts by field name of `weir.variables.WeirSettings`."""
 
     port_base: int
     console_port: int

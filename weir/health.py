@@ -1,7 +1,7 @@
 """Health checks of the web process, for load balancers and orchestrators: `/healthz` and `/readyz`.
 
-Invariants: they need no login and no host name, and run outside of Django: a database that hangs delays neither of them. `/healthz` says that the event loop
-runs; `/readyz` that the process can serve pages. Does not contain: the health of the cluster (`controlplane.services.health`).
+Invariants: they need no login and no host name, and run outside of Django: a database that hangs delays neither of them. `/healthz` shows that the
+event loop runs, and `/readyz` that the process can serve pages. Does not contain: the health of the cluster (`controlplane.services.health`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The language of a response: that of the console's language switch (a cookie), else that of the browser (Accept-Language), else English.
+"""The language of a response: the language chosen in the console (a cookie), else the browser's language (Accept-Language), else English.
 
-Invariant: the REST API answers in English, for every language of the browser, because programs and audit records keep its texts. Its reference under
-/api/v1/docs/ is a page of the console. Does not contain: translations (locale/) and the rules for texts (docs/how-to/add-a-text.md).
+Invariant: the REST API answers in English, for every language that the browser requests, because programs and audit records store its texts. Its
+reference under /api/v1/docs/ is a page of the console. Does not contain: translations (locale/) and the rules for texts (docs/how-to/add-a-text.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The lease of Spark drivers: of all workers that read only the queue of Spark jobs, one starts drivers and watches them. The others wait.
 
-Invariants: the holder has the lock SPARK_DRIVERS of the database and asks for it each second. LEASE_SECONDS after the last question with a good answer it
-ends its drivers and itself. Another worker that gets the lock waits longer than that before it starts a driver. So a driver never runs on two machines,
-whichever of process, network and database fails, unless a machine stalls for seconds and then continues. With SQLite there is one machine and no
-lock. Does not contain: the lock (`controlplane.db.process_lock`), rows of jobs.
+Invariants: the holder has the lock SPARK_DRIVERS of the database and requests it every second. LEASE_SECONDS after the last successful request it ends
+its drivers and itself. Another worker that gets the lock waits longer than that before it starts a driver. So a driver never runs on two machines, even
+if a process, the network or the database fails, unless a machine stalls for seconds and then continues. With SQLite there is one machine and no lock.
+Does not contain: the lock (`controlplane.db.process_lock`), rows of jobs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SparkLease:
         log.info("lease of Spark drivers acquired")
 
     def _keep(self) -> None:
-        """Ask for the lock each second. A request to the database may block, so `_guard` runs on a separate thread."""
+        """Request the lock every second. A request to the database may block, so `_guard` runs on a separate thread."""
         waiting = False
         while not self.ask():
             if not waiting:

@@ -126,7 +126,7 @@ class HashedStorage(StaticFilesStorage):
 
 
 class HashedFiles:
-    """Middleware: answers requests for hashed names. All other requests go on."""
+    """Middleware: answers requests for hashed names. All other requests are passed to the next middleware."""
 
     def __init__(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""Tells the service manager of a Celery worker that it works, so that a hanging worker is restarted.
+"""Reports to the service manager that the Celery worker makes progress, so that a hanging worker is restarted.
 
 A worker works while it completes tasks: beat sends one each second, so both the loop that receives messages and a free thread are needed. A time without
 the transport (Redis) does not count, because no task arrives then. A process that is stopped sends nothing at all. Does not contain: the protocol

@@ -178,7 +178,7 @@ def _protobuf(schema: Schema, data: bytes) -> Any:
 
 
 def _message_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The path of the message type in its file, and the bytes behind it. A single 0 stands for the first type."""
+    """The path of the message type in its file, and the bytes after it. A single 0 stands for the first type."""
     count, at = _varint(payload, 0)
     if count == 0:
         return (0,), payload[at:]
@@ -192,7 +192,7 @@ def _message_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number of at most 5 bytes, and the position behind it."""
+    """A zigzag number of at most 5 bytes, and the position after it."""
     number = 0
     for shift in range(0, 35, 7):
         if at >= len(data):

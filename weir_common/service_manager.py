@@ -1,7 +1,7 @@
-"""Messages that this process works: to the service manager that started it, by the protocol of sd_notify(3), and as the time of a file.
+"""Reports that this process works: to the service manager that started it, by the protocol of sd_notify(3), and by the modification time of a file.
 
-systemd ends a process that sends none for `WatchdogSec`. A liveness probe of Kubernetes reads the time of the file. Without a service manager and without the
-name of a file nothing happens. Does not contain: when a process counts as working.
+systemd ends a process that sends none for `WatchdogSec`. A liveness probe of Kubernetes reads the time of the file. Without a service manager and
+without the name of a file nothing happens. Does not contain: when a process counts as working.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEARTBEAT_VARIABLE = "WEIR_HEARTBEAT_FILE"
 
 
 def notify_watchdog() -> bool:
-    """Say that this process works. Never waits for the service manager. False: there is none, or it does not receive now."""
+    """Report that this process works. Never waits for the service manager. Returns False if there is none, or if it cannot receive now."""
     if path := os.environ.get(HEARTBEAT_VARIABLE):
         _touch(path)
     address = os.environ.get(SOCKET_VARIABLE, "")

@@ -125,7 +125,7 @@ def command_for(operation: RestOperation) -> click.Command:
 
 
 def _can_wait(operation: RestOperation) -> bool:
-    """Return whether the operation returns an object that has a `show` and comes to an end."""
+    """Return whether the operation returns an object that has a command `show` and a final state."""
     return operation.method == "POST" and operation.noun in (
         "moves",
         "restarts",
@@ -158,7 +158,7 @@ def call(context: click.Context, operation: RestOperation, values: dict[str, Any
 
 
 def _query_text(name: str, value: object) -> str:
-    """The value of a query parameter. For a time also an age, for example 15m, 1h or 7d."""
+    """The value of a query parameter. A time may also be given as an age, for example 15m, 1h or 7d."""
     if isinstance(value, bool):
         return str(value).lower()
     age = re.fullmatch(r"(\d+)([smhd])", str(value)) if name in TIMES else None
@@ -191,7 +191,7 @@ def _confirm(operation: RestOperation, arguments: Iterable[str]) -> None:
 
 
 def show(settings: CliOptions, response: Response) -> None:
-    """Print a response, as JSON or for a reader."""
+    """Print a response, as JSON or as a text for people."""
     if settings.json and not isinstance(response.data, str):
         click.echo(json.dumps(response.data, indent=2, ensure_ascii=False))
         return

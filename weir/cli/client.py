@@ -1,6 +1,6 @@
 """HTTP requests of the command line to the REST API, and where the console is.
 
-A request that changes something carries an Idempotency-Key, so that it is sent again after a lost connection without being done twice.
+A request that changes something has an Idempotency-Key, so that the client can repeat it after a lost connection and the console executes it only once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The first words of the command line over the REST API. The program `weir` decides by them, so this module imports neither click nor requests: a process
-of the control plane that starts needs none of them. Does not contain: the commands (`app`, `documents`).
+"""The first words of the command line over the REST API. The program `weir` decides by them, so this module imports neither click nor requests: a
+process of the control plane needs none of them when it starts. Does not contain: the commands (`app`, `documents`).
 """
 
 from __future__ import annotations

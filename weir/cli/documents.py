@@ -44,7 +44,7 @@ def plan(settings: CliOptions, body: dict[str, Any], comment: str) -> Mapping[st
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """A plan or a difference for a reader."""
+    """A plan or a difference, as lines of text."""
     for step in found["steps"]:
         failed = f"  {step['result']}: {step['detail']}" if step["result"] in ("failed", "skipped") else ""
         yield f"{SIGNS[step['action']]} {step['kind']} {step['name']} ({step['action']}){failed}"
@@ -116,7 +116,7 @@ def apply(
     comment: str,
     yes: bool,
 ) -> None:
-    """Change the cluster as a file or a plan says. Exit code 4: a step failed; run the command again."""
+    """Change the cluster to the content of a file, or by a stored plan. Exit code 4: a step failed; run the command again."""
     if (file is None) == (plan_id is None):
         raise click.UsageError("give exactly one of --file and --plan")
     if plan_id is not None and (prune or take_over):

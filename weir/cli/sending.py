@@ -23,7 +23,7 @@ class CliOptions:
 
 
 def send(settings: CliOptions, method: str, path: str, query: Mapping[str, Any] | None, body: Any) -> Response:
-    """The response, or the end of the program with the exit code of its error."""
+    """Return the response. If the request fails, end the program with the exit code of the error."""
     try:
         return settings.client().send(method, path, query, body)
     except NoServer as e:

@@ -1,7 +1,8 @@
 """Keys and certificates of the machines of a secured cluster, by an authority in FOLDER/ca, which `weir configure` makes.
 
-Invariants: an existing authority is kept, and so is a certificate that is valid for its machine for a month more. Only FOLDER/ca has the key of the
-authority. Does not contain: certificates of an operator's own authority, which are copied manually (`certificates = "own"`).
+Invariants: an existing authority is not replaced, and a certificate that is valid for its machine for at least another month is not replaced either.
+Only FOLDER/ca contains the key of the authority. Does not contain: certificates of an operator's own authority, which are copied manually
+(`certificates = "own"`).
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _zookeeper(inventory: Inventory, machine: Machine, template: Template) -> li
         n: v.replace("{id}", str(machine.id)).replace("{address}", machine.address)
         for n, v in inventory.zookeeper.items()
     }
-    # A setting of the inventory replaces that of the template. An empty one removes it.
+    # A setting of the inventory replaces the setting of the template. An empty value removes it.
     kept = [line for line in template("zookeeper/zoo.cfg").splitlines() if line.partition("=")[0] not in own]
     text = "".join(f"{line}\n" for line in [*kept, *(f"{n}={v}" for n, v in own.items() if v)])
     users = [MachineFile(security.JAAS_PATH, security.zookeeper_users(inventory), SECRET)] if inventory.security else []

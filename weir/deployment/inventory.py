@@ -1,7 +1,7 @@
 """The machines of a production cluster and their roles, from the tables of `cluster.toml` (deploy/cluster.toml is the example).
 
-Invariants: a Cluster is consistent: each id and address once, an odd number of ZooKeeper servers, one machine for the roles that only one may have. All
-problems are reported together. Does not contain: files of machines (`files`), reading and writing (`command`).
+Invariants: an Inventory is consistent: ids and addresses are unique, the number of ZooKeeper servers is odd, and each role that only one machine may
+have is on one machine. All problems are reported together. Does not contain: files of machines (`files`), reading and writing (`command`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """TLS, SASL and ACLs of a cluster on several machines, by the table `[security]` of the inventory: settings and files with passwords.
 
-Invariants: no port of a broker or of ZooKeeper accepts a client without TLS and authentication. Brokers and the control plane prove who they are by the
+Invariants: no port of a broker or of ZooKeeper accepts a client without TLS and authentication. Brokers and the control plane authenticate with the
 certificate of their machine, so no password must exist before the first broker starts; other clients use SCRAM. Does not contain: keys and certificates
 (`certificates`), files without a secret (`files`).
 """
@@ -57,7 +57,7 @@ def zookeeper_client(inventory: Inventory) -> dict[str, str]:
 
 
 def zookeeper_server(machine: Machine) -> dict[str, str]:
-    """Settings of the ZooKeeper server of this machine. An empty one removes that of the template."""
+    """Settings of the ZooKeeper server of this machine. An empty value removes the setting of the template."""
     return {
         "clientPort": "",
         "clientPortAddress": "",
