@@ -97,13 +97,13 @@ class SnapshotWriter:
             if names:
                 self._delete([f"{znodes.LOG}/{n}" for n in names], lambda: self._truncate_log(below, older))
             elif result.ok:
-                self._tidy(older)
+                self._delete_older_snapshots(older)
             else:
                 self._busy = False
 
         self._store.children(znodes.LOG, on_children)
 
-    def _tidy(self, older: str) -> None:
+    def _delete_older_snapshots(self, older: str) -> None:
         """Delete snapshots before `older`, chunks first. A reader that loses its snapshot reads the pointer again."""
 
         def on_children(result: Result) -> None:
@@ -119,7 +119,7 @@ class SnapshotWriter:
                 self._busy = False
                 return
             names = [f"{path}/{n}" for n in result.children[:CUT_AT_ONCE]]
-            self._delete(names or [path], lambda: self._tidy(older))
+            self._delete(names or [path], lambda: self._delete_older_snapshots(older))
 
         self._store.children(znodes.SNAPSHOTS, on_children)
 
