@@ -169,12 +169,12 @@ class ShareOffsetsApi:
 
         self._log_end(place.topic_id, name, place.partition, on_end_offset)
 
-    def _log_end(self, topic_id: UUID, name: str, partition: int, done: Callable[[int], None]) -> None:
+    def _log_end(self, topic_id: UUID, name: str, partition: int, on_end_offset: Callable[[int], None]) -> None:
         """The end offset of a partition for consumers, or -1."""
         topic = self._image().topics.get(topic_id)
         at = topic.partitions.get(partition) if topic is not None else None
         if at is None or at.leader < 0:
-            done(-1)
+            on_end_offset(-1)
             return
         q = m.ListOffsetsRequest
         part = q.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=LATEST)
@@ -182,7 +182,7 @@ class ShareOffsetsApi:
 
         def on_response(response: m.ListOffsetsResponse | None) -> None:
             result = response.topics[0].partitions[0] if response is not None else None
-            done(result.offset if result is not None and not result.error_code else -1)
+            on_end_offset(result.offset if result is not None and not result.error_code else -1)
 
         self._send(at.leader, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, body, on_response)
 

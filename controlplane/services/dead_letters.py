@@ -444,8 +444,7 @@ def _marker(batch: DeadLetterBatch) -> TransactionMarker:
 
 def _forget_below(letter_topic: DeadLetterTopic, partition: int, start_offset: int) -> None:
     """Delete the rows of dead letters that retention has deleted, and of their batches."""
-    closed = DeadLetterBatch.objects.filter(topic_id=letter_topic.topic_id, partition=partition).exclude(
-        state=ResendState.SENDING
-    )
+    batches = DeadLetterBatch.objects.filter(topic_id=letter_topic.topic_id, partition=partition)
+    closed = batches.exclude(state=ResendState.SENDING)
     SentDeadLetter.objects.filter(batch__in=closed, offset__lt=start_offset).delete()
     closed.filter(letters__isnull=True).delete()

@@ -78,7 +78,8 @@ def bare_codes(tree: ast.Module, positions: dict[str, set[int]]) -> Iterator[int
                 if any(i < len(args) and is_bare(args[i]) for i in at):
                     yield node.lineno
             case ast.FunctionDef(args=a):
-                defaults = [*zip(a.args[len(a.args) - len(a.defaults) :], a.defaults, strict=True)]
+                positional = a.posonlyargs + a.args
+                defaults = [*zip(positional[len(positional) - len(a.defaults) :], a.defaults, strict=True)]
                 defaults += [(k, d) for k, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None]
                 if any(is_code(arg.arg) and is_bare(default) for arg, default in defaults):
                     yield node.lineno
