@@ -7,11 +7,12 @@ socket. Does not interpret requests.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from brokerd.net.loop import Loop
 from brokerd.net.peers import Peer
+from brokerd.net.request import Request, Session
 from brokerd.wire import framing
 from brokerd.wire.schema import Struct
 
@@ -21,20 +22,32 @@ Done = Callable[[Any], None]
 T = TypeVar("T")
 
 
-class LoopbackRequest:
-    """A request of this broker to itself, for API handlers. Same interface as `net.request.Request`."""
+class LoopbackRequest(Request):
+    """A request of this broker to itself, for API handlers. It has no connection."""
 
-    abandoned = False
-    authorization_pending = False
+    __slots__ = ("_answered",)
+
     from_privileged_listener = True
-    client_host = owner = "localhost"
 
     def __init__(self, header: framing.RequestHeader, body: Struct, answered: Done) -> None:
+        # Without the constructor of the base class, which needs a connection.
         self.header, self.body, self._answered = header, body, answered
-        self.client_id = header.client_id or ""
-        self.principal = "User:ANONYMOUS"
+        self.session = Session(listener="")
+        self.metrics, self.amends, self.authorization_pending = None, None, False
 
-    def reply(self, body: Struct) -> None:
+    @property
+    def client_host(self) -> str:
+        return "localhost"
+
+    @property
+    def owner(self) -> Hashable:
+        return "localhost"
+
+    @property
+    def abandoned(self) -> bool:
+        return False
+
+    def reply(self, body: Struct | None) -> None:
         self._answered(body)
 
     def close(self) -> None:
