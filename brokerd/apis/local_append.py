@@ -42,8 +42,8 @@ def checked_headers(data: Data, config: TopicConfig, *, zstd: bool) -> Headers |
     """The headers of a partition's batches, or the error if they must not be written. Verifies checksums, not the records."""
     try:
         headers = records.check(data)
-    except records.CorruptBatch as e:
-        return PartitionResult(ErrorCode.CORRUPT_MESSAGE, str(e))
+    except records.CorruptBatch as corrupt:
+        return PartitionResult(ErrorCode.CORRUPT_MESSAGE, str(corrupt))
     except records.InvalidBatch as e:
         return PartitionResult(ErrorCode.INVALID_RECORD, str(e))
     for _, header in headers:
@@ -238,9 +238,9 @@ class LocalAppender:
         partitions, now, epoch = self._partitions, self._loop.now, replica.core.leader_epoch
         try:
             appended = replica.log.append(data, headers, epoch, now)
-        except DiskFull as e:
-            replica.set_append_problem(str(e))
-            return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(e))
+        except DiskFull as full:
+            replica.set_append_problem(str(full))
+            return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(full))
         except DiskFailed as e:
             partitions.fail(replica, e)
             return PartitionResult(ErrorCode.KAFKA_STORAGE_ERROR, str(e))

@@ -218,7 +218,7 @@ class Partition:
         self.proposal, self.followers_to_reset = None, ()
         self.followers.clear()
         self.log_end, self.log_start = event.log_end, event.log_start
-        if self.broker_id not in (*new.replicas, *new.observers):
+        if self.broker_id not in new.replicas + new.observers:
             self.role = Role.HISTORY
             if previous_leader != NO_LEADER:
                 effects.append(StopFollowing())

@@ -185,9 +185,9 @@ class ReplicaManager:
                 return
             try:
                 replica = self.hosted[tp] = self.replica_opening.open(tp, topic, self.topic_config(topic), now)
-            except DiskFull as e:
+            except DiskFull as full:
                 if self.pending_openings.wait_for_space(tp):
-                    log.error("%s-%d: replica not opened: reason=disk-full error=%s", topic.name, tp.partition, e)
+                    log.error("%s-%d: replica not opened: reason=disk-full error=%s", topic.name, tp.partition, full)
                 return
             except (DiskFailed, OSError) as e:
                 log.error("%s-%d: replica offline: cannot be opened: error=%s", topic.name, tp.partition, e)

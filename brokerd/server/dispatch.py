@@ -101,15 +101,15 @@ class Dispatch:
         self.requests += 1
         try:
             header, body = framing.decode_request(frame)
-        except framing.UnsupportedVersion as e:
-            if e.header.api_key == apis.ApiKey.API_VERSIONS:
+        except framing.UnsupportedVersion as unsupported:
+            if unsupported.header.api_key == apis.ApiKey.API_VERSIONS:
                 # KIP-511: after this response of version 0 the client retries with a version that the broker supports
                 slot = connection.open_slot()
                 body = apis.api_versions_response(0, error=ErrorCode.UNSUPPORTED_VERSION)
-                connection.answer(slot, framing.encode_response(18, 0, e.header.correlation_id, body))
+                connection.answer(slot, framing.encode_response(18, 0, unsupported.header.correlation_id, body))
                 return
-            what = f"unsupported version: api_key={e.header.api_key} version={e.header.api_version}"
-            self._refuse(connection, RefusalReason.UNSUPPORTED_VERSION, what, e.header.client_id or "")
+            what = f"unsupported version: api_key={unsupported.header.api_key} version={unsupported.header.api_version}"
+            self._refuse(connection, RefusalReason.UNSUPPORTED_VERSION, what, unsupported.header.client_id or "")
             return
         except framing.WireError as e:
             self._refuse(connection, RefusalReason.MALFORMED, str(e))
