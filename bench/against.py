@@ -49,9 +49,17 @@ def checkout(commit: str) -> Iterator[Path]:
         tree = Path(folder) / "tree"
         subprocess.run(["git", "worktree", "add", "--detach", str(tree), commit], cwd=ROOT, check=True)
         try:
+            compile_modules(tree)
             yield tree
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
+
+
+def compile_modules(tree: Path) -> None:
+    """Compiles what `make setup` compiles in a checkout of that commit."""
+    for module in ("brokerd.wire.compile", "brokerd.compiled.build"):
+        if (tree / f"{module.replace('.', '/')}.py").exists():
+            subprocess.run([sys.executable, "-m", module, "--optional"], cwd=tree, check=True)
 
 
 def compared(versions: dict[str, Version], rounds: int, only: str) -> Iterator[tuple[str, dict[str, list[float]]]]:

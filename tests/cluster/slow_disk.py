@@ -119,6 +119,6 @@ def install(report: Report, delay_s: float) -> None:
 if __name__ == "__main__":
     install(Report(sys.argv[1]), float(sys.argv[2]))
     del sys.argv[1:3]
-    from brokerd.__main__ import main
+    from brokerd.runtime.process import main
 
     sys.exit(main())

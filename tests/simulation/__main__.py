@@ -111,6 +111,10 @@ def main() -> int:
     parser.add_argument("--story", action="store_true", help="print the story of each seed")
     parser.add_argument("--faults", type=int, default=None, help="inject no faults after that many")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first violation")
+    parser.add_argument(
+        "--fingerprints", action="store_true", help="print one line per seed: equal lines are equal runs"
+    )
+    parser.add_argument("--compiled", action="store_true", help="with the compiled modules of the request path")
     worlds = parser.add_mutually_exclusive_group()
     worlds.add_argument("--transactions", action="store_true", help="worlds of transactions instead of ordinary ones")
     worlds.add_argument("--rolling", action="store_true", help="worlds of a group whose members speak both protocols")
@@ -142,6 +146,11 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
+    from brokerd.compiled import importer
+
+    if arguments.compiled and not importer.install():
+        print("no modules are compiled from these sources: make compile", file=sys.stderr)
+        return 2
     from tests.simulation import (
         delays,
         exactly_once,
@@ -186,7 +195,7 @@ def main() -> int:
             tally.add(outcome)
             if arguments.story:
                 print("\n".join(outcome.story))
-            if arguments.n == 1:
+            if arguments.n == 1 or arguments.fingerprints:
                 print(f"seed {seed}: {outcome.fingerprint}, {outcome.events} events, {outcome.acks} acknowledged")
             if outcome.violation is not None:
                 report(outcome, story=arguments.story, life=life, world=world)

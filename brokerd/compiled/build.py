@@ -1,0 +1,91 @@
+"""`python -m brokerd.compiled.build`: compile the modules of the request path with mypyc for the brokers of this directory and Python (decision 096).
+
+Needs mypy, setuptools and a C compiler (`pip install mypy setuptools`, `apt install gcc`). Brokers need none of them. A failed build replaces nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from brokerd.compiled.importer import (
+    DIGEST_FILE,
+    GROUP,
+    LIBRARY,
+    PACKAGES,
+    ROOT,
+    compiled_directory,
+    is_current,
+    module_path,
+    source_digest,
+)
+from brokerd.compiled.modules import MODULES
+from brokerd.wire.compile import has_compiler
+
+SETUP = """\
+from mypyc.build import mypycify
+from setuptools import setup
+
+options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", "--no-incremental"]
+modules = mypycify({paths} + options, opt_level="2", debug_level="0", multi_file=True, group_name={group!r}, target_dir="generated")
+setup(name="compiled", packages=[], py_modules=[], ext_modules=modules)
+"""
+
+
+def build(directory: Path) -> None:
+    """Writes the compiled modules and the digest of their sources into `directory`. Raises CalledProcessError with the output of the tools."""
+    digest = source_digest()
+    with tempfile.TemporaryDirectory(prefix="weir-compile-") as name:
+        folder = Path(name)
+        for package in PACKAGES:
+            ignored = shutil.ignore_patterns("__pycache__", "*.so", "modules-*")
+            shutil.copytree(ROOT / package, folder / package, ignore=ignored)
+        paths = [f"{module.replace('.', '/')}.py" for module in MODULES]
+        (folder / "setup.py").write_text(SETUP.format(paths=paths, group=GROUP))
+        subprocess.run(
+            [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", f"--parallel={os.cpu_count() or 1}"],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        staged = directory.with_name(f"{directory.name}.new")
+        shutil.rmtree(staged, ignore_errors=True)
+        staged.mkdir()
+        for module in (LIBRARY, *MODULES):
+            target = module_path(staged, module)
+            shutil.move(folder / target.name.replace(".", "/", module.count(".")), target)
+        (staged / DIGEST_FILE).write_text(digest)
+        # A running broker keeps its mapping of the removed files.
+        shutil.rmtree(directory, ignore_errors=True)
+        staged.rename(directory)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Builds nothing if the modules of these sources exist. With `--optional`, as in `make setup`, a build that is not possible is reported and is not an
+    error."""
+    optional = "--optional" in arguments
+    directory = compiled_directory()
+    if is_current(directory):
+        return 0
+    if optional and not has_compiler():
+        print("no C compiler: brokers run the Python sources (apt install gcc; make compile)", file=sys.stderr)
+        return 0
+    try:
+        build(directory)
+    except (subprocess.CalledProcessError, OSError) as e:
+        output = f"\n{e.stdout}{e.stderr}" if isinstance(e, subprocess.CalledProcessError) else f" {e}"
+        print(f"nothing was compiled; brokers run the Python sources:{output}", file=sys.stderr)
+        return 0 if optional else 1
+    if not optional:
+        print(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
