@@ -184,7 +184,7 @@ def isr(
     return (
         chips
         if len(members) >= required
-        else format_html('{} <b class="t-amber">{} of {}</b>', chips, len(members), required)
+        else format_html('{} <b class="t-amber">{}</b>', chips, f.of_total(len(members), required))
     )
 
 
@@ -312,10 +312,10 @@ def move(m: shapes.MoveShape) -> dict[str, str]:
     return {
         "state": f.state(m["state"]),
         "move_status": f.move_status(m["state"], m["waits_for"]),
-        "parts": format_html("{} of {}", f"{m['parts_ended']:,}", f"{m['parts']:,}"),
+        "parts": f.of_total(f"{m['parts_ended']:,}", f"{m['parts']:,}"),
         "percent": f.move_percent(m["percent"]),
         "bar": f.move_bar(m["state"], m["percent"]),
-        "bytes": format_html("{} of {}", f.size(done), f.size(total)),
+        "bytes": f.of_total(f.size(done), f.size(total)),
         "speed": f.speed(m["bytes_per_s"]),
         "rejected": f.count(m["parts_rejected"], "red"),
         "eta": f.ends(m["state"], m["waits_for"], m["eta_s"], m["needs_bytes_per_s"]),

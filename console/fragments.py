@@ -60,6 +60,11 @@ def _plain(text: str) -> SafeString:
 ZERO = SafeString('<span class="zero">0</span>')
 
 
+def of_total(part: object, total: object) -> SafeString:
+    """A part and its total, as the pages show them."""
+    return format_html(_("{part} of {total}"), part=part, total=total)
+
+
 def number(value: float | None, reason: str = UNKNOWN_REASON) -> SafeString:
     """Integers with thousands separators, small floats with one decimal."""
     if value is None:

@@ -26,7 +26,7 @@ def once(wrong: object, **words: Value) -> list[Case]:
     return [Case("", words)] if wrong else []
 
 
-def counted(counted: tuple[int, Sequence[str]], noun: tuple[str, str], subject: str = "") -> list[Case]:
+def counted(counted: tuple[int, Sequence[Value]], noun: tuple[str, str], subject: str = "") -> list[Case]:
     """`what` is `2 partitions (orders-1, orders-2)`: at most a few names, the full count. The other placeholders are singular or plural forms for the count."""
     count, names = counted
     if not count:
@@ -40,7 +40,7 @@ def counted(counted: tuple[int, Sequence[str]], noun: tuple[str, str], subject: 
     return [Case(subject, {"what": what, **words})]
 
 
-def names_of(names: Sequence[str], count: int) -> Value:
+def names_of(names: Sequence[Value], count: int) -> Value:
     """The first names of `count` objects, and the number of the others."""
     rest = count - len(names)
     return Phrase(P.AND_MORE, {"names": list(names), "rest": f"{rest:,}"}) if rest > 0 else list(names)

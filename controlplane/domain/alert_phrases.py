@@ -16,6 +16,7 @@ class P:
     """Parts of sentences, with the blank in front of an addition."""
 
     NAMED = "{what} ({names})"
+    REPLICA = "{partition} on broker {broker}"
     AND_MORE = "{names} and {rest} more"
     PARTITIONS: Pair = ("{count} partition", "{count} partitions")
     REPLICAS: Pair = ("{count} replica", "{count} replicas")

@@ -225,7 +225,7 @@ class Facts:
     offline: tuple[int, tuple[str, ...]] = (0, ())
     under_min_isr: tuple[int, tuple[str, ...]] = (0, ())
     under_replicated: tuple[int, tuple[str, ...]] = (0, ())
-    damaged: tuple[int, tuple[str, ...]] = (0, ())
+    damaged: tuple[int, tuple[Value, ...]] = (0, ())
     hanging: tuple[int, tuple[str, ...]] = (0, ())
     hanging_groups: int = 0
     """Groups that cannot read further because of these transactions."""

@@ -167,7 +167,7 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
         damaged=(
             damage_reports.order_by().values("topic_id", "partition", "broker_id").distinct().count(),
             tuple(
-                f"{name}-{index} on broker {broker}"
+                Phrase(P.REPLICA, {"partition": f"{name}-{index}", "broker": str(broker)})
                 for name, index, broker in damage_reports.order_by("topic_name", "partition", "broker_id")
                 .values_list("topic_name", "partition", "broker_id")
                 .distinct()[: types.NAMES_MAX]

@@ -394,3 +394,11 @@ def test_figures_of_messages_update_their_cells_and_lists() -> None:
     assert found.points["topic:t", "half_undecided"] == 2 and ("topic:t", "delayed_pending") not in found.points
     stale = {"topics": [{"name": "t", "half_checks": None, "delayed_next_at": None}]}
     assert cells.page_update(Hub().publish(live_events.MESSAGES, stale), shown).cells
+
+
+def test_a_part_of_a_total_is_in_the_language_of_the_page() -> None:
+    """After a live update a Chinese page showed "2 of 3"."""
+    assert "2 of 3" in cells.isr([1, 2], [1, 2, 3])
+    with translation.override("zh-hans"):
+        shown = cells.isr([1, 2], [1, 2, 3])
+    assert "2 / 3" in shown and " of " not in shown

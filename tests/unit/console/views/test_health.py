@@ -55,7 +55,7 @@ def test_anomalies_and_their_switches(viewer: Client, operator: Client, world: W
     )
     page = text(viewer, "/health/anomalies/")
     assert 'href="/topics/flights/?range=7d"' in page and "-9.8" in page and "7 days" in page
-    assert "1 figure is unusual" in text(viewer, "/health/")
+    assert "1 metric is unusual" in text(viewer, "/health/")
     assert viewer.post("/health/anomalies/topic.records_per_s/on/").status_code == 403
     assert operator.post("/health/anomalies/topic.records_per_s/on/").status_code == 302
     assert AnomalySwitch.objects.get().alerts
