@@ -100,6 +100,7 @@ hooks: setup  ## run these checks before each commit (git hooks of pre-commit)
 # at each start where PYTHONDONTWRITEBYTECODE is set, as in many container images.
 test: export PYTHONDONTWRITEBYTECODE =
 test: setup tools  ## every test (pytest options in ARGS)
+	@$(BIN)/python -m brokerd.compiled.build --optional
 	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 contract: setup  ## the REST API against its OpenAPI schema, with generated requests: make contract EXAMPLES=50
