@@ -112,7 +112,7 @@ simulate: setup  ## seeded worlds: make simulate SEED=1 N=2000, or WORLD=transac
 mutants: setup  ## mutation tests of the cores that keep data: which removed branches no test detects (options: make mutants ARGS='--target election --seeds 5')
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation.mutate $(ARGS)
 
-half-matrix: setup  ## half messages with each party killed at each step; some eight minutes (one cell: make half-matrix ARGS="--only 'shop at checks'")
+half-matrix: setup  ## half messages with each party killed at each step, and while messages expire; some twenty minutes (one cell: make half-matrix ARGS="--only 'shop at checks'")
 	$(BIN)/python -m tests.cluster.half_matrix $(ARGS)
 
 delay-kills: setup  ## delayed messages while their leaders are killed, each delivered once: make delay-kills ROUNDS=20; some four minutes

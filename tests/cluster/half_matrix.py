@@ -1,8 +1,9 @@
 """Half messages with one party killed at one step, for every party and step; and a load of many messages with decisions by chance.
 
 `python -m tests.cluster.half_matrix` runs the matrix: a producer writes messages and decides two of three, one party gets SIGKILL at a step, starts again
-after RESTART_S, and another instance of the shop answers the checks. `--messages N` runs the load instead and prints rates. Both check that the topic has
-each committed message exactly once, and no other one.
+after RESTART_S, and another instance of the shop answers the checks. A last cell kills three parties, one after the other, while messages expire (eight
+minutes after their writing). `--messages N` runs the load instead and prints rates. All check that the topic has each committed message exactly once, and
+no other one.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from tests.cluster.controller_processes import ControllerProcesses
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.test_half_messages import HalfMessageProducer, consumer, created, leader
 
@@ -29,13 +32,16 @@ MESSAGES = 60
 RESTART_S = 3.0
 STEPS = ("messages", "decisions", "deliveries", "checks")
 CONTROLLER = "controller and front leader"
-"""The controller runs in a thread of this process, so it is stopped and not killed. The front partition has no leader until the next controller starts."""
+"""Both are killed. The front partition has no leader until the session of the active controller has expired and the standby is elected."""
 PARTIES = ("front leader", "topic leader", "check leader", CONTROLLER, "shop")
 DEADLINE_S = 120
 QUIET_S = 12
 """Two first checks: no message is left."""
 QUIET_WITHOUT_SHOP_S = 36
 """One check interval more: which messages the killed shop wrote is not known."""
+EXPIRING, EXPIRING_PAUSE_S = 150, 0.4
+"""Messages of the cell of the expiry, and the pause between two of them: their expiry takes as long."""
+EXPIRY_S_MAX = 900
 FATES = ("commit", "rollback", None)
 """The decision of the first instance. The second one commits what the first one left."""
 
@@ -61,7 +67,19 @@ def shop_main(bootstrap: str, topic: str, step: str) -> None:
 def party_broker(cluster: LocalCluster, topic: str, party: str) -> int:
     front = f"{topic}.half"
     names = {"front leader": front, CONTROLLER: front, "topic leader": topic, "check leader": f"{topic}.half.check"}
-    return leader(cluster, names[party])
+    return leader(cluster, names.get(party, f"{topic}.half.expired"))
+
+
+def kill_and_restart(cluster: ControllerProcesses, topic: str, party: str) -> None:
+    broker, controller = party_broker(cluster, topic, party), ""
+    if party == CONTROLLER:
+        controller = cluster.active_controller()
+        cluster.kill(controller)
+    cluster.kill(f"broker-{broker}")
+    threading.Event().wait(RESTART_S)
+    if controller:
+        cluster.start_candidate(controller)
+    cluster.start_broker(broker)
 
 
 class Answers:
@@ -91,7 +109,7 @@ class Answers:
         return {i for i in self.committed if (i, "commit") not in self._shop.errors}
 
 
-def cell(cluster: LocalCluster, party: str, step: str) -> None:
+def cell(cluster: ControllerProcesses, party: str, step: str) -> None:
     """Raises AssertionError if a message is missing, twice, or was not committed."""
     cluster.until_at_rest()
     topic = created(cluster)
@@ -110,14 +128,7 @@ def cell(cluster: LocalCluster, party: str, step: str) -> None:
         if party == "shop":
             shop.kill()
         else:
-            broker = party_broker(cluster, topic, party)
-            if party == CONTROLLER:
-                cluster.stop_controller()
-            cluster.kill(f"broker-{broker}")
-            threading.Event().wait(RESTART_S)
-            if party == CONTROLLER:
-                cluster.start_controller()
-            cluster.start_broker(broker)
+            kill_and_restart(cluster, topic, party)
             if step in ("messages", "decisions"):
                 assert shop.stdout.readline() == "reached\n", "the shop did not survive the kill"
             shop.stdin.close()
@@ -148,21 +159,61 @@ def cell(cluster: LocalCluster, party: str, step: str) -> None:
         assert set(counted) == everything - rolled_back, (everything - rolled_back) ^ set(counted)
 
 
-def matrix(cluster: LocalCluster, only: str) -> int:
+def expiry(cluster: ControllerProcesses) -> None:
+    """Undecided messages expire while parties are killed. Raises AssertionError if one is missing, expired twice, or in the topic."""
+    cluster.until_at_rest()
+    topic = created(cluster)
+    shop = HalfMessageProducer(cluster.bootstrap, topic)
+    reader, delivered = consumer(cluster, f"{topic}.half.expired"), consumer(cluster, topic)
+    values: dict[tuple[int | None, int | None], str] = {}
+    """By partition and offset: after the failure of its coordinator a consumer reads from the last committed offset again."""
+
+    def poll() -> int:
+        if (message := reader.poll(0.1)) is not None and not message.error():
+            values[message.partition(), message.offset()] = (message.value() or b"").decode()
+        return len(values)
+
+    for i in range(EXPIRING):
+        shop.write(f"m{i}")
+        threading.Event().wait(EXPIRING_PAUSE_S)
+    shop.flush()
+    for i, party in enumerate(("front leader", "expired leader", CONTROLLER)):
+        part = i * EXPIRING // 3
+        wait_for(lambda part=part: poll() > part, f"more than {part} expired messages", EXPIRY_S_MAX)  # type: ignore[misc]
+        assert len(values) < EXPIRING, "nothing expires any more"
+        kill_and_restart(cluster, topic, party)
+    wait_for(lambda: poll() and len({*values.values()}) >= EXPIRING, "all messages to expire", EXPIRY_S_MAX)
+    quiet_since = time.monotonic()
+    while time.monotonic() < quiet_since + QUIET_S:
+        poll()
+        message = delivered.poll(0.1)
+        assert message is None or message.error(), f"{message.value()!r} is in the topic"
+    reader.close()
+    delivered.close()
+    places: dict[str, list[tuple[int | None, int | None]]] = {}
+    for place, value in values.items():
+        places.setdefault(value, []).append(place)
+    twice = {value: found for value, found in places.items() if len(found) > 1}
+    assert not twice, f"in the topic more than once, at (partition, offset): {twice}"
+
+
+def matrix(cluster: ControllerProcesses, only: str) -> int:
+    cells: dict[str, Callable[[], None]] = {
+        f"{party} at {step}": partial(cell, cluster, party, step) for party in PARTIES for step in STEPS
+    }
+    cells["leaders and controller at expiry"] = partial(expiry, cluster)
     failed = 0
-    for party in PARTIES:
-        for step in STEPS:
-            name = f"{party} at {step}"
-            if only not in name:
-                continue
-            began = time.monotonic()
-            try:
-                cell(cluster, party, step)
-                result = "each committed message once"
-            except AssertionError as e:
-                failed += 1
-                result = f"FAILED: {e}"
-            print(f"{name:41} {time.monotonic() - began:6.1f} s  {result}", flush=True)
+    for name, run in cells.items():
+        if only not in name:
+            continue
+        began = time.monotonic()
+        try:
+            run()
+            result = "each message once"
+        except AssertionError as e:
+            failed += 1
+            result = f"FAILED: {e}"
+        print(f"{name:41} {time.monotonic() - began:6.1f} s  {result}", flush=True)
     return failed
 
 
@@ -236,7 +287,7 @@ def main() -> int:
         shop_main(*given.shop)
         return 0
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # the context managers end the brokers
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(Path(folder), 3) as cluster:
+    with tempfile.TemporaryDirectory() as folder, ControllerProcesses(Path(folder), 3) as cluster:
         AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=30)
         wrong = load(cluster, given.messages, given.seed) if given.messages else matrix(cluster, given.only)
     return 1 if wrong else 0

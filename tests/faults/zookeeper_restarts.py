@@ -29,7 +29,7 @@ from brokerd.cluster.protection import OPEN
 from controlplane.clients.zookeeper_servers import server_states
 from controlplane.devcluster import zookeeper
 from controlplane.domain.zookeeper_server import ServerMode
-from tests import log_phrases
+from tests.cluster.controller_processes import CONTROLLERS, ELECTED
 from tests.cluster.local import ROOT, LocalCluster, free_port, wait_for
 from tests.cluster.test_failover import Count, Verifier
 from tests.faults.scene import freeze, thaw
@@ -39,11 +39,9 @@ RATE = 200
 """Records per second."""
 TOPIC = "elected"
 SESSION_MS = 18_000
-CONTROLLERS = ("controller-1", "controller-2")
 RESTART_SECONDS = 1.0
 """As RestartSec of the units."""
 LOOK_SECONDS = 0.02
-ELECTED = re.compile(rf"{log_phrases.CONTROLLER_ELECTED}(\S+) epoch=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
