@@ -20,7 +20,7 @@ from statistics import median, quantiles
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.peer.systems import Weir, wait_for
-from bench.routes import create_topics, declare, end_offsets
+from bench.routes import Pass, create_topics, declare, end_offsets
 
 BROKERS = 3
 REPLICAS = (1, 3)
@@ -54,7 +54,7 @@ def one_pass(system: Weir, name: str, replicas: int, rate: int, seconds: int) ->
     """For each record, the milliseconds from the call of the producer to the consumer of the source, and from there to the consumer of the target."""
     target = f"{name}-target"
     create_topics(system, [name, target], replicas)
-    declare(system, name, 1, [target])
+    declare(system, name, Pass(1, 1), [target])
     producer = Producer({"bootstrap.servers": system.bootstrap, "log_level": 0, "acks": "all", "linger.ms": 0})
     readers = Arrivals(system, name), Arrivals(system, target)
     probe = Consumer({"bootstrap.servers": system.bootstrap, "group.id": "bench", "log_level": 0})
