@@ -17,6 +17,7 @@ from controlplane.domain import (
     alert_phrases,
     alert_thresholds,
     anomaly,
+    balance_types,
     delayed_messages,
     external_login,
     healing,
@@ -169,6 +170,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((watched.label, "") for watched in anomaly.WATCHED)
     yield from ((figure.label, "") for figures in history.FIGURES.values() for figure in figures)
     yield from ((figure.label, "") for figures in top.FIGURES.values() for figure in figures)
+    yield from ((text, "") for pair in balance_types.OBSTACLE_TEXTS.values() for text in pair)
     yield from ((short, "") for short in alert.BRIEFS.values())
     yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
     yield from alert_phrases.texts()

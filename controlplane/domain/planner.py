@@ -13,6 +13,7 @@ from uuid import UUID
 
 from brokerd.cluster.model import effective_min_insync
 from controlplane.domain import balance
+from controlplane.domain.balance_state import TIGHT
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
 from controlplane.domain.scope import (
     DrainScope,
@@ -148,7 +149,7 @@ def _disk_space_findings(
             problems.append(
                 f"Broker {b} has {size_text(free)} free and would receive {size_text(count)}; free disk space, or move less."
             )
-        elif count > free * balance.TIGHT:
+        elif count > free * TIGHT:
             warnings.append(f"Broker {b} would be left with {size_text(free - count)} of {size_text(free)} free.")
     return problems, warnings
 

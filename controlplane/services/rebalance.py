@@ -30,6 +30,10 @@ class Proposed:
     notes: list[str]
     scope: RebalanceScope
 
+    @property
+    def unreached(self) -> bool:
+        return any(not goal.reached for goal in self.goals)
+
 
 def proposed(goals: Sequence[str] | None = None, tolerance: float | None = None, limit: int = 500) -> Proposed:
     """The proposal, in the shape of the API. Raises Rejected."""

@@ -18,6 +18,15 @@ def test_the_review_of_the_move_has_the_chosen_goals(world: World, operator: Cli
     assert "Review (" in page
 
 
+def test_a_goal_that_is_not_reached_has_its_reason_and_advice(world: World, operator: Client) -> None:
+    world.topic("flights", *[(1,)] * 4)
+    page = operator.get("/brokers/rebalance/?goal=leaders").content.decode()
+    assert 'data-obstacle="no_shared_replica"' in page and "increase the replication factor" in page
+    assert "No changes: the list of goals shows why" in page
+    chinese = operator.get("/brokers/rebalance/?goal=leaders", headers={"accept-language": "zh-hans"}).content.decode()
+    assert 'data-obstacle="no_shared_replica"' in chinese and "increase the replication factor" not in chinese
+
+
 @pytest.mark.parametrize("query", ["goal=beauty", "tolerance=much", "tolerance=-1"])
 def test_an_invalid_choice_is_explained(world: World, operator: Client, query: str) -> None:
     assert operator.get(f"/brokers/rebalance/?{query}").status_code == 400

@@ -24,3 +24,12 @@ def test_a_rebalance_proposal_is_computed_from_rows_and_runs_as_a_move(world: Wo
     for field, value in (("goals", ["peace"]), ("tolerance", 5)):
         refused = operator.post("/api/v1/rebalance", {field: value}, format="json")
         assert (refused.status_code, refused.json()["field"]) == (400, field), refused.json()
+
+
+@pytest.mark.django_db
+def test_a_goal_that_is_not_reached_has_a_code_a_reason_and_advice(world: World, operator: APIClient) -> None:
+    world.topic("flights", *[(1,)] * 4)
+    body = operator.post("/api/v1/rebalance", {"goals": ["leaders"]}, format="json").json()
+    (goal,) = body["goals"]
+    assert (body["changes_total"], goal["reached"], goal["obstacle"]) == (0, False, "no_shared_replica")
+    assert goal["reason"].endswith("lead.") and "increase the replication factor" in goal["advice"]
