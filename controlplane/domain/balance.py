@@ -224,7 +224,7 @@ def _spread_racks(work: BalanceState, kept: Sequence[Goal]) -> Obstacle | None:
 
 
 def _change_rack(
-    work: BalanceState, i: int, place: int, racks: set[str | None], kept: Sequence[Goal]
+    work: BalanceState, i: int, place: int, racks: set[str | None], earlier_goals: Sequence[Goal]
 ) -> Obstacle | None:
     """Move this replica to a broker of one of `racks`. Returns the most frequent reason if no broker may take it."""
     if not work.movable(i):
@@ -233,7 +233,7 @@ def _change_rack(
     refused: list[Obstacle] = []
     fit = [b for b in work.open if work.rack(b) in racks]
     for new in sorted(fit, key=lambda b: (work.load[Goal.REPLICAS][b], b)):
-        if kept and not (old in work.open and _keeps(work, kept, i, old, new, leads=place == 0)):
+        if earlier_goals and not (old in work.open and _keeps(work, earlier_goals, i, old, new, leads=place == 0)):
             refused.append(Obstacle.EARLIER_GOAL)
         elif reason := work.refusal(i, old, new):
             refused.append(reason)

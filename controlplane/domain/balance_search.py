@@ -57,7 +57,7 @@ class _Search:
 
     state: BalanceState
     goal: Goal
-    kept: Sequence[Goal]
+    earlier_goals: Sequence[Goal]
     steps: int = 0
     version: Counter[int] = field(default_factory=Counter)
     lists: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Search:
                     return Obstacle.NOT_IN_SYNC
             elif refused := state.refusal(i, old, new):
                 return refused
-        for goal in self.kept:
+        for goal in self.earlier_goals:
             flow = self._flow(goal, change.out, a) - (
                 self._flow(goal, change.back, b) if change.back is not None else 0
             )
@@ -110,7 +110,7 @@ class _Search:
         return None
 
     def _flow(self, goal: Goal, i: int, old: int) -> float:
-        """Weight that leaves `old` with partition `i`, by a goal whose bounds are kept."""
+        """Weight that leaves `old` with partition `i`, by an earlier goal."""
         if goal in LED:
             return self.state.weight(goal, i) if self.state.placed[i][0] == old else 0.0
         return 0.0 if self.goal in LED else self.state.weight(goal, i)
@@ -226,11 +226,11 @@ class _Search:
         return Obstacle.PARTITIONS_FIXED
 
 
-def improve(state: BalanceState, goal: Goal, kept: Sequence[Goal]) -> Obstacle | None:
-    """Apply changes until the goal is reached or nothing helps. Returns why the goal is not reached, None if it is. `kept`: earlier goals."""
+def improve(state: BalanceState, goal: Goal, earlier_goals: Sequence[Goal]) -> Obstacle | None:
+    """Apply changes until the goal is reached or nothing helps. Returns why the goal is not reached, None if it is. `earlier_goals`: earlier goals."""
     if state.within(goal):
         return None
-    search = _Search(state, goal, kept)
+    search = _Search(state, goal, earlier_goals)
     # A move copies one replica and a swap two, so swaps follow when no move helps.
     while not state.within(goal) and (search.step(swaps=False) or (_swappable(goal) and search.step(swaps=True))):
         pass
