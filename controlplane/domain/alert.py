@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from controlplane.domain import alert_cases as cases
 from controlplane.domain import alert_group_cases as group_cases
@@ -17,6 +16,7 @@ from controlplane.domain.alert_thresholds import ThresholdName
 from controlplane.domain.alert_types import AlertKind, Case, ComputedAlert, Facts, Severity
 from controlplane.domain.lag import LagStatus
 from controlplane.domain.phrases import Phrase, TranslatableText, Value, from_json, number_of
+from weir_common.json_values import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def brief(kind: str, subject: str, text: str) -> str:
     return text if "{}" in short and not subject else short.format(subject)
 
 
-def stored_texts(kind: str, text: str, do: str, words: Mapping[str, Any]) -> tuple[str, str]:
+def stored_texts(kind: str, text: str, do: str, words: Mapping[str, Json]) -> tuple[str, str]:
     """The text and the action of a stored alert, with the phrases that they were made of. `words`: as stored; without them, for example of an alert
     of an earlier version, the texts are English only."""
     rule = next((r for r in RULES if r.kind == kind), None)

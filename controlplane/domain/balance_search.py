@@ -5,7 +5,7 @@ two brokers and strictly reduces the measure of its goal. Both loads are then st
 largest distance never grows. No broker gets further out of the bounds of an earlier goal. The hard rules of `BalanceState` hold. The work is
 limited by STEPS_MAX, and its order depends on the cluster only.
 
-Not implemented: changes of three replicas at once, and a change that makes the measure worse on the way to a better one.
+Not implemented: changes of three replicas in one step, and a change that makes the measure worse on the way to a better one.
 """
 
 from __future__ import annotations

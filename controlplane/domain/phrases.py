@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, Union
+from typing import TypeAlias, Union
+
+from weir_common.json_values import Json, JsonObject
 
 Value: TypeAlias = Union[str, "Phrase", Sequence["Value"]]
 """The values of a sequence are shown with commas between them."""
@@ -61,21 +63,26 @@ def number_of(count: int, text: str, plural: str) -> Phrase:
     return Phrase(text, {"count": f"{count:,}"}, plural, count)
 
 
-def to_json(value: Value) -> Any:
+def to_json(value: Value) -> Json:
     if isinstance(value, str):
         return value
     if isinstance(value, Phrase):
-        made: dict[str, Any] = {"text": value.text}
+        made: JsonObject = {"text": value.text}
         if value.values:
             made["values"] = {name: to_json(v) for name, v in value.values.items()}
         return made | ({"plural": value.plural, "count": value.count} if value.plural else {})
     return [to_json(v) for v in value]
 
 
-def from_json(stored: Any) -> Value:
-    if isinstance(stored, str):
-        return stored
-    if isinstance(stored, list):
-        return [from_json(v) for v in stored]
-    values = {name: from_json(v) for name, v in stored.get("values", {}).items()}
-    return Phrase(stored["text"], values, stored.get("plural", ""), stored.get("count", 1))
+def from_json(stored: Json) -> Value:
+    """Raises TypeError for JSON that `to_json` does not write."""
+    match stored:
+        case str():
+            return stored
+        case list():
+            return [from_json(v) for v in stored]
+        case {"text": str(text), **rest}:
+            values, plural, count = rest.get("values", {}), rest.get("plural", ""), rest.get("count", 1)
+            if isinstance(values, dict) and isinstance(plural, str) and isinstance(count, int):
+                return Phrase(text, {name: from_json(v) for name, v in values.items()}, plural, count)
+    raise TypeError(f"not a stored phrase: {stored!r}")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from controlplane.selectors.visibility import current
 
@@ -48,9 +48,9 @@ class _Once:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: list[Any] = []
+        self._found: list[object] = []
 
-    def value(self, read: Callable[[], Any]) -> Any:
+    def value(self, read: Callable[[], object]) -> object:
         with self._lock:
             if not self._found:
                 self._found.append(read())
@@ -62,12 +62,12 @@ class _Shared:
         self.on = False
         self.lock = threading.Lock()
         self.moment: PageMoment | None = None
-        self.versions: dict[Hashable, tuple[Hashable, Any]] = {}
+        self.versions: dict[Hashable, tuple[Hashable, object]] = {}
 
 
 _shared = _Shared()
 _current: ContextVar[PageMoment | None] = ContextVar("moment", default=None)
-_page: ContextVar[dict[Hashable, Any] | None] = ContextVar("page", default=None)
+_page: ContextVar[dict[Hashable, object] | None] = ContextVar("page", default=None)
 """Rows that were read for the current page."""
 
 

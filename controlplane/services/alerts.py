@@ -54,6 +54,7 @@ from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
 from controlplane.selectors.forecasts import DISK_FIGURE, forecasts
 from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
+from weir_common.json_values import JsonObject
 
 FORECAST_AGE_MAX = timedelta(days=1)
 """Maximum age of a forecast that causes an alert. After that time its job has stopped, and the disk may have changed."""
@@ -126,7 +127,7 @@ def evaluate(thresholds: AlertThresholds | None = None) -> bool:
     return True
 
 
-def _json(a: types.ComputedAlert) -> dict[str, Any]:
+def _json(a: types.ComputedAlert) -> JsonObject:
     return {name: to_json(value) for name, value in a.words.items()}
 
 
