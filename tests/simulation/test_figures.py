@@ -45,7 +45,7 @@ def a_repeated_request_counts_its_dead_letters_again(patch: pytest.MonkeyPatch) 
     [
         (an_expired_message_counts_as_undecided, halves.live, 1, "undecided messages"),
         (a_cancelled_record_counts_as_pending_after_its_time, delays.live, 1, "pending"),
-        (a_repeated_request_counts_its_dead_letters_again, live_with_letters, 2, "dead letters are counted"),
+        (a_repeated_request_counts_its_dead_letters_again, live_with_letters, 12, "dead letters are counted"),
     ],
     ids=["half messages", "delayed messages", "dead letters"],
 )

@@ -22,7 +22,7 @@ def test_each_kind_of_change_is_made() -> None:
     wider = [m.name for t in ("election", "producers") for m in mutants_of(TARGETS[t])]
     for kind in (
         "drop `not state.elr` of and",
-        "drop filter `s not in left`",
+        "drop filter `s not in leaving`",
         "`state.leader_epoch + 1` -> `state.leader_epoch`",
     ):
         assert any(kind in name for name in wider), kind
@@ -50,7 +50,7 @@ def test_the_unit_tests_detect_no_change_where_there_is_none(target: str) -> Non
         ("truncation", "truncation_point: drop `end_offset` of `min(local_end, end_offset, log_end)`"),
         ("producers", "Producers.check: never if `header.producer_epoch < producer.epoch`"),
         ("producers", "Producers.check: drop `last == header.last_sequence` of and"),
-        ("election", "remove_offline_replicas: drop filter `s not in left`"),
+        ("election", "remove_offline_replicas: drop filter `s not in leaving`"),
     ],
 )
 def test_a_mutant_of_the_sample_is_detected(target: str, name: str) -> None:
