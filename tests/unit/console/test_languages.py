@@ -31,15 +31,23 @@ class Bracketed:
         return "zh-hans"
 
 
+def forget_rendered_parts() -> None:
+    """Empties the caches of cells and fragments, which are kept by language."""
+    from console import cells, fragments
+
+    for module in (cells, fragments):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
 @pytest.fixture
 def bracketed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from console import fragments
-
-    fragments._chip.cache_clear()
+    forget_rendered_parts()
     monkeypatch.setitem(trans_real._translations, "zh-hans", Bracketed())
     yield
     translation.activate("en")  # a request leaves its language active in this thread
-    fragments._chip.cache_clear()
+    forget_rendered_parts()
 
 
 SKIPPED = {"script", "style", "code", "pre", "kbd", "time", "textarea", "option"}
