@@ -26,6 +26,7 @@ from controlplane.domain import (
 )
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_types import AlertKind
+from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.domain.phrases import TranslatableText, render
 from controlplane.domain.progress import StallCause
 from controlplane.domain.window import DAYS
@@ -171,6 +172,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((figure.label, "") for figures in history.FIGURES.values() for figure in figures)
     yield from ((figure.label, "") for figures in top.FIGURES.values() for figure in figures)
     yield from ((text, "") for pair in balance_types.OBSTACLE_TEXTS.values() for text in pair)
+    yield from ((advice, "") for advice in LOGIN_ADVICE.values())
     yield from ((short, "") for short in alert.BRIEFS.values())
     yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
     yield from alert_phrases.texts()
@@ -191,7 +193,14 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((singular(what), what) for what in LISTED)
 
 
-WORDS = (*AlertKind, *health.CheckState, *healing.HealingMode, *REFUSAL_REASONS, *alert_thresholds.ThresholdScope)
+WORDS = (
+    *AlertKind,
+    *health.CheckState,
+    *healing.HealingMode,
+    *REFUSAL_REASONS,
+    *LOGIN_ADVICE,
+    *alert_thresholds.ThresholdScope,
+)
 """Kinds and states that are shown as words."""
 
 OBJECTS = ("document", "masking", "notification", "scram")

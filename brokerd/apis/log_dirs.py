@@ -187,6 +187,7 @@ class LogDirsApi:
             ]
         if body.refusals:
             answer.refusals = [*self._refusal_counts(), *self._refused_clients()]
+            answer.failed_logins = list(self._failed_logins())
         if body.clients:
             answer.clients, answer.client_count = connected_clients(
                 self._connections(), self._clock().mono_ms, CLIENTS_MAX
@@ -212,6 +213,20 @@ class LogDirsApi:
                     operation=denial.operation if denial is not None else "",
                     resource_type=denial.resource_type if denial is not None else "",
                     resource_name=denial.resource_name if denial is not None else "",
+                )
+
+    def _failed_logins(self) -> Iterator[DescribeLogDirsResponse.FailedLogin]:
+        now_ms = self._clock().mono_ms
+        for client, found in self._refusals.latest(REFUSED_CLIENTS_MAX):
+            for login, seen in found.logins.items():
+                yield DescribeLogDirsResponse.FailedLogin(
+                    host=client.address,
+                    client_id=client.client_id,
+                    user=login.user,
+                    mechanism=login.mechanism,
+                    failure=login.failure,
+                    count=seen.attempts,
+                    ago_ms=max(0, now_ms - seen.last_ms),
                 )
 
     def _quota_use(self) -> list[DescribeLogDirsResponse.QuotaUse]:

@@ -1,7 +1,8 @@
 """SASL authentication of a connection: SaslHandshake, SaslAuthenticate, and tokens without a header from the oldest clients.
 
 Invariants: until authentication succeeds, only ApiVersions is accepted in addition. A failure is answered with a delay and without details,
-and closes the connection. Re-authentication (KIP-368) must keep the principal. PLAIN passwords are checked against SCRAM keys in other threads
+and closes the connection. Operators see the user, the mechanism and the reason of a failure (`net.refusals`). Re-authentication (KIP-368) must keep
+the principal. PLAIN passwords are checked against SCRAM keys in other threads
 (`login_queue`): no password is stored, and overload is never answered as a wrong password. Does not authorize requests.
 """
 
@@ -16,8 +17,9 @@ from typing import Any
 from brokerd.authz.login_queue import LoginCheck, PasswordChecks
 from brokerd.cluster.model import Now
 from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.sasl_failures import SaslFailure
 from brokerd.net.connection import Connection
-from brokerd.net.refusals import Refusals
+from brokerd.net.refusals import FailedLogin, Refusals
 from brokerd.net.request import Request, Session
 from brokerd.security import scram
 from brokerd.security.oauth import TokenError, Tokens, bearer_token
@@ -56,7 +58,11 @@ class SaslOutcome:
 
 
 class SaslRefused(Exception):
-    """The authentication failed. `auth_bytes`: the bytes of the mechanism that are sent to the client before the error."""
+    """The authentication failed."""
+
+    def __init__(self, reason: str, failure: SaslFailure = SaslFailure.MALFORMED) -> None:
+        super().__init__(reason)
+        self.failure = failure
 
 
 class Authenticator:
@@ -71,9 +77,12 @@ class Authenticator:
         clock: Callable[[], Now],
         later: Callable[[int, Callable[[Now], None]], object],
         broker_listener: str = "",
+        *,
+        up_to_date: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`lane(name, threads)` returns separate threads. `broker_listener` is the name of the inter-broker listener."""
-        self.know, self.clock, self.later = know, clock, later
+        """`lane(name, threads)` returns separate threads. `broker_listener` is the name of the inter-broker listener. `up_to_date()`: the broker follows
+        the metadata log, which has the credentials."""
+        self.know, self.clock, self.later, self._up_to_date = know, clock, later, up_to_date
         self._broker_listener, self.refusals = broker_listener, Refusals(lambda: clock().mono_ms)
         self._client_checks = PasswordChecks(lane("client logins", CLIENT_THREADS), CLIENT_THREADS)
         self._broker_checks = PasswordChecks(lane("broker logins", BROKER_THREADS), BROKER_THREADS)
@@ -81,6 +90,16 @@ class Authenticator:
         self.tokens = Tokens(settings) if "OAUTHBEARER" in mechanisms else None
         self.secret = secrets.token_bytes(32)
         self.succeeded = self.failed = self.dropped = 0
+
+    def failure(self, mechanism: str, user: str) -> SaslFailure:
+        """The reason for a wrong proof or password of this user."""
+        if not self._up_to_date():
+            return SaslFailure.CREDENTIALS_OUTDATED
+        usable = scram.ALGORITHMS if mechanism == "PLAIN" else (mechanism,)
+        if any(self.know(m, user) is not None for m in usable):
+            return SaslFailure.WRONG_PASSWORD
+        other = any(self.know(m, user) is not None for m in scram.ALGORITHMS)
+        return SaslFailure.OTHER_MECHANISM if other else SaslFailure.UNKNOWN_USER
 
     def checks(self, listener: str) -> PasswordChecks:
         return self._broker_checks if listener == self._broker_listener else self._client_checks
@@ -98,6 +117,7 @@ class SaslServerExchange:
         "_scram",
         "_session",
         "_tokens",
+        "_tried",
         "_user",
         "ends_mono_ms",
         "over",
@@ -111,7 +131,7 @@ class SaslServerExchange:
             None  # the principal and the mechanism of the first authentication; they must not change later
         )
         self._scram: scram.Server | None = None
-        self._tokens, self._busy = 0, False
+        self._tokens, self._busy, self._tried = 0, False, ""
         self.raw_tokens = False
         """The next frames are tokens without a header (SaslHandshake 0)."""
         self.over = False
@@ -138,10 +158,12 @@ class SaslServerExchange:
         error = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
         request.reply(SaslHandshakeResponse(error_code=error, mechanisms=list(self._enabled)))
         if not known:
-            self._count_failure()
+            offered = body.mechanism in self._enabled
+            failure = SaslFailure.REAUTHENTICATION_CHANGED if offered else SaslFailure.MECHANISM_NOT_ENABLED
+            self._count_failure(FailedLogin("", body.mechanism, failure))
             request.close()
             return
-        self._mechanism, self._scram, self._tokens, self.over = body.mechanism, None, 0, False
+        self._mechanism, self._scram, self._tokens, self._tried, self.over = body.mechanism, None, 0, "", False
         self.raw_tokens = request.header.api_version == 0
 
     def authenticate(self, request: Request) -> None:
@@ -196,20 +218,28 @@ class SaslServerExchange:
         self._tokens += 1
         try:
             if self._tokens > TOKENS_MAX:
-                raise SaslRefused
+                raise SaslRefused("too many messages")
             if self._mechanism == "PLAIN":
                 self._plain(token, done)
                 return
             outcome = self._oauth(token) if self._mechanism == "OAUTHBEARER" else self._scram_step(token)
-        except (SaslRefused, scram.ScramError, TokenError) as e:
-            self._refuse(str(e), done)
-            return
-        self._proceed(outcome, done)
+        except scram.WrongProof as e:
+            assert self._mechanism is not None
+            self._refuse(str(e), self._auth.failure(self._mechanism, self._tried), done)
+        except SaslRefused as e:
+            self._refuse(str(e), e.failure, done)
+        except scram.ScramError as e:
+            self._refuse(str(e), SaslFailure.MALFORMED, done)
+        else:
+            self._proceed(outcome, done)
 
     def _proceed(self, outcome: SaslOutcome, done: Callable[[SaslOutcome | None], None]) -> None:
         if outcome.user is not None:
             if self._user not in (None, outcome.user):
-                self._refuse("re-authentication requires the user of the connection", done)
+                self._tried = outcome.user
+                self._refuse(
+                    "re-authentication requires the user of the connection", SaslFailure.REAUTHENTICATION_CHANGED, done
+                )
                 return
             self._succeed(outcome.user, outcome.ends_wall_ms)
         done(outcome)
@@ -225,13 +255,14 @@ class SaslServerExchange:
         auth.succeeded += 1
         self._connection.proved()
 
-    def _count_failure(self) -> None:
+    def _count_failure(self, login: FailedLogin) -> None:
         auth, connection = self._auth, self._connection
         auth.failed += 1
-        auth.refusals.add(RefusalReason.AUTHENTICATION_FAILED, connection.address, connection.traffic.client_id)
+        client_id = connection.traffic.client_id
+        auth.refusals.add(RefusalReason.AUTHENTICATION_FAILED, connection.address, client_id, login=login)
 
-    def _refuse(self, reason: str, done: Callable[[SaslOutcome | None], None]) -> None:
-        self._count_failure()
+    def _refuse(self, reason: str, failure: SaslFailure, done: Callable[[SaslOutcome | None], None]) -> None:
+        self._count_failure(FailedLogin(self._tried, self._mechanism or "", failure))
         self._busy = True
         log.info(
             "authentication failed: address=%s mechanism=%s reason=%s",
@@ -246,7 +277,7 @@ class SaslServerExchange:
         if self._scram is None:
             self._scram = scram.Server(self._mechanism, secrets.token_urlsafe(18))
             self._scram.first(token)
-            user = self._scram.user
+            user = self._tried = self._scram.user
             known = self._auth.know(self._mechanism, user) or scram.decoy_credential(
                 self._mechanism, user, self._auth.secret
             )
@@ -264,7 +295,7 @@ class SaslServerExchange:
             raise SaslRefused("PLAIN message is not UTF-8") from e
         if not user or not password or acting not in ("", user):
             raise SaslRefused("user or password missing, or unsupported authorization id")
-        auth = self._auth
+        auth, self._tried = self._auth, user
         found = ((m, k) for m in reversed(scram.ALGORITHMS) if (k := auth.know(m, user)) is not None)
         mechanism, known = next(found, ("SCRAM-SHA-512", scram.decoy_credential("SCRAM-SHA-512", user, auth.secret)))
         fits: list[bool] = []
@@ -276,7 +307,7 @@ class SaslServerExchange:
             if connection.closed:
                 return
             if error is not None or not fits[0]:
-                self._refuse("unknown user or wrong password", done)
+                self._refuse("unknown user or wrong password", auth.failure("PLAIN", user), done)
             else:
                 self._proceed(SaslOutcome(b"", user), done)
 
@@ -297,7 +328,7 @@ class SaslServerExchange:
 
     def _oauth(self, token: bytes) -> SaslOutcome:
         if self._tokens > 1:
-            raise SaslRefused("invalid token")
+            raise SaslRefused("invalid token", SaslFailure.INVALID_TOKEN)
         assert self._auth.tokens is not None
         try:
             user, ends = self._auth.tokens.check(bearer_token(token))

@@ -1,8 +1,9 @@
-"""Counters of refused and throttled requests and connections, by reason and by client.
+"""Counters of refused and throttled requests and connections, by reason and by client, and the latest failed logins of each client.
 
 Counters only grow, so two readings give the interval between them. Only a refusal costs time: nothing here is called for a request that is served.
 Invariant: at most ADDRESSES_MAX x CLIENTS_PER_ADDRESS_MAX clients are stored. A client chooses its client ID and, where nobody authenticates, nothing
-else: invented names remove only other clients of the same address. Does not contain: who refuses, and why.
+else: invented names remove only other clients of the same address. A client has at most LOGINS_PER_CLIENT_MAX failed logins: invented users remove
+only other users of the same client. Passwords are never passed to this module. Does not contain: who refuses, and why.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.sasl_failures import SaslFailure
 
 ADDRESSES_MAX = 100
 """Maximum number of stored addresses. The one whose last refusal is the oldest is removed."""
@@ -22,6 +24,10 @@ CLIENTS_PER_ADDRESS_MAX = 20
 CLIENT_ID_CHARS_MAX = 100
 NAME_CHARS_MAX = 250
 """Maximum number of characters of the name of a resource: Kafka's topics have at most 249, but a client may send any name."""
+LOGINS_PER_CLIENT_MAX = 5
+"""Maximum number of stored failed logins per client, the latest."""
+LOGIN_CHARS_MAX = 100
+"""Maximum number of characters of the name of a user or a mechanism that a client sent."""
 
 
 class RefusedClient(NamedTuple):
@@ -41,13 +47,29 @@ class Denial(NamedTuple):
     resource_name: str
 
 
+class FailedLogin(NamedTuple):
+    """`user` and `mechanism`: as the client sent them, "" if it sent none. Characters that cannot be printed are escaped."""
+
+    user: str
+    mechanism: str
+    failure: SaslFailure
+
+
+class LoginCount(NamedTuple):
+    """`last_ms`: monotonic time of the last one."""
+
+    attempts: int
+    last_ms: int
+
+
 @dataclass(slots=True)
 class ClientRefusals:
-    """`last_ms`: monotonic time of the last refusal. `denial`: the last operation without authorization."""
+    """`last_ms`: monotonic time of the last refusal. `denial`: the last operation without authorization. `logins`: the last one is the latest."""
 
     counts: dict[RefusalReason, int] = field(default_factory=dict)
     last_ms: int = 0
     denial: Denial | None = None
+    logins: OrderedDict[FailedLogin, LoginCount] = field(default_factory=OrderedDict)
 
 
 class Refusals:
@@ -65,6 +87,7 @@ class Refusals:
         client_id: str = "",
         principal: str = "",
         denial: Denial | None = None,
+        login: FailedLogin | None = None,
     ) -> None:
         self.counts[reason] = self.counts.get(reason, 0) + 1
         clients = self._addresses.setdefault(address, OrderedDict())
@@ -80,8 +103,19 @@ class Refusals:
         found.last_ms = self._now_ms()
         if denial is not None:
             found.denial = denial._replace(resource_name=denial.resource_name[:NAME_CHARS_MAX])
+        if login is not None:
+            tried = FailedLogin(_printable(login.user), _printable(login.mechanism), login.failure)
+            earlier = found.logins.pop(tried, None)
+            found.logins[tried] = LoginCount(earlier.attempts + 1 if earlier else 1, found.last_ms)
+            if len(found.logins) > LOGINS_PER_CLIENT_MAX:
+                found.logins.popitem(last=False)
 
     def latest(self, clients_max: int) -> list[tuple[RefusedClient, ClientRefusals]]:
         """The clients with the latest refusals, the latest first."""
         every = (found for clients in self._addresses.values() for found in clients.items())
         return heapq.nlargest(clients_max, every, key=lambda found: found[1].last_ms)
+
+
+def _printable(text: str) -> str:
+    """The beginning of the text, with control characters and marks of the direction of text escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:LOGIN_CHARS_MAX])

@@ -322,15 +322,15 @@ class BrokerServer:
         if not guarded:
             return None
         assert self.config.inter_broker is not None
-        mechanisms = frozenset(m for d in guarded for m in self.config.for_listener(d, "sasl.enabled.mechanisms"))
         return Authenticator(
             self.config.values,
-            mechanisms,
+            frozenset(m for d in guarded for m in self.config.for_listener(d, "sasl.enabled.mechanisms")),
             self._credential,
             self.jobs.lane,
             lambda: self.loop.now,
             self.loop.call_later,
             self.config.inter_broker.name,
+            up_to_date=lambda: self.membership.tailer.current,
         )
 
     def _credential(self, mechanism: str, user: str) -> Credential | None:

@@ -25,6 +25,10 @@ class ScramError(Exception):
     """A malformed SCRAM message or a failed proof."""
 
 
+class WrongProof(ScramError):
+    """The client does not know the password."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credential:
     """The stored keys of a password. They are not sufficient to authenticate as the client (RFC 5802 section 9)."""
@@ -154,7 +158,7 @@ class Server:
             raise ScramError("the proof has the wrong length")
         key = bytes(a ^ b for a, b in zip(shown, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._name, key).digest(), self._known.stored_key):
-            raise ScramError("the client proof is wrong: wrong password")
+            raise WrongProof("the client proof is wrong: wrong password")
         return b"v=" + base64.b64encode(hmac.digest(self._known.server_key, auth_message, self._name))
 
 

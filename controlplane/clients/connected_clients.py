@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from brokerd.wire import messages as m
 from brokerd.wire.apis import ApiKey
@@ -15,15 +15,17 @@ CONNECTED_CLIENTS_SECONDS = 2.0
 @dataclass(frozen=True, slots=True)
 class ConnectedClients:
     """`clients`: those with the most traffic, at most 1,000. `count`: of all. `refusals`: by client and reason, of the
-    at most 100 clients with the latest ones."""
+    at most 100 clients with the latest ones. `failed_logins`: the latest ones of these clients."""
 
     clients: list[m.DescribeLogDirsResponse.ConnectedClient]
     count: int
     refusals: list[m.DescribeLogDirsResponse.Refusal]
+    failed_logins: list[m.DescribeLogDirsResponse.FailedLogin] = field(default_factory=list)
 
 
 def connected_clients(connection: KafkaConnection) -> ConnectedClients:
     """Return the connected clients of one broker, and its refusals by client. Raises NoAnswer."""
     body = m.DescribeLogDirsRequest(topics=[], clients=True, refusals=True)
     answer = connection.call(ApiKey.DESCRIBE_LOG_DIRS, 4, body, CONNECTED_CLIENTS_SECONDS)
-    return ConnectedClients(answer.clients, answer.client_count, [r for r in answer.refusals if r.host])
+    refused = [r for r in answer.refusals if r.host]
+    return ConnectedClients(answer.clients, answer.client_count, refused, answer.failed_logins)

@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from brokerd.wire.messages import DescribeLogDirsResponse
 from controlplane.clients.all_brokers import ask_brokers
 from controlplane.clients.connected_clients import ConnectedClients, connected_clients
+from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.selectors.paging import Page, PageStart, ordered
 from controlplane.selectors.transactions import BrokerCoverage, SilentBroker, living_brokers
 
 ConnectedClient = DescribeLogDirsResponse.ConnectedClient
 Refusal = DescribeLogDirsResponse.Refusal
+FailedLogin = DescribeLogDirsResponse.FailedLogin
 REFUSED_MAX = 100
 """Maximum number of rows of refused clients on the page and in REST."""
 COLUMNS = (
@@ -59,10 +62,24 @@ class ClientRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedLoginRow:
+    """Failed logins of one client with the same user, mechanism and `failure` (`brokerd.cluster.sasl_failures`). `user`: the name that the client sent,
+    empty if it sent none. Brokers keep the latest five of each client. `advice`: what to do."""
+
+    user: str
+    mechanism: str
+    failure: str
+    count: int
+    ago_s: float
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedClientRow:
     """Refused or throttled requests of one client for one reason (`brokerd.cluster.refusal_reasons`), over all brokers since their starts. `principal`:
     empty for a client that is not authenticated. `client_id`: empty for a connection without a request. `ago_s`: since the last refusal of this client.
-    `operation`, `resource_type`, `resource_name`: the last operation without authorization, as in ACLs; empty: another reason, or unknown."""
+    `operation`, `resource_type`, `resource_name`: the last operation without authorization, as in ACLs; empty: another reason, or unknown.
+    `logins`: the latest failed logins, if the reason is that the authentication failed."""
 
     host: str
     principal: str
@@ -74,6 +91,7 @@ class RefusedClientRow:
     operation: str
     resource_type: str
     resource_name: str
+    logins: list[FailedLoginRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +148,47 @@ def client_list(
 def _refused_clients(answers: dict[int, ConnectedClients], query: str) -> list[RefusedClientRow]:
     """One row per client and reason, the latest first."""
     refusals: dict[tuple[str, str, str, str], list[tuple[int, Refusal]]] = {}
+    logins = _failed_logins(answers)
     for broker_id, answer in answers.items():
         for r in answer.refusals:
-            if any(query in text.lower() for text in (r.host, r.principal, r.client_id)):
+            users = [x.user for x in _logins_of(r, logins)]
+            if any(query in text.lower() for text in (r.host, r.principal, r.client_id, *users)):
                 refusals.setdefault((r.host, r.principal, r.client_id, r.reason), []).append((broker_id, r))
-    rows = [_refused_row(key, parts) for key, parts in refusals.items()]
+    rows = [_refused_row(key, parts, _logins_of(parts[0][1], logins)) for key, parts in refusals.items()]
     return sorted(rows, key=lambda r: (r.ago_s, -r.count, r.host, r.principal, r.client_id, r.reason))[:REFUSED_MAX]
 
 
-def _refused_row(key: tuple[str, str, str, str], parts: list[tuple[int, Refusal]]) -> RefusedClientRow:
+def _failed_logins(answers: dict[int, ConnectedClients]) -> dict[tuple[str, str], list[FailedLoginRow]]:
+    """By (address, client ID), over all brokers, the latest first."""
+    found: dict[tuple[str, str], dict[tuple[str, str, str], list[FailedLogin]]] = {}
+    for answer in answers.values():
+        for x in answer.failed_logins:
+            by_login = found.setdefault((x.host, x.client_id), {})
+            by_login.setdefault((x.user, x.mechanism, x.failure), []).append(x)
+    return {
+        client: sorted(
+            (
+                FailedLoginRow(
+                    *key,
+                    count=sum(x.count for x in parts),
+                    ago_s=min(x.ago_ms for x in parts) / 1000,
+                    advice=LOGIN_ADVICE.get(key[2], ""),
+                )
+                for key, parts in by_login.items()
+            ),
+            key=lambda r: (r.ago_s, r.user, r.mechanism, r.failure),
+        )
+        for client, by_login in found.items()
+    }
+
+
+def _logins_of(r: Refusal, logins: dict[tuple[str, str], list[FailedLoginRow]]) -> list[FailedLoginRow]:
+    return logins.get((r.host, r.client_id), []) if r.reason == RefusalReason.AUTHENTICATION_FAILED else []
+
+
+def _refused_row(
+    key: tuple[str, str, str, str], parts: list[tuple[int, Refusal]], logins: list[FailedLoginRow]
+) -> RefusedClientRow:
     latest = min((r for _, r in parts), key=lambda r: r.ago_ms)
     return RefusedClientRow(
         *key,
@@ -148,6 +198,7 @@ def _refused_row(key: tuple[str, str, str, str], parts: list[tuple[int, Refusal]
         operation=latest.operation.lower(),
         resource_type=latest.resource_type.lower(),
         resource_name=latest.resource_name,
+        logins=logins,
     )
 
 

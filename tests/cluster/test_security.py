@@ -390,15 +390,22 @@ def test_brokers_report_whom_they_refused_and_why(secured: Secured) -> None:
     admin = AdminClient({"bootstrap.servers": secured.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
     assert sent(Producer({**bob, "message.timeout.ms": 30_000}), topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    guessing = Producer({**settings_of_librdkafka(secured, "SASL_SSL/PLAIN", "guess"), "client.id": "guess"})
+    guess = settings_of_librdkafka(secured, "SASL_SSL/PLAIN", "guess")
+    guessing = Producer({**guess, "client.id": "guess"})
+    scram_guess = settings_of_librdkafka(secured, "SASL_PLAINTEXT/SCRAM-SHA-256", "guess")
+    unknown = Producer({**scram_guess, "sasl.username": "nobody", "client.id": "unknown"})
     with socket.create_connection(("127.0.0.1", secured.listener_ports["SSL"][1]), 60) as sock:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert sock.recv(1) in (b"", b"\x15"), "closed, with a TLS alert or without"
 
-    def reported() -> set[tuple[str, ...]]:
+    def answered() -> list[m.DescribeLogDirsResponse]:
         guessing.poll(0.1)
+        unknown.poll(0.1)
         body = m.DescribeLogDirsRequest(topics=[], refusals=True)
-        answers = [request(secured, ApiKey.DESCRIBE_LOG_DIRS, 4, body, broker) for broker in secured.ports]
+        return [request(secured, ApiKey.DESCRIBE_LOG_DIRS, 4, body, broker) for broker in secured.ports]
+
+    def reported() -> set[tuple[str, ...]]:
+        answers = answered()
         return {
             (r.principal, r.client_id, r.reason, r.operation, r.resource_type, r.resource_name)
             for answer in answers
@@ -412,6 +419,17 @@ def test_brokers_report_whom_they_refused_and_why(secured: Secured) -> None:
         ("", "", "tls_failed", "", "", ""),
     }
     wait_for(lambda: expected <= reported(), "the refusals")
+
+    def logins() -> set[tuple[str, ...]]:
+        answers = answered()
+        assert "guess" not in {x.user for answer in answers for x in answer.failed_logins}, "the password"
+        return {(x.client_id, x.user, x.mechanism, x.failure) for a in answers for x in a.failed_logins}
+
+    tried = {
+        ("guess", guess["sasl.username"], "PLAIN", "wrong_password"),
+        ("unknown", "nobody", "SCRAM-SHA-256", "unknown_user"),
+    }
+    wait_for(lambda: tried <= logins(), "the failed logins")
 
 
 def request(secured: Secured, key: int, version: int, body: Any, broker: int = 1) -> Any:

@@ -199,6 +199,18 @@ class DescribeLogDirsResponse(Struct):
         resource_type: str = f("string")
         resource_name: str = f("string")
 
+    @dataclass(slots=True)
+    class FailedLogin(Struct):
+        host: str = f("string")
+        client_id: str = f("string")
+        # As the client sent them. Empty: it sent none.
+        user: str = f("string")
+        mechanism: str = f("string")
+        # `brokerd.cluster.sasl_failures`.
+        failure: str = f("string")
+        count: int = f("int64")
+        ago_ms: int = f("int64")
+
     throttle_time_ms: int = f("int32")
     error_code: int = f("int16", "3+")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = f(array("DescribeLogDirsResult"))
@@ -218,3 +230,5 @@ class DescribeLogDirsResponse(Struct):
     # Dead letters of share groups. `brokerd.apis.share_dead_letters`.
     share_letters: list[DescribeLogDirsResponse.ShareLetters] = f(array("ShareLetters"), "2+", tag=10_008, tagged="2+")
     refusals: list[DescribeLogDirsResponse.Refusal] = f(array("Refusal"), "2+", tag=10_009, tagged="2+")
+    # The latest failed logins of the clients in `refusals`. `brokerd.net.refusals`.
+    failed_logins: list[DescribeLogDirsResponse.FailedLogin] = f(array("FailedLogin"), "2+", tag=10_010, tagged="2+")

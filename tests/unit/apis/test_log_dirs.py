@@ -14,7 +14,8 @@ from brokerd.cluster.disk_health import DiskHealth
 from brokerd.cluster.model import Now, PartitionState, ReplicaIncarnation, TopicPartition
 from brokerd.cluster.quota_entities import PRODUCE
 from brokerd.cluster.refusal_reasons import RefusalReason
-from brokerd.net.refusals import Denial, Refusals
+from brokerd.cluster.sasl_failures import SaslFailure
+from brokerd.net.refusals import Denial, FailedLogin, Refusals
 from brokerd.net.request_metrics import RequestMetrics
 from brokerd.replication.follower import Follower
 from brokerd.replication.produce_latency import BOUNDS_MS, ProduceLatency
@@ -186,6 +187,8 @@ def test_refused_requests_are_returned_on_request_only() -> None:
     refusals = Refusals(lambda: 200)
     refusals.add(RefusalReason.UNAUTHORIZED, "10.0.0.1", "app", "User:x", Denial(29, "WRITE", "TOPIC", "orders"))
     refusals.add(RefusalReason.TOO_LARGE, "10.0.0.1", "app", "User:x")
+    tried = FailedLogin("bob", "PLAIN", SaslFailure.WRONG_PASSWORD)
+    refusals.add(RefusalReason.AUTHENTICATION_FAILED, "10.0.0.2", "app", login=tried)
     api = LogDirsApi(partitions, *others, refusals=refusals)
     answers: list[DescribeLogDirsResponse] = []
     for fields in ({"refusals": True}, {}):
@@ -193,10 +196,16 @@ def test_refused_requests_are_returned_on_request_only() -> None:
         api.describe_log_dirs(SimpleNamespace(body=body, reply=answers.append))  # type: ignore[arg-type]
     found = [[(r.host, r.principal, r.client_id, r.reason, r.count, r.ago_ms) for r in a.refusals] for a in answers]
     client = ("10.0.0.1", "User:x", "app")
-    total = [("", "", "", "too_large", 1, 0), ("", "", "", "unauthorized", 1, 0)]
-    assert found == [[*total, (*client, "unauthorized", 1, 300), (*client, "too_large", 1, 300)], []]
-    denials = [(r.operation, r.resource_type, r.resource_name) for r in answers[0].refusals[2:]]
-    assert denials == [("WRITE", "TOPIC", "orders"), ("", "", "")]
+    total = [("", "", "", reason, 1, 0) for reason in ("authentication_failed", "too_large", "unauthorized")]
+    refused = [(*client, "unauthorized", 1, 300), (*client, "too_large", 1, 300)]
+    assert found == [[*total, *refused, ("10.0.0.2", "", "app", "authentication_failed", 1, 300)], []]
+    denials = [(r.operation, r.resource_type, r.resource_name) for r in answers[0].refusals[3:]]
+    assert denials == [("WRITE", "TOPIC", "orders"), ("", "", ""), ("", "", "")]
+    logins = [
+        [(x.host, x.client_id, x.user, x.mechanism, x.failure, x.count, x.ago_ms) for x in a.failed_logins]
+        for a in answers
+    ]
+    assert logins == [[("10.0.0.2", "app", "bob", "PLAIN", "wrong_password", 1, 300)], []]
     frame = b"".join(bytes(p) for p in encode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, 7, answers[0]))  # type: ignore[arg-type]
     assert decode_response(ApiKey.DESCRIBE_LOG_DIRS, 4, memoryview(frame)[4:]) == (7, answers[0])
 

@@ -8,6 +8,7 @@ whose handshake takes too long.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,14 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.peer, self.closed, self.session, self.slots, self.proven = "10.0.0.1:5", False, None, 0, False
-        self.traffic = ClientTraffic(0)
+        self.traffic, self.sent = ClientTraffic(0), list[bytes]()
 
     def open_slot(self) -> int:
         self.slots += 1
         return self.slots
 
     def answer(self, slot: Any, parts: Any) -> None:
-        pass
+        self.sent.append(b"".join(map(bytes, parts)))
 
     def proved(self) -> None:
         self.proven = True
@@ -211,3 +212,77 @@ def test_an_internal_error_on_a_raw_sasl_token_closes_only_its_connection(
     assert caller.closed
     assert dispatch.failures == failures + 1
     dispatch.failures = failures
+
+
+def scram_proof(password: str, user: str, mechanism: str = "SCRAM-SHA-256") -> Callable[[Any, Any], None]:
+    """Sends both messages of a SCRAM login."""
+
+    def login(on_frame: Any, caller: Any) -> None:
+        client = scram.Client(mechanism, user, password, "n")
+        authenticate(on_frame, caller, client.first())
+        challenge = framing.decode_response(ApiKey.SASL_AUTHENTICATE, 2, memoryview(caller.sent[-1])[4:])[1].auth_bytes
+        authenticate(on_frame, caller, client.answer(challenge))
+
+    return login
+
+
+def authenticate(on_frame: Any, caller: Any, token: bytes) -> None:
+    body = m.SaslAuthenticateRequest(auth_bytes=token)
+    on_frame(caller, memoryview(bytearray(frame_of(ApiKey.SASL_AUTHENTICATE, 2, body))))
+
+
+def token(data: bytes) -> Callable[[Any, Any], None]:
+    return lambda on_frame, caller: authenticate(on_frame, caller, data)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "login", "user", "failure"),
+    [
+        ("PLAIN", token(b"\0u\0secret!"), "u", "wrong_password"),
+        ("PLAIN", token(b"\0nobody\0secret!"), "nobody", "unknown_user"),
+        ("PLAIN", token(b"secret!"), "", "malformed"),
+        ("SCRAM-SHA-256", scram_proof("secret!", "u"), "u", "wrong_password"),
+        ("SCRAM-SHA-256", scram_proof("secret!", "nobody"), "nobody", "unknown_user"),
+        ("SCRAM-SHA-512", scram_proof("pw", "u", "SCRAM-SHA-512"), "u", "other_mechanism"),
+        ("SCRAM-SHA-256", token(b"secret!"), "", "malformed"),
+        ("GSSAPI", None, "", "mechanism_not_enabled"),
+    ],
+)
+def test_a_failed_login_is_recorded_with_user_mechanism_and_reason(
+    server: Any, mechanism: str, login: Any, user: str, failure: str
+) -> None:
+    dispatch, on_frame = server
+    dispatch.refusals._addresses.clear()
+    caller = FakeConnection()
+    on_frame(caller, memoryview(bytearray(sasl_handshake(mechanism, 1))))
+    if login is not None:
+        login(on_frame, caller)
+    assert caller.closed and not caller.proven
+    ((_, found),) = dispatch.refusals.latest(9)
+    assert list(found.logins) == [(user, mechanism, failure)]
+    assert "secret" not in repr(dispatch.refusals.latest(9)), "no part of a password is stored"
+
+
+def test_the_response_is_the_same_for_an_unknown_user_and_a_wrong_password(server: Any) -> None:
+    _, on_frame = server
+    responses = []
+    for mechanism, login in (
+        ("PLAIN", token(b"\0u\0wrong")),
+        ("PLAIN", token(b"\0nobody\0wrong")),
+        ("SCRAM-SHA-256", scram_proof("wrong", "u")),
+        ("SCRAM-SHA-256", scram_proof("wrong", "nobody")),
+    ):
+        caller = FakeConnection()
+        on_frame(caller, memoryview(bytearray(sasl_handshake(mechanism, 1))))
+        login(on_frame, caller)
+        responses.append(bytes(caller.sent[-1]))
+    assert responses[0] == responses[1] and responses[2] == responses[3]
+
+
+def test_a_broker_that_does_not_follow_the_metadata_log_says_that_its_credentials_are_outdated(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatch, _ = server
+    assert dispatch.authenticator.failure("PLAIN", "u") == "wrong_password"
+    monkeypatch.setattr(dispatch.authenticator, "_up_to_date", lambda: False)
+    assert dispatch.authenticator.failure("PLAIN", "nobody") == "credentials_outdated"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from brokerd.cluster.refusal_reasons import RefusalReason
+from brokerd.cluster.sasl_failures import SaslFailure
 from brokerd.net.admission import Admission
 from brokerd.net.refusals import (
     ADDRESSES_MAX,
     CLIENT_ID_CHARS_MAX,
     CLIENTS_PER_ADDRESS_MAX,
+    LOGIN_CHARS_MAX,
+    LOGINS_PER_CLIENT_MAX,
     NAME_CHARS_MAX,
     Denial,
+    FailedLogin,
     Refusals,
 )
 
@@ -62,3 +66,38 @@ def test_many_addresses_fill_no_memory() -> None:
 def test_all_listeners_of_a_broker_share_the_counters() -> None:
     refusals = Refusals()
     assert Admission(1, 1, {}, 0, refusals).refusals is refusals
+
+
+FAILED, WRONG = RefusalReason.AUTHENTICATION_FAILED, SaslFailure.WRONG_PASSWORD
+
+
+def test_failed_logins_are_counted_by_user_mechanism_and_reason() -> None:
+    now = [0]
+    refusals = Refusals(lambda: now[0])
+    for at, user, mechanism, failure in (
+        (1, "bob", "PLAIN", WRONG),
+        (2, "eve", "PLAIN", SaslFailure.UNKNOWN_USER),
+        (3, "bob", "PLAIN", WRONG),
+        (4, "bob", "SCRAM-SHA-256", WRONG),
+    ):
+        now[0] = at
+        refusals.add(FAILED, "10.0.0.1", "app", login=FailedLogin(user, mechanism, failure))
+    logins = refusals.latest(1)[0][1].logins
+    assert list(logins.items()) == [
+        (("eve", "PLAIN", "unknown_user"), (1, 2)),
+        (("bob", "PLAIN", "wrong_password"), (2, 3)),
+        (("bob", "SCRAM-SHA-256", "wrong_password"), (1, 4)),
+    ]
+
+
+def test_invented_users_fill_no_memory_and_are_escaped() -> None:
+    refusals = Refusals()
+    for n in range(1_000):
+        refusals.add(
+            FAILED, "10.0.0.1", "app", login=FailedLogin(f"{n}\n\x1b[31m\u202e" + "用" * 10_000, "P" * 10_000, WRONG)
+        )
+    logins = refusals.latest(1)[0][1].logins
+    assert len(logins) == LOGINS_PER_CLIENT_MAX
+    for login in logins:
+        assert login.user.startswith("99") and "\\n\\x1b[31m\\u202e用用" in login.user and login.user.isprintable()
+        assert len(login.user) <= 10 * LOGIN_CHARS_MAX and len(login.mechanism) == LOGIN_CHARS_MAX

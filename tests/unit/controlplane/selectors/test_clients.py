@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from brokerd.cluster.sasl_failures import SaslFailure
 from brokerd.wire.messages import DescribeLogDirsResponse
 from controlplane.clients.all_brokers import BrokerAnswer
 from controlplane.clients.connected_clients import ConnectedClients
+from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.selectors import clients as selectors
 from tests.unit.controlplane.world import World
 
@@ -33,6 +35,7 @@ def answering(
     silent: Iterable[int] = (),
     count: int = 0,
     refusals: Mapping[int, list[DescribeLogDirsResponse.Refusal]] | None = None,
+    logins: Mapping[int, list[DescribeLogDirsResponse.FailedLogin]] | None = None,
 ) -> None:
     def ask(brokers: Any, call: Any) -> list[BrokerAnswer[Any]]:
         return [
@@ -44,6 +47,7 @@ def answering(
                     clients.get(b.broker_id, []),
                     max(count, len(clients.get(b.broker_id, []))),
                     (refusals or {}).get(b.broker_id, []),
+                    (logins or {}).get(b.broker_id, []),
                 ),
             )
             for b in brokers
@@ -155,3 +159,35 @@ def test_refused_clients_are_summed_over_brokers_the_latest_first(monkeypatch: p
     many = {1: [refusal("10.0.0.1", f"c{n}", "throttled", 1, n) for n in range(3 * selectors.REFUSED_MAX)]}
     answering(monkeypatch, {}, refusals=many)
     assert len(selectors.client_list().refused) == selectors.REFUSED_MAX
+
+
+def failed(
+    user: str, failure: str, count: int, ago_ms: int, client_id: str = "shop"
+) -> DescribeLogDirsResponse.FailedLogin:
+    return DescribeLogDirsResponse.FailedLogin(
+        host="10.0.0.1", client_id=client_id, user=user, mechanism="PLAIN", failure=failure, count=count, ago_ms=ago_ms
+    )
+
+
+def test_failed_logins_are_summed_over_brokers_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = refusal("10.0.0.1", "shop", "authentication_failed", 3, 500)
+    too_large = refusal("10.0.0.1", "shop", "too_large", 1, 500)
+    one = [failed("bob", "wrong_password", 2, 900), failed("eve", "unknown_user", 1, 500)]
+    other = [failed("bob", "wrong_password", 4, 700), failed("x", "of_a_newer_broker", 1, 9_000)]
+    answering(monkeypatch, {}, refusals={1: [refused, too_large], 3: [refused]}, logins={1: one, 3: other})
+    by_reason = {r.reason: r for r in selectors.client_list().refused}
+    logins = by_reason["authentication_failed"].logins
+    assert [(x.user, x.failure, x.count, x.ago_s) for x in logins] == [
+        ("eve", "unknown_user", 1, 0.5),
+        ("bob", "wrong_password", 6, 0.7),
+        ("x", "of_a_newer_broker", 1, 9.0),
+    ]
+    assert (
+        "Create the user" in logins[0].advice and "Correct the password" in logins[1].advice and logins[2].advice == ""
+    )
+    assert by_reason["too_large"].logins == []
+    assert [r.reason for r in selectors.client_list(query="eve").refused] == ["authentication_failed"]
+
+
+def test_every_failure_of_a_login_has_advice() -> None:
+    assert LOGIN_ADVICE.keys() == set(SaslFailure)
