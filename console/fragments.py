@@ -402,7 +402,7 @@ def _chip(broker: int, leads: bool, joins: bool, leaves: bool, out: bool, down: 
 def broker_chip(broker: int | None, reason: str = gettext_lazy("No leader.")) -> SafeString:
     if broker is None:
         return format_html('<span class="st st-red" title="{}">{}</span>', reason, _("none"))
-    return _plain(f'<i class="b b{broker % 8}">{broker:d}</i>')
+    return SafeString(f'<i class="b b{broker % 8}">{broker:d}</i>')
 
 
 def bar(done: float | None, tone: str = "blue") -> SafeString:

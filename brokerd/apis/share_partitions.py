@@ -221,8 +221,7 @@ class SharePartitions:
         number = shared.first_writes.get(member)
         if number is None:
             number = shared.first_writes[member] = core.require_write()
-            serve = lambda error: self._partitions.purgatory.check(shared.key)  # noqa: E731
-            shared.waiting.setdefault(number, []).append(serve)
+            shared.waiting.setdefault(number, []).append(lambda error: self._partitions.purgatory.check(shared.key))
             self.flush(shared)
         return core.writes_done >= number
 

@@ -25,7 +25,7 @@ from brokerd.compiled.importer import (
     source_digest,
 )
 from brokerd.compiled.modules import MODULES
-from brokerd.wire.compile import has_compiler
+from brokerd.wire.compile import report_build
 
 SETUP = """\
 from mypyc.build import mypycify
@@ -37,8 +37,8 @@ setup(name="compiled", packages=[], py_modules=[], ext_modules=modules)
 """
 
 
-def build(directory: Path) -> None:
-    """Writes the compiled modules and the digest of their sources into `directory`. Raises CalledProcessError with the output of the tools."""
+def build(directory: Path) -> list[Path]:
+    """Writes the compiled modules and the digest of their sources into `directory`, and returns it as the only path. Raises CalledProcessError with the output of the tools."""
     digest = source_digest()
     with tempfile.TemporaryDirectory(prefix="weir-compile-") as name:
         folder = Path(name)
@@ -64,27 +64,13 @@ def build(directory: Path) -> None:
         # A running broker keeps its mapping of the removed files.
         shutil.rmtree(directory, ignore_errors=True)
         staged.rename(directory)
+    return [directory]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Builds nothing if the modules of these sources exist. With `--optional`, as in `make setup`, a build that is not possible is reported and is not an
-    error."""
-    optional = "--optional" in arguments
+    """Builds nothing if the modules of these sources exist."""
     directory = compiled_directory()
-    if is_current(directory):
-        return 0
-    if optional and not has_compiler():
-        print("no C compiler: brokers run the Python sources (apt install gcc; make compile)", file=sys.stderr)
-        return 0
-    try:
-        build(directory)
-    except (subprocess.CalledProcessError, OSError) as e:
-        output = f"\n{e.stdout}{e.stderr}" if isinstance(e, subprocess.CalledProcessError) else f" {e}"
-        print(f"nothing was compiled; brokers run the Python sources:{output}", file=sys.stderr)
-        return 0 if optional else 1
-    if not optional:
-        print(directory)
-    return 0
+    return 0 if is_current(directory) else report_build(arguments, lambda: build(directory))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from brokerd.wire import key_walk, record_walk
@@ -59,14 +59,15 @@ def has_compiler() -> bool:
     return shutil.which(command.split()[0]) is not None
 
 
-def main(arguments: Sequence[str]) -> int:
-    """With `--optional`, as in `make setup`, a build that is not possible is reported and is not an error."""
+def report_build(arguments: Sequence[str], build: Callable[[], Iterable[Path]]) -> int:
+    """The exit status of a command that builds compiled modules. With `--optional`, as in `make setup`, a build that is not possible is reported and is not
+    an error."""
     optional = "--optional" in arguments
     if optional and not has_compiler():
-        print("no C compiler: brokers validate records in Python (apt install gcc; make compile)", file=sys.stderr)
+        print("no C compiler: brokers use the Python sources (apt install gcc; make compile)", file=sys.stderr)
         return 0
     try:
-        paths = build(source_path(record_walk).parent)
+        paths = build()
     except (subprocess.CalledProcessError, OSError) as e:
         output = f"\n{e.stdout}{e.stderr}" if isinstance(e, subprocess.CalledProcessError) else f" {e}"
         print(f"nothing was compiled; brokers use the Python sources:{output}", file=sys.stderr)
@@ -74,6 +75,10 @@ def main(arguments: Sequence[str]) -> int:
     if not optional:
         print(*paths, sep="\n")
     return 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    return report_build(arguments, lambda: build(source_path(record_walk).parent))
 
 
 if __name__ == "__main__":

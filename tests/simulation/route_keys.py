@@ -23,8 +23,8 @@ from tests.simulation.checkers import History, InvariantChecker, Violation, logs
 from tests.simulation.clients import Producer
 from tests.simulation.cluster import COLD, Cluster
 from tests.simulation.fault_injector import FaultInjector, FaultKinds
-from tests.simulation.routes import PARTITIONS, SOURCE, RouteWorld, appends_watched, logged
-from tests.simulation.run import AFTERMATH_S, PROBES, RECOVERY_S_MAX, led
+from tests.simulation.routes import PARTITIONS, SOURCE, RouteWorld, appends_watched, logged, route_last_records
+from tests.simulation.run import AFTERMATH_S, PROBES, led
 from tests.simulation.world import S, World
 
 CHANGED, DROPPED, KEPT = "changed", "dropped", "kept"
@@ -182,12 +182,7 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         if injector.exhausted:
             world.run(world.now_us + AFTERMATH_S * S)
         injector.stop_faults()
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
-        for producer in producers:
-            producer.stopped = True
-        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-        cluster.until(routes.drained, RECOVERY_S_MAX, "all records routed and the positions committed")
-        cluster.until(cluster.level, 20, "equal high watermarks")
+        route_last_records(cluster, routes, producers)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC, SOURCE))
         for p in range(PARTITIONS[SOURCE]):
             present = {v for v, (at, _) in written(cluster).items() if at == p}

@@ -9,7 +9,7 @@ committed positions are the ends of the source partitions. Does not check: trans
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -146,6 +146,16 @@ def judge(cluster: Cluster, world: World, history: History) -> None:
         world.reached[f"records in {target}"] += len(expected)
 
 
+def route_last_records(cluster: Cluster, routes: RouteWorld, producers: Sequence[Producer]) -> None:
+    """After the last fault: until every record is routed and all replicas are equal."""
+    cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
+    for producer in producers:
+        producer.stopped = True
+    cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
+    cluster.until(routes.drained, RECOVERY_S_MAX, "all records routed and the positions committed")
+    cluster.until(cluster.level, 20, "equal high watermarks")
+
+
 def live(world: World, history: History, faults_s: float, faults_max: int | None) -> None:
     fault_kinds = FaultKinds.draw(world)
     world.deliver(f"fault kinds: {fault_kinds}")
@@ -173,11 +183,6 @@ def live(world: World, history: History, faults_s: float, faults_max: int | None
         if injector.exhausted:
             world.run(world.now_us + AFTERMATH_S * S)
         injector.stop_faults()
-        cluster.until(cluster.settled, RECOVERY_S_MAX, "all replicas in sync after the last fault")
-        for producer in producers:
-            producer.stopped = True
-        cluster.until(lambda: all(p.idle for p in producers), 20, "the last responses to the producers")
-        cluster.until(routes.drained, RECOVERY_S_MAX, "all records routed and the positions committed")
-        cluster.until(cluster.level, 20, "equal high watermarks")
+        route_last_records(cluster, routes, producers)
         logs_agree(cluster, but=(GROUP_OFFSETS_TOPIC,))
         judge(cluster, world, history)

@@ -8,6 +8,7 @@ import pytest
 
 from brokerd.compiled import build
 from brokerd.compiled.importer import DIGEST_FILE, source_digest
+from brokerd.wire import compile as compilation
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_a_failed_build_is_reported_and_replaces_nothing(
     status: int,
 ) -> None:
     monkeypatch.setattr(build, "SETUP", "raise SystemExit('no headers')")
-    monkeypatch.setattr(build, "has_compiler", lambda: True)
+    monkeypatch.setattr(compilation, "has_compiler", lambda: True)
     assert build.main(arguments) == status
     assert "no headers" in capsys.readouterr().err
     assert [path.name for path in directory.parent.rglob("*")] == [directory.name, DIGEST_FILE]
@@ -38,7 +39,7 @@ def test_a_failed_build_is_reported_and_replaces_nothing(
 def test_without_a_compiler_setup_builds_nothing(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "has_compiler", lambda: False)
+    monkeypatch.setattr(compilation, "has_compiler", lambda: False)
     assert build.main(["--optional"]) == 0
     assert "no C compiler" in capsys.readouterr().err
 
