@@ -106,7 +106,7 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
     from controlplane.clients.all_brokers import BrokerAnswer
     from controlplane.domain.broker_config import BrokerConfigSource, ReportedConfig
     from controlplane.selectors import broker_configs
-    from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, refusal
+    from tests.unit.controlplane.selectors.test_clients import WRITE, answering, client, failed, refusal
 
     java = {"software_name": "apache-kafka-java", "software_version": "4.1.0"}
     long = "User:CN=deployment-pipeline.production.example.com,OU=Data Platform,O=Example,C=DE"
@@ -125,6 +125,12 @@ def clients_and_configs(patch: pytest.MonkeyPatch) -> None:
                 refusal("10.0.0.77", "", "authentication_failed", 12, 90_000),
             ],
             2: [refusal("10.1.200.17", "fulfilment-shipment-tracking", "unauthorized", 44, 3_000, **WRITE)],
+        },
+        logins={
+            1: [
+                failed("billing", "wrong_password", 9, 90_000, client_id="", host="10.0.0.77"),
+                failed("shipment-tracking.production", "unknown_user", 3, 120_000, client_id="", host="10.0.0.77"),
+            ]
         },
     )
 

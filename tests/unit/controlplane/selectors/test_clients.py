@@ -162,10 +162,10 @@ def test_refused_clients_are_summed_over_brokers_the_latest_first(monkeypatch: p
 
 
 def failed(
-    user: str, failure: str, count: int, ago_ms: int, client_id: str = "shop"
+    user: str, failure: str, count: int, ago_ms: int, client_id: str = "shop", host: str = "10.0.0.1"
 ) -> DescribeLogDirsResponse.FailedLogin:
     return DescribeLogDirsResponse.FailedLogin(
-        host="10.0.0.1", client_id=client_id, user=user, mechanism="PLAIN", failure=failure, count=count, ago_ms=ago_ms
+        host=host, client_id=client_id, user=user, mechanism="PLAIN", failure=failure, count=count, ago_ms=ago_ms
     )
 
 
