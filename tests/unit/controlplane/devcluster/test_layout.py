@@ -12,14 +12,13 @@ import pytest
 from brokerd.config.broker import BY_NAME
 from controlplane.devcluster import layout as layouts
 from controlplane.devcluster.layout import SESSION_MS, CannotStart, Layout
+from tests.cluster.devcluster import free_base
 
 
 @pytest.fixture
 def port() -> int:
-    """A free port with free ports behind it."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return min(int(s.getsockname()[1]), 60_000)
+    """The base port of free ports for the console, ZooKeeper and three brokers. Ports of the kernel's range for clients may be used by other tests."""
+    return free_base(5)
 
 
 def layout(folder: Path, port: int, **more: Any) -> Layout:
