@@ -2,7 +2,7 @@
 beside open browsers.
 
 Alone: one page at a time, without live updates. Beside browsers: the pages again while 100 browsers show pages with live updates of a busy cluster
-(`bench.console_browsers`, `bench.console_updates`), and the sizes of the WebSocket's messages, memory and CPU of the web process before, with and after
+(`bench.console_browsers`, `bench.console_updates`; 20 pages are opened first, then the others), and the sizes of the WebSocket's messages, memory and CPU of the web process before, with and after
 the browsers. Ends with 1 if a limit is exceeded. WebSockets and updates have their own processes, with Redis between them, as in production (`redis-server` of
 Debian). With `--monitor shared` the web process does everything, as in a local cluster. Not measured: the sampling and the writes of the cluster monitor.
 """
@@ -43,7 +43,9 @@ MS_MAX = 100.0
 GZIP_KB_MAX = 150.0
 FRAME_BYTES_MAX = 10_000
 BROWSER_MB_MAX = 1.0
-"""Memory of the web process per open page."""
+"""Memory of the processes of pages and WebSockets per open page, after the first FIRST_PAGES pages. These cost more: the process buffers updates, and renders
+pages at the same time."""
+FIRST_PAGES = 20
 GROWTH_MB_MAX = 25.0
 """Growth of the web process from the end of the first round of browsers to the end of the second."""
 SILENT_S_MAX = 10.0
@@ -109,10 +111,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Browsers:
-    """`*_mb`: resident memory of the web process, `mb_after_2` after a second round of browsers. `cpu`: CPU seconds per second with all pages open, while
+    """`mb_*`: resident memory of the processes of pages and WebSockets, `mb_first` with the first pages, `mb_after_2` after a second round of browsers. `cpu`: CPU seconds per second with all pages open, while
     no other page was read, `cpu_idle` with the live updates and no open page."""
 
     count: int
+    first: int
     frames: int
     frame_bytes_p99: int
     frame_bytes_max: int
@@ -124,17 +127,22 @@ class Browsers:
     silent_s_max: float
     errors: dict[str, int]
     mb_before: float
+    mb_first: float
     mb_with: float
     mb_after: float
     mb_after_2: float
     cpu_idle: float
     cpu: float
 
+    @property
+    def mb_per_page(self) -> float:
+        """Memory of each page after the first ones. 0.0 without such pages."""
+        return (self.mb_with - self.mb_first) / max(1, self.count - self.first)
+
     def faults(self) -> list[str]:
-        per_page = (self.mb_with - self.mb_before) / self.count
         found = {
             f"a frame of {self.frame_bytes_max:,} bytes": self.frame_bytes_max > FRAME_BYTES_MAX,
-            f"{per_page:.2f} MB per open page": per_page > BROWSER_MB_MAX,
+            f"{self.mb_per_page:.2f} MB per open page": self.mb_per_page > BROWSER_MB_MAX,
             f"{self.mb_after_2 - self.mb_after:.0f} MB more after a second round": self.mb_after_2 - self.mb_after
             > GROWTH_MB_MAX,
             f"no message for {self.silent_s_max:.1f} s": self.silent_s_max > SILENT_S_MAX,
@@ -187,8 +195,8 @@ def measure_pages(web: Web, pages: tuple[str, ...], times: int, seconds_max: flo
 
 
 @contextmanager
-def open_browsers(web: Web, count: int, found: dict[str, Any]) -> Iterator[None]:
-    """`found` gets the values of the browsers when they have left."""
+def open_browsers(web: Web, count: int, first: int, found: dict[str, Any]) -> Iterator[Callable[[], None]]:
+    """Open the first pages. Yields the function that opens the others. `found` gets the values of the browsers when they have left."""
     cookie = "; ".join(f"{k}={v}" for k, v in web.client.cookies.items())
     url = str(web.client.base_url).rstrip("/")
     command = [
@@ -199,16 +207,27 @@ def open_browsers(web: Web, count: int, found: dict[str, Any]) -> Iterator[None]
         web.socket_url,
         cookie,
         str(count),
+        str(first),
         str(MOVES_OVER + 1),
     ]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None
-    try:
-        if process.stdout.readline() != "open\n":
+    source, printed = process.stdin, process.stdout
+
+    def wait() -> None:
+        if printed.readline() != "open\n":
             raise SystemExit("the browsers did not open their pages")
-        yield
-        process.stdin.close()
-        found.update(json.loads(process.stdout.read()))
+
+    def open_others() -> None:
+        source.write("open the others\n")
+        source.flush()
+        wait()
+
+    try:
+        wait()
+        yield open_others
+        source.close()
+        found.update(json.loads(printed.read()))
     finally:
         process.kill()
         process.wait()
@@ -233,19 +252,25 @@ def beside_browsers(
     cpu_idle = cpu_share(web, CPU_SECONDS / 2)
     before = web.memory_mb()
     found: dict[str, Any] = {}
-    with open_browsers(web, count, found):
+    first = min(FIRST_PAGES, count)
+    with open_browsers(web, count, first, found) as open_others:
+        time.sleep(SETTLE_SECONDS)
+        with_first = web.memory_mb()
+        open_others()
         time.sleep(SETTLE_SECONDS)
         cpu = cpu_share(web, CPU_SECONDS)
-        results = measure_pages(web, pages, times, seconds_max)
         with_pages = web.memory_mb()
+        results = measure_pages(web, pages, times, seconds_max)
     time.sleep(SETTLE_SECONDS)
     after = web.memory_mb()
-    with open_browsers(web, count, {}):
+    with open_browsers(web, count, first, {}) as open_others:
+        open_others()
         time.sleep(SETTLE_SECONDS)
     time.sleep(SETTLE_SECONDS)
     sizes = sorted(int(size) for size, n in found["frame_bytes"].items() for _ in range(n))
     return results, Browsers(
         count=count,
+        first=first,
         frames=len(sizes),
         frame_bytes_p99=sizes[int(len(sizes) * 0.99)],
         frame_bytes_max=sizes[-1],
@@ -257,6 +282,7 @@ def beside_browsers(
         silent_s_max=round(found["silent_s_max"], 1),
         errors=found["errors"],
         mb_before=before,
+        mb_first=with_first,
         mb_with=with_pages,
         mb_after=after,
         mb_after_2=web.memory_mb(),
@@ -270,7 +296,8 @@ def show(b: Browsers) -> None:
         f"{b.count} open pages: {b.frames:,} frames with {b.cells:,} cells, p99 {b.frame_bytes_p99:,} and max {b.frame_bytes_max:,} bytes; "
         f"{b.panel_requests:,} requests for panels, p95 {b.panel_ms_p95} ms; {b.reloads} reloads, {b.reconnects} lost connections, "
         f"longest silence {b.silent_s_max} s\n"
-        f"web process: {b.mb_before} MB before, {b.mb_with} with the open pages, {b.mb_after} after them, {b.mb_after_2} after a second round; "
+        f"processes of pages and WebSockets: {b.mb_before} MB before, {b.mb_first} with {b.first} open pages, {b.mb_with} with all "
+        f"({b.mb_per_page:.2f} MB per page after the first {b.first}), {b.mb_after} after them, {b.mb_after_2} after a second round; "
         f"CPU seconds per second: {b.cpu_idle} with the updates alone, {b.cpu} with the open pages"
     )
 
@@ -307,7 +334,7 @@ def main() -> int:
             f"{arguments.topics:,} topics, {arguments.topics * arguments.partitions:,} partitions, {arguments.groups:,} groups, 1 of {BROKERS} brokers dead; "
             f"seeded in {time.monotonic() - began:.0f} s; each page at most {arguments.times} times"
         )
-        fixed = 4 * SETTLE_SECONDS + 1.5 * CPU_SECONDS if arguments.browsers else 0.0
+        fixed = 5 * SETTLE_SECONDS + 1.5 * CPU_SECONDS if arguments.browsers else 0.0
         readings_s = max(30.0, arguments.minutes * 60 - fixed - (time.monotonic() - began))
         beside: list[Result] = []
         browsers = None
@@ -333,7 +360,7 @@ def main() -> int:
         "times": arguments.times,
         "pages": [asdict(r) for r in pages],
         "pages_beside_browsers": [asdict(r) for r in beside],
-        "browsers": None if browsers is None else asdict(browsers),
+        "browsers": None if browsers is None else asdict(browsers) | {"mb_per_page": round(browsers.mb_per_page, 2)},
         "faults": faults,
     }
     (build / "bench-console.json").write_text(json.dumps(figures, indent=1))

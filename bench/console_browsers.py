@@ -1,7 +1,8 @@
-"""`python -m bench.console_browsers URL SOCKET_URL COOKIE COUNT MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
+"""`python -m bench.console_browsers URL SOCKET_URL COOKIE COUNT FIRST MOVE`: open pages of the console, as the JavaScript of the pages keeps them up to date.
 
 Each page has a WebSocket with its subjects. It reloads the panels that an update names, at most every 1.5 s and less often when the server is slow, those that
-follow progress at most every 5 s, or itself, at most every 3 s (static/weir/panels.js). Prints "open" when all pages are open, and their values as JSON after the end of its input.
+follow progress at most every 5 s, or itself, at most every 3 s (static/weir/panels.js). Opens FIRST of the pages and prints "open",
+opens the others after a line of input and prints "open" again, and prints their values as JSON after the end of its input.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from websockets.exceptions import WebSocketException
 from bench.console_rows import group_name, topic_name
 
 PAGE_SECONDS_MIN, PANEL_SECONDS_MIN = 3.0, 1.5
-PANEL_SECONDS_MAX, PANEL_SHARE, PANEL_SPREAD_S = 10.0, 10, 0.6
+PANEL_SECONDS_MAX, PANEL_SHARE, PANEL_SPREAD_S = 10.0, 10, 0.1
 RETRY_SECONDS = 1.0
+ORDER_SEED = 1
 OPENING_MAX = 10
 """Pages that are opened at the same time."""
 SLOW_S = 5.0
@@ -82,6 +84,8 @@ class Browser:
         """Subjects by panel, of reloaded panels."""
         self.due: set[str] = set()
         self.page_due = False
+        self.panel_spread_s = PANEL_SPREAD_S
+        """The requests of all pages for panels are spread over this time. The server sends it."""
         self.wake = asyncio.Event()
         self.opened = asyncio.Event()
         self.socket: ClientConnection | None = None
@@ -148,7 +152,7 @@ class Browser:
                 self.figures.reloads += 1
                 await self.load()
             elif self.due:
-                spread_s = PANEL_SPREAD_S * random.random()
+                spread_s = self.panel_spread_s * random.random()
                 await asyncio.sleep(max(0.0, panels_at + panel_s - time.monotonic()) + spread_s)
                 panels_at = time.monotonic()
                 await self.reload_panels()
@@ -166,6 +170,7 @@ class Browser:
             self.run, self.seq = message["run"], message["seq"]
             self.figures.cells += len(message["cells"])
             self.figures.age_s_max = max(self.figures.age_s_max, message["age_s"] or 0.0)
+            self.panel_spread_s = message["panel_spread_ms"] / 1000
             names = set(message["refresh"])
             self.due |= {i for i, wanted in self.panels.items() if wanted & names}
             for i, wanted in self.slow_panels.items():
@@ -207,6 +212,7 @@ async def main() -> None:
     options.add_argument("socket_url", help="address of the WebSocket")
     options.add_argument("cookie", help="value of the header Cookie of a login")
     options.add_argument("count", type=int)
+    options.add_argument("first", type=int, help="pages that are opened first")
     options.add_argument("move", type=int, help="id of a running move")
     arguments = options.parse_args()
     headers = {"Cookie": arguments.cookie, "Origin": arguments.url}
@@ -220,12 +226,15 @@ async def main() -> None:
             for n, path in enumerate(paths(arguments.count, arguments.move))
         ]
         opening = asyncio.Semaphore(OPENING_MAX)
-        tasks = [asyncio.create_task(b.keep_connected(arguments.socket_url, headers, opening)) for b in browsers]
-        tasks += [asyncio.create_task(b.keep_current()) for b in browsers]
-        for browser in browsers:
-            await browser.opened.wait()
-        print("open", flush=True)
-        await asyncio.to_thread(sys.stdin.read)
+        random.Random(ORDER_SEED).shuffle(browsers)  # the first pages are of all kinds
+        tasks: list[asyncio.Task[None]] = []
+        for part in (browsers[: arguments.first], browsers[arguments.first :]):
+            tasks += [asyncio.create_task(b.keep_connected(arguments.socket_url, headers, opening)) for b in part]
+            tasks += [asyncio.create_task(b.keep_current()) for b in part]
+            for browser in part:
+                await browser.opened.wait()
+            print("open", flush=True)
+            await asyncio.to_thread(sys.stdin.readline)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -33,6 +33,12 @@ IDLE_ROWS = KEPT_ROWS // 3
 RETRY_SECONDS = 1.0
 """Time from a failure of the channel layer to the next attempt."""
 
+PANEL_SPREAD_MS_PER_PAGE = 40
+"""Milliseconds per open page over which the pages spread their requests for panels. A request needs about 20 ms of CPU of one web process, so a burst uses
+about half of that process."""
+
+PANEL_SPREAD_MS_MIN, PANEL_SPREAD_MS_MAX = 100, 10_000
+
 STATUSES = "statuses"
 """The panels that depend on the status of every group."""
 
@@ -129,6 +135,10 @@ class LiveFanout:
             self._task.cancel()
             self._task = None
             live_selectors.received.clear()
+
+    def panel_spread_ms(self) -> int:
+        """Milliseconds over which the open pages of this process spread their requests for panels. One update reaches all of them at the same time."""
+        return max(PANEL_SPREAD_MS_MIN, min(PANEL_SPREAD_MS_MAX, PANEL_SPREAD_MS_PER_PAGE * len(self._keys)))
 
     def parts(self, socket: LiveReceiver, updates: Iterable[LiveUpdate]) -> list[LiveUpdate]:
         """The updates that concern the socket, each with its rows."""

@@ -33,8 +33,11 @@ def _entries(out: PageUpdate) -> Iterator[tuple[str, str]]:
         yield "gone", _encode(subject)
 
 
-def frames(out: PageUpdate, before: tuple[str, int], upto: tuple[str, int], age: DataAge) -> list[str]:
-    """`before`, `upto`: (run, seq) that the page has, and that it has after the last message."""
+def frames(
+    out: PageUpdate, before: tuple[str, int], upto: tuple[str, int], age: DataAge, panel_spread_ms: int
+) -> list[str]:
+    """`before`, `upto`: (run, seq) that the page has, and that it has after the last message. `panel_spread_ms`: time over which the page spreads
+    its requests for panels."""
 
     def head(position: tuple[str, int]) -> str:
         fields = {
@@ -43,6 +46,7 @@ def frames(out: PageUpdate, before: tuple[str, int], upto: tuple[str, int], age:
             "age_s": age.age_s,
             "zookeeper_away": age.zookeeper_away,
             "samples_current": age.samples_current,
+            "panel_spread_ms": panel_spread_ms,
         }
         return _encode(fields)[:-1]
 

@@ -3,7 +3,7 @@
 Updates are numbered. A page sends its position (run, seq); it gets the updates it missed, or a request to reload.
 
 From the browser after every page change: {"run", "seq", "language", "subjects"}. To the browser: {"run", "seq", "age_s", "zookeeper_away",
-"samples_current", "cells": [[subject, field, html]], "points": [[subject, metric, value]], "refresh": [subject], "gone": [subject]}, or
+"samples_current", "panel_spread_ms", "cells": [[subject, field, html]], "points": [[subject, metric, value]], "refresh": [subject], "gone": [subject]}, or
 {"reload": true}. Updates are collected for FLUSH_SECONDS, so a burst of elections is a few messages, each of at most `live_frames.FRAME_BYTES_MAX`.
 Messages with "tail" belong to the live tail of the page (`console.record_tails`).
 """
@@ -302,7 +302,7 @@ class LiveSocket(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
 
     async def _send(self, out: PageUpdate, upto: tuple[str, int]) -> None:
         before = self.sent
-        for text in frames(out, before, upto, await _age.now()):
+        for text in frames(out, before, upto, await _age.now(), fanout().panel_spread_ms()):
             await self.send(text_data=text)
 
 

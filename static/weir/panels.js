@@ -7,7 +7,7 @@
   const PAGE_MS_MIN = 3000; // minimum between reloads of the page
   const PANEL_MS_MIN = 1500; // minimum between requests for panels
   const PANEL_MS_MAX = 10000; // maximum of that minimum
-  const PANEL_SPREAD_MS = 600; // an update reaches all open pages at once: their requests are spread over this time
+  const PANEL_SPREAD_MS = 100; // until the first message, which has the time for the number of open pages
   const PANEL_SHARE = 10; // one page keeps a slow or busy server at most one part in this many of the time
   const REQUEST_RETRY_MS = 500; // between checks whether the request of a click has ended
   const UNSETTLED_MS = 3000; // between reloads of a panel with a pending change
@@ -17,6 +17,7 @@
   const reloadedAt = new WeakMap(); // time of the last request of a panel
   let pageDue = false, pageReloadedAt = -Infinity;
   let panelMs = PANEL_MS_MIN; // minimum between requests, after the time that the last one took
+  let panelSpreadMs = PANEL_SPREAD_MS; // an update reaches all open pages at once: their requests are spread over this time
   let requested = null, panelsReloadedAt = -Infinity; // requested: panels of the request in flight, with the ids that the response has
 
   const main = () => document.getElementById("main");
@@ -61,7 +62,7 @@
   const requestSoon = () => {
     if (requested || document.hidden || !due.size) return;
     requested = { panels: new Map(), answered: new Set() };
-    setTimeout(request, Math.max(0, panelMs - (performance.now() - panelsReloadedAt)) + PANEL_SPREAD_MS * Math.random());
+    setTimeout(request, Math.max(0, panelMs - (performance.now() - panelsReloadedAt)) + panelSpreadMs * Math.random());
   };
 
   const request = async () => {
@@ -165,8 +166,9 @@
     } else requestSoon();
   });
   document.addEventListener("weir:message", ({ detail: message }) => {
-    if (message.reload) reloadPage();
-    else message.refresh.forEach(reloadPanels);
+    if (message.reload) return reloadPage();
+    panelSpreadMs = message.panel_spread_ms;
+    message.refresh.forEach(reloadPanels);
   });
   document.addEventListener("htmx:beforeSwap", onResponse);
   document.addEventListener("htmx:oobBeforeSwap", beforePanel);

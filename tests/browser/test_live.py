@@ -34,6 +34,12 @@ HIDE = """(hidden) => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
+DISPATCH = """(panelSpreadMs) => {
+    const { run, seq } = document.documentElement.dataset;
+    const age = {age_s: 0, zookeeper_away: false, samples_current: true};
+    const detail = {run, seq: Number(seq), ...age, panel_spread_ms: panelSpreadMs, cells: [], points: [], gone: [], refresh: ["changes"]};
+    document.dispatchEvent(new CustomEvent("weir:message", {detail}));
+}"""
 SETTLE_MS = 4_000
 """Longer than two of the page's intervals between requests (PANEL_MS_MIN)."""
 
@@ -76,6 +82,24 @@ def test_one_update_leads_to_one_request_for_all_panels(
     first_request(session, found)
     page.wait_for_timeout(SETTLE_MS)
     assert len(found) == 1, found
+
+
+def test_a_request_for_panels_waits_for_its_part_of_the_spread_of_the_server(
+    session: BrowserSession, served: WebServer
+) -> None:
+    """One update reaches all open pages: the message has the time over which they spread their requests. A page without others waits 0.1 s."""
+    page = session.page
+    page.goto("/")
+    session.live()
+    page.evaluate("Math.random = () => 1")
+    found = page_requests(session, "/")
+    for spread_ms in (6_000, 10):
+        sent = time.monotonic()
+        page.evaluate(DISPATCH, spread_ms)
+        first_request(session, found)
+        assert spread_ms == 10 or time.monotonic() - sent > 5.9
+        found.clear()
+        page.wait_for_timeout(SETTLE_MS)
 
 
 def test_progress_of_a_move_reloads_its_panels_slowly_and_its_state_at_once(

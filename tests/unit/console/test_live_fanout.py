@@ -102,6 +102,19 @@ def test_new_subjects_replace_the_former_ones_and_nothing_is_left_of_a_closed_so
     assert len(socket.got) == 1 and not live._by_key and not live._keys
 
 
+def test_the_requests_for_panels_are_spread_over_a_time_that_grows_with_the_open_pages() -> None:
+    live = LiveFanout()
+    sockets = [Socket() for _ in range(1_000)]
+    spreads = {}
+    for n, socket in enumerate(sockets, 1):
+        live.subscribe(socket, {"cluster"})
+        spreads[n] = live.panel_spread_ms()
+    assert [spreads[n] for n in (1, 2, 3, 100, 250, 1_000)] == [100, 100, 120, 4_000, 10_000, 10_000]
+    for socket in sockets[1:]:
+        live.unsubscribe(socket)
+    assert live.panel_spread_ms() == 100
+
+
 def test_a_gap_and_another_run_are_reported_and_a_repeated_update_is_not_delivered() -> None:
     live, socket = LiveFanout(), Socket()
     live.subscribe(socket, {"cluster"})

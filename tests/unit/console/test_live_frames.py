@@ -14,7 +14,7 @@ BEFORE, UPTO = ("r", 3), ("r", 9)
 
 
 def read(out: PageUpdate) -> list[dict[str, Any]]:
-    texts = frames(out, BEFORE, UPTO, AGE)
+    texts = frames(out, BEFORE, UPTO, AGE, 4_000)
     assert all(len(t.encode()) <= FRAME_BYTES_MAX for t in texts)
     return [json.loads(t) for t in texts]
 
@@ -30,6 +30,7 @@ def test_a_small_update_is_one_message_with_its_position() -> None:
         "age_s": 1.5,
         "zookeeper_away": False,
         "samples_current": True,
+        "panel_spread_ms": 4_000,
         "cells": [["topic:a", "size", "1"]],
         "points": [["cluster", "lag", 2.0]],
         "refresh": ["topics"],
@@ -52,5 +53,5 @@ def test_a_large_update_is_split_and_only_its_last_part_has_the_new_position() -
 
 def test_an_entry_that_is_larger_than_a_message_is_sent_alone() -> None:
     out = PageUpdate(cells={("a", "x"): "1", ("b", "x"): "2" * FRAME_BYTES_MAX, ("c", "x"): "3"})
-    messages = [json.loads(t) for t in frames(out, BEFORE, UPTO, AGE)]
+    messages = [json.loads(t) for t in frames(out, BEFORE, UPTO, AGE, 100)]
     assert [[c[0] for c in m["cells"]] for m in messages] == [["a"], ["b"], ["c"]]
