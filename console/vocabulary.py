@@ -27,7 +27,7 @@ from controlplane.domain import (
 from controlplane.domain.acl_templates import TEMPLATES
 from controlplane.domain.alert_types import AlertKind
 from controlplane.domain.login_advice import LOGIN_ADVICE
-from controlplane.domain.phrases import TranslatableText, render
+from controlplane.domain.phrases import Phrase, TranslatableText, render
 from controlplane.domain.progress import StallCause
 from controlplane.domain.window import DAYS
 from controlplane.selectors import top
@@ -172,6 +172,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from ((figure.label, "") for figures in history.FIGURES.values() for figure in figures)
     yield from ((figure.label, "") for figures in top.FIGURES.values() for figure in figures)
     yield from ((text, "") for pair in balance_types.OBSTACLE_TEXTS.values() for text in pair)
+    yield from balance_types.NOTE_TEXTS.values()
     yield from ((advice, "") for advice in LOGIN_ADVICE.values())
     yield from ((short, "") for short in alert.BRIEFS.values())
     yield from ((text, "") for r in alert.RULES for text in (r.text, r.do))
@@ -246,9 +247,14 @@ def _phrase_of(text: str) -> str:
     if not isinstance(text, TranslatableText):
         return ""
     try:
-        return render(text.phrase, lambda one, many, count: ngettext(one, many, count) if many else gettext(one))
+        return phrase_text(text.phrase)
     except (KeyError, IndexError):
         return ""
+
+
+def phrase_text(phrase: Phrase) -> str:
+    """The text in the language of the request. Raises KeyError for a text whose placeholders have no values."""
+    return render(phrase, lambda one, many, count: ngettext(one, many, count) if many else gettext(one))
 
 
 def alert_title(kind: str, subject: str, text: str) -> str:

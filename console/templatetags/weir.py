@@ -37,6 +37,7 @@ from weir_common import rest_operations
 register = template.Library()
 
 register.filter("translated", vocabulary.translated)
+register.filter("phrase", vocabulary.phrase_text)
 register.filter("number", fragments.number)
 register.filter("past_url", time_links.at_url)
 register.filter("before_url", time_links.before_url)

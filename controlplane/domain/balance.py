@@ -28,12 +28,13 @@ from controlplane.domain.balance_types import (
     Goal,
     GoalResult,
     Load,
+    Note,
+    NoteCode,
     Obstacle,
     Relocated,
 )
 from controlplane.domain.errors import Rejected
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
-from controlplane.domain.text import count_text
 
 __all__ = [
     "COUNTED",
@@ -43,6 +44,8 @@ __all__ = [
     "Goal",
     "GoalResult",
     "Load",
+    "Note",
+    "NoteCode",
     "Obstacle",
     "Relocated",
     "propose",
@@ -262,16 +265,14 @@ def _loads(work: BalanceState) -> tuple[Load, ...]:
     )
 
 
-def _notes(work: BalanceState, open_: int) -> tuple[str, ...]:
+def _notes(work: BalanceState, open_: int) -> tuple[Note, ...]:
     out = []
     if open_ < 2:
-        out.append(f"{open_ or 'No'} broker is alive and not cordoned: a rebalance needs two.")
+        out.append(Note.of(NoteCode.TOO_FEW_BROKERS, open_))
     if sizeless := sum(1 for v in work.views if v.size_bytes is None):
-        out.append(f"The size of {count_text(sizeless, 'partition')} is unknown; their size counts as 0.")
+        out.append(Note.of(NoteCode.SIZES_UNKNOWN, sizeless))
     if fixed := sum(1 for i in range(len(work.views)) if not work.movable(i)):
-        out.append(
-            f"{count_text(fixed, 'partition is', 'partitions are')} being reassigned or offline and stay unchanged."
-        )
-    if aside := [b for b, v in work.brokers.items() if not v.open]:
-        out.append(f"Brokers {', '.join(map(str, aside))} are down or cordoned: they get no replicas and keep theirs.")
+        out.append(Note.of(NoteCode.PARTITIONS_FIXED, fixed))
+    if closed := tuple(b for b, v in work.brokers.items() if not v.open):
+        out.append(Note.of(NoteCode.BROKERS_CLOSED, len(closed), closed))
     return tuple(out)

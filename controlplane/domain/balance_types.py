@@ -1,9 +1,11 @@
-"""Values of a rebalance proposal: goals, loads, changes, and why a goal is not reached. Does not contain: the algorithms."""
+"""Values of a rebalance proposal: goals, loads, changes, notes, and why a goal is not reached. Does not contain: the algorithms."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from controlplane.domain.phrases import Phrase
 
 
 class Goal(StrEnum):
@@ -89,6 +91,61 @@ OBSTACLE_TEXTS: dict[Obstacle, tuple[str, str]] = {
 """Text of each reason, and advice."""
 
 
+class NoteCode(StrEnum):
+    """Partitions and brokers that a proposal cannot change, or of which it does not know all."""
+
+    TOO_FEW_BROKERS = "too_few_brokers"
+    SIZES_UNKNOWN = "sizes_unknown"
+    PARTITIONS_FIXED = "partitions_fixed"
+    BROKERS_CLOSED = "brokers_closed"
+    """Down or cordoned."""
+
+
+NOTE_TEXTS: dict[NoteCode, tuple[str, str]] = {
+    NoteCode.TOO_FEW_BROKERS: (
+        "{count} broker is alive and not cordoned: a rebalance needs two.",
+        "{count} brokers are alive and not cordoned: a rebalance needs two.",
+    ),
+    NoteCode.SIZES_UNKNOWN: (
+        "The size of {count} partition is unknown and counts as 0.",
+        "The sizes of {count} partitions are unknown and count as 0.",
+    ),
+    NoteCode.PARTITIONS_FIXED: (
+        "{count} partition is being reassigned or offline and stays unchanged.",
+        "{count} partitions are being reassigned or offline and stay unchanged.",
+    ),
+    NoteCode.BROKERS_CLOSED: (
+        "Broker {brokers} is down or cordoned: it gets no replicas and keeps its own.",
+        "Brokers {brokers} are down or cordoned: they get no replicas and keep their own.",
+    ),
+}
+"""Text of each code, for one and for another `count`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """`count`: the number of partitions or brokers. `brokers`: the ids of these brokers, empty for other codes. `text`: the English text."""
+
+    code: NoteCode
+    count: int
+    brokers: tuple[int, ...]
+    text: str
+
+    @classmethod
+    def of(cls, code: NoteCode, count: int, brokers: tuple[int, ...] = ()) -> Note:
+        return cls(code, count, brokers, str(_note_phrase(code, count, brokers)))
+
+    @property
+    def phrase(self) -> Phrase:
+        """The text, for a translation."""
+        return _note_phrase(self.code, self.count, self.brokers)
+
+
+def _note_phrase(code: NoteCode, count: int, brokers: tuple[int, ...]) -> Phrase:
+    one, many = NOTE_TEXTS[code]
+    return Phrase(one, {"count": f"{count:,}", "brokers": [str(b) for b in brokers]}, many, count)
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """Load of one broker: replicas, leaders (first in the replica list), bytes of its replicas, records per second that it leads."""
@@ -136,7 +193,7 @@ class Balance:
     before: tuple[Load, ...]
     after: tuple[Load, ...]
     goals: tuple[GoalResult, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     @property
     def bytes_to_copy(self) -> int:

@@ -27,7 +27,7 @@ class Proposed:
     changes_total: int
     copies: int
     bytes_to_copy: int
-    notes: list[str]
+    notes: list[balance.Note]
     scope: RebalanceScope
 
     @property

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from console.views import rebalance
+from controlplane.models import Broker
 from controlplane.services import Rejected
 from controlplane.services.rebalance import GOALS, Load
 from tests.unit.controlplane.world import World
@@ -25,6 +26,15 @@ def test_a_goal_that_is_not_reached_has_its_reason_and_advice(world: World, oper
     assert "No changes: the list of goals shows why" in page
     chinese = operator.get("/brokers/rebalance/?goal=leaders", headers={"accept-language": "zh-hans"}).content.decode()
     assert 'data-obstacle="no_shared_replica"' in chinese and "increase the replication factor" not in chinese
+
+
+def test_a_note_of_the_proposal_is_translated(world: World, operator: Client) -> None:
+    world.topic("flights", *[(1, 2)] * 6)
+    Broker.objects.filter(broker_id=3).update(alive=False)
+    address = "/brokers/rebalance/?goal=leaders"
+    assert "Broker 3 is down or cordoned: it gets no replicas" in operator.get(address).content.decode()
+    chinese = operator.get(address, headers={"accept-language": "zh-hans"}).content.decode()
+    assert 'data-note="brokers_closed"' in chinese and "Broker 3 已宕机或已停止分配" in chinese
 
 
 @pytest.mark.parametrize("query", ["goal=beauty", "tolerance=much", "tolerance=-1"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.balance import COUNTED, GOALS, Balance, propose
+from controlplane.domain.balance import COUNTED, GOALS, Balance, Note, NoteCode, propose
 from controlplane.domain.errors import Rejected
 from controlplane.domain.planner import plan
 from controlplane.domain.planner_types import PlannerBroker, PlannerPartition
@@ -97,15 +97,38 @@ def test_unavailable_brokers_and_partitions_are_excluded() -> None:
         PlannerBroker(3, True, None, None, None, True),
     ]
     p = propose(views, down)
-    assert (
-        p.changes == () and "a rebalance needs two" in p.notes[0] and "Brokers 2, 3 are down or cordoned" in p.notes[-1]
+    assert p.changes == ()
+    assert p.notes == (
+        Note(NoteCode.TOO_FEW_BROKERS, 1, (), "1 broker is alive and not cordoned: a rebalance needs two."),
+        Note(
+            NoteCode.BROKERS_CLOSED,
+            2,
+            (2, 3),
+            "Brokers 2, 3 are down or cordoned: they get no replicas and keep their own.",
+        ),
     )
     full = [PlannerBroker(1, True, None, None, 1000), PlannerBroker(2, True, None, None, 30)]
     assert len(propose(views, full, ["replicas"]).changes) == 2, (
         "two copies of ten bytes are eight tenths of thirty at most"
     )
     stuck = [PlannerPartition(TOPIC, "t", i, (1,), (1,), 1, 0, 10, 1, True) for i in range(4)]
-    assert propose(stuck, brokers(2)).changes == ()
+    fixed = propose(stuck, brokers(2))
+    assert fixed.changes == ()
+    assert fixed.notes == (
+        Note(
+            NoteCode.PARTITIONS_FIXED,
+            4,
+            (),
+            "4 partitions are being reassigned or offline and stay unchanged.",
+        ),
+    )
+    unknown = [PlannerPartition(TOPIC, "t", 0, (1,), (1,), 1, 0, None, 1, False)]
+    (note,) = propose(unknown, brokers(2)).notes
+    assert (note.code, note.count, note.text) == (
+        NoteCode.SIZES_UNKNOWN,
+        1,
+        "The size of 1 partition is unknown and counts as 0.",
+    )
     offline = [PlannerPartition(TOPIC, "t", i, (1,), (), None, 0, 10, 1, False) for i in range(4)]
     assert propose(offline, brokers(2)).changes == ()
 

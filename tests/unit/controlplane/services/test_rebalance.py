@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
+from controlplane.models import Broker
 from tests.unit.controlplane.world import World
 
 
@@ -32,4 +33,14 @@ def test_a_goal_that_is_not_reached_has_a_code_a_reason_and_advice(world: World,
     body = operator.post("/api/v1/rebalance", {"goals": ["leaders"]}, format="json").json()
     (goal,) = body["goals"]
     assert (body["changes_total"], goal["reached"], goal["obstacle"]) == (0, False, "no_shared_replica")
+    assert body["notes"] == [], "all brokers and partitions are usable"
     assert goal["reason"].endswith("lead.") and "increase the replication factor" in goal["advice"]
+
+
+@pytest.mark.django_db
+def test_a_note_has_a_code_its_counts_and_a_text(world: World, operator: APIClient) -> None:
+    world.topic("flights", *[(1, 2)] * 6)
+    Broker.objects.filter(broker_id=3).update(alive=False)
+    (note,) = operator.post("/api/v1/rebalance", {}, format="json").json()["notes"]
+    text = "Broker 3 is down or cordoned: it gets no replicas and keeps its own."
+    assert note == {"code": "brokers_closed", "count": 1, "brokers": [3], "text": text}
