@@ -82,6 +82,19 @@ class RefusedClientSample:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedLoginSample:
+    """Failed logins of one client since the start of the broker. `user` and `mechanism`: as the client sent them. `failure`:
+    `brokerd.cluster.sasl_failures`, or a reason of a newer broker."""
+
+    host: str
+    client_id: str
+    user: str
+    mechanism: str
+    failure: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSample:
     """The responses of one broker. `offsets`: (log start, log end) of the partitions that it leads. `replicas`: (size in bytes, records behind or None if
     unknown) of all its replicas; None = not requested. Three values are requested together with `replicas`. `space`: (total bytes, free bytes) of the
@@ -117,6 +130,8 @@ class BrokerSample:
     """Refused requests since the start of the broker, by reason (`brokerd.cluster.refusal_reasons`); requested with `replicas`."""
     refused_clients: tuple[RefusedClientSample, ...] = ()
     """At most 100 clients, those with the latest refusals; requested with `replicas`."""
+    failed_logins: tuple[FailedLoginSample, ...] = ()
+    """The latest failed logins of these clients, at most five each; requested with `replicas`."""
     share_letters: tuple[ShareLetters, ...] | None = None
     """None if it was not requested."""
 
@@ -167,6 +182,7 @@ def sample_broker(
         requests=directories.requests,
         refusals=directories.refusals,
         refused_clients=directories.refused_clients,
+        failed_logins=directories.failed_logins,
         share_letters=led.share_letters,
     )
 
@@ -239,6 +255,7 @@ class _Directories:
     requests: dict[str, ApiSample] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     refused_clients: tuple[RefusedClientSample, ...] = ()
+    failed_logins: tuple[FailedLoginSample, ...] = ()
 
 
 def _log_dirs(connection: KafkaConnection) -> _Directories:
@@ -288,5 +305,9 @@ def _log_dirs(connection: KafkaConnection) -> _Directories:
             )
             for r in answer.refusals
             if r.host
+        ),
+        failed_logins=tuple(
+            FailedLoginSample(x.host, x.client_id, x.user, x.mechanism, x.failure, x.count)
+            for x in answer.failed_logins
         ),
     )

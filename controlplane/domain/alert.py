@@ -125,7 +125,7 @@ RULES = (
          "The page of dead letters shows their causes. Correct the consumers, then send the dead letters again."),
     AlertRule(AlertKind.CLIENT_REFUSED, Severity.DEGRADED, cases.clients_refused,
          "{who} is refused {rate} since {since}: {why}{operation} ({client}).",
-         "Not authorized: check the permission of the principal, then add an ACL or correct the client. Another reason: correct credentials, certificate, version or settings of the client. Stop a client that should not connect."),
+         "{advice} Stop a client that should not connect. The page Clients lists its refused requests and failed logins."),
     AlertRule(AlertKind.CONNECTOR_FAILED, Severity.DEGRADED, cases.connectors_failed,
          "Connector {connector} of Connect cluster {cluster} {what}.",
          "The page of the connector has the trace of each failed task. Correct the cause, then restart what has failed: Kafka Connect restarts no failed task by itself."),

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain.alert_phrases import NO_FORECASTS, REFUSED, P
 from controlplane.domain.alert_thresholds import DAY_S, AlertThresholds, ThresholdName
-from controlplane.domain.alert_types import NAMES_MAX, Case, DiskForecastFacts, Facts, Severity
+from controlplane.domain.alert_types import (
+    NAMES_MAX,
+    Case,
+    DiskForecastFacts,
+    Facts,
+    FailedLoginFacts,
+    RefusedClientFacts,
+    Severity,
+)
 from controlplane.domain.connect import ConnectorFailure
+from controlplane.domain.login_advice import LOGIN_ADVICE
 from controlplane.domain.move_types import MoveState
 from controlplane.domain.phrases import Phrase, Value, number_of
 from controlplane.domain.text import coarse_count, coarse_duration, leading_digit, size_text
@@ -288,6 +298,9 @@ def refused_who(principal: str, host: str) -> str:
     return principal if principal not in ("", ANONYMOUS) else host
 
 
+LOGINS_MAX = 3
+"""Maximum number of failed logins in the text of an alert."""
+
 WHO_CHARS_MAX = 250
 """Maximum number of characters of a principal in the subject of an alert: a certificate may have a longer name."""
 
@@ -301,6 +314,27 @@ def refused_client(subject: str) -> str:
     return subject.rpartition(" (")[0]
 
 
+def _login(x: FailedLoginFacts) -> Phrase:
+    failure = Phrase(x.failure.replace("_", " "))
+    values = {"user": x.user, "mechanism": x.mechanism or Phrase(P.NO_MECHANISM), "failure": failure}
+    return Phrase(P.LOGIN if x.user else P.LOGIN_WITHOUT_USER, values)
+
+
+def _refused_why(f: RefusedClientFacts) -> Phrase:
+    if not f.logins:
+        return Phrase(REFUSED[f.reason])
+    shown = [_login(x) for x in f.logins[:LOGINS_MAX]]
+    return Phrase(P.LOGINS_FAIL, {"logins": names_of(shown, len(f.logins))})
+
+
+def _refused_advice(f: RefusedClientFacts) -> Phrase:
+    """For failed logins: that for the most frequent one with a known reason."""
+    if f.reason is RefusalReason.UNAUTHORIZED:
+        return Phrase(P.CHECK_PERMISSION)
+    known = (LOGIN_ADVICE[x.failure] for x in f.logins if x.failure in LOGIN_ADVICE)
+    return Phrase(next(known, P.CORRECT_CLIENT))
+
+
 def clients_refused(facts: Facts) -> list[Case]:
     return [
         Case(
@@ -309,7 +343,8 @@ def clients_refused(facts: Facts) -> list[Case]:
                 "who": f.client,
                 "rate": Phrase(P.PER_MINUTE, {"count": leading_digit(f.per_min)}),
                 "since": Phrase(P.SINCE, {"time": f"{f.since:%H:%M}", "day": f"{f.since:%Y-%m-%d}"}),
-                "why": Phrase(REFUSED[f.reason]),
+                "why": _refused_why(f),
+                "advice": _refused_advice(f),
                 "operation": Phrase(
                     P.OPERATION,
                     {

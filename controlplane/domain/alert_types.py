@@ -178,10 +178,19 @@ class MissingLetterFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedLoginFacts:
+    """`user` and `mechanism`: as the client sent them, or "". `failure`: `brokerd.cluster.sasl_failures`, or a reason of a newer broker."""
+
+    user: str
+    mechanism: str
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedClientFacts:
     """A client that brokers refuse continuously, for one reason. `client`: its principal, or its address if it is not authenticated. `per_min`:
-    refused requests per
-    minute. `since`: of the first refusal, in UTC. The other fields: one of its connections, and an operation without authorization, or ""."""
+    refused requests per minute. `since`: of the first refusal, in UTC. `logins`: its failed logins, the most frequent first. The other fields: one of its
+    connections, and an operation without authorization, or ""."""
 
     client: str
     reason: RefusalReason
@@ -192,6 +201,7 @@ class RefusedClientFacts:
     operation: str = ""
     resource_type: str = ""
     resource_name: str = ""
+    logins: tuple[FailedLoginFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

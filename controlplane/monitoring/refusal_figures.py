@@ -5,11 +5,11 @@ Invariant: a broker without an answer has no values. Does not contain: rows; whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from brokerd.cluster.refusal_reasons import RefusalReason
-from controlplane.clients.broker_samples import BrokerSample, RefusedClientSample
+from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RefusedClientSample
 from controlplane.monitoring.sample_window import SampleWindow
 
 WINDOW_MS = 10_000
@@ -65,10 +65,22 @@ def _per_s(before: int, now: int, seconds: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedLoginFigure:
+    """Failed logins of a client with the same user, mechanism and `failure` (`brokerd.cluster.sasl_failures`). `user` and `mechanism`: as the client sent
+    them, empty if it sent none. `count`: since `since_ms` of the client."""
+
+    user: str
+    mechanism: str
+    failure: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedClientFigure:
     """A client that a broker refuses, for one reason. `principal`: empty for a client that is not authenticated. `per_min`: refused requests per minute, in
     the last one to two minutes. `since_ms`: Unix time of the first refusal of the current run of refusals. `operation`, `resource_type`, `resource_name`: an
-    operation without authorization; empty: another reason, or unknown."""
+    operation without authorization; empty: another reason, or unknown. `logins`: the failed logins, if the reason is that the authentication failed, the
+    most frequent first."""
 
     principal: str
     host: str
@@ -79,6 +91,11 @@ class RefusedClientFigure:
     operation: str = ""
     resource_type: str = ""
     resource_name: str = ""
+    logins: tuple[FailedLoginFigure, ...] = ()
+
+
+LoginKey = tuple[str, str, str]
+"""(user, mechanism, failure)"""
 
 
 @dataclass(slots=True)
@@ -93,20 +110,32 @@ class _Series:
     last_ms: int = 0
     denial: tuple[str, str, str] = ("", "", "")
     denied_ms: int = 0
+    logins: dict[LoginKey, tuple[int, int]] = field(default_factory=dict)
+    """(as the broker reported it last, since `since_ms`)"""
 
-    def take(self, at_ms: int, sample: RefusedClientSample) -> None:
+    def take(self, at_ms: int, sample: RefusedClientSample, logins: Mapping[LoginKey, int]) -> None:
         growth = sample.count - self.count if sample.count >= self.count else sample.count
         self.count, self.grown = sample.count, self.grown + growth
         if growth:
             if self.since_ms is None or at_ms - self.last_ms > PAUSE_MS_MAX:
                 self.since_ms = at_ms
+                self.logins = {key: (reported, 0) for key, (reported, _) in self.logins.items()}
             self.last_ms = at_ms
             if sample.denial == self.denial or at_ms - self.denied_ms > DENIAL_MS_MAX:
                 self.denial, self.denied_ms = sample.denial, at_ms
+        self.logins = {key: (n, self._grown_login(key, n)) for key, n in logins.items()}
         earlier = self.window.take(at_ms, self.grown)
         if earlier is not None:
             seconds, before = earlier
             self.per_min = round(60 * (self.grown - before) / seconds, 1)
+
+    def _grown_login(self, key: LoginKey, count: int) -> int:
+        reported, grown = self.logins.get(key, (0, 0))
+        return grown + (count - reported if count >= reported else count)
+
+    def figures_of_logins(self) -> tuple[FailedLoginFigure, ...]:
+        found = (FailedLoginFigure(*key, grown) for key, (_, grown) in self.logins.items() if grown)
+        return tuple(sorted(found, key=lambda x: (-x.count, x.user, x.mechanism, x.failure)))
 
 
 ClientKey = tuple[str, str, str, str]
@@ -127,17 +156,21 @@ class RefusedClients:
             return
         known, at_ms = self._series.get(sample.broker_id), sample.at_ms
         series: dict[ClientKey, _Series] = {}
+        logins = _logins(sample.failed_logins)
         for r in sample.refused_clients:
             if r.reason == RefusalReason.THROTTLED:
                 continue
             key = (r.principal, r.host, r.client_id, r.reason)
+            failed = logins.get((r.host, r.client_id), {}) if r.reason == RefusalReason.AUTHENTICATION_FAILED else {}
             # What a broker counted before its first sample has no known time. A client that is missing in an earlier sample had no refusals then.
             found = known.get(key) if known is not None else _Series(r.count, SampleWindow(CLIENT_WINDOW_MS, at_ms, 0))
+            if known is None and found is not None:
+                found.logins = {login: (n, 0) for login, n in failed.items()}
             series[key] = found or _Series(0, SampleWindow(CLIENT_WINDOW_MS, at_ms - 1, 0))
-            series[key].take(at_ms, r)
+            series[key].take(at_ms, r, failed)
         self._series[sample.broker_id] = series
         figures = [
-            RefusedClientFigure(*key, s.per_min, s.since_ms, *s.denial)
+            RefusedClientFigure(*key, s.per_min, s.since_ms, *s.denial, s.figures_of_logins())
             for key, s in series.items()
             if s.since_ms is not None and at_ms - s.last_ms <= PAUSE_MS_MAX
         ]
@@ -147,3 +180,11 @@ class RefusedClients:
         """The broker did not answer."""
         self._series.pop(broker_id, None)
         self.by_broker.pop(broker_id, None)
+
+
+def _logins(samples: Iterable[FailedLoginSample]) -> dict[tuple[str, str], dict[LoginKey, int]]:
+    """The failed logins by (host, client ID)."""
+    found: dict[tuple[str, str], dict[LoginKey, int]] = {}
+    for x in samples:
+        found.setdefault((x.host, x.client_id), {})[x.user, x.mechanism, x.failure] = x.count
+    return found

@@ -6,18 +6,16 @@ Invariants: no request to a broker. The cost is some sums and a few names, indep
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from brokerd.cluster.model import effective_min_insync
-from brokerd.cluster.refusal_reasons import RefusalReason
 from controlplane.domain import alert, alert_rows
 from controlplane.domain import alert_types as types
-from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX, refused_who
+from controlplane.domain.alert_cases import MESSAGE_ALERTS_MAX
 from controlplane.domain.alert_phrases import P
 from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
 from controlplane.domain.anomaly import AnomalyState, Baseline
@@ -54,6 +52,7 @@ from controlplane.selectors.anomalies import AnomalyRow, anomaly_list
 from controlplane.selectors.forecasts import DISK_FIGURE, forecasts
 from controlplane.selectors.routes import stopped_groups
 from controlplane.selectors.topic_configs import cluster_defaults, min_insync
+from controlplane.services.refused_clients import refused_clients
 from weir_common.json_values import JsonObject
 
 FORECAST_AGE_MAX = timedelta(days=1)
@@ -64,12 +63,6 @@ KEPT = timedelta(days=7)
 
 DOCUMENT_ALERTS_MAX = 50
 """Maximum number of alerts about drift, one per owner: as many as the page of documents shows."""
-
-REFUSED_ALERTS_MAX = 20
-"""Maximum number of alerts about refused clients: any client may connect and be refused."""
-
-STEADY_MS = 120_000
-"""A client that is refused for this time has an alert. A rotated password or a new ACL causes some refusals."""
 
 LOOKED_AT_MAX = 1_000
 """Maximum number of partitions of one topic that are searched for names. SQL cannot compare the length of an ISR, which is not a column of its own."""
@@ -199,27 +192,10 @@ def facts(thresholds: AlertThresholds) -> types.Facts:
                 :MESSAGE_ALERTS_MAX
             ]
         ),
-        refused=_refused_clients(thresholds),
+        refused=refused_clients(thresholds),
         connect=_connect(),
         thresholds=thresholds,
     )
-
-
-def _refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
-    """Clients that brokers have refused continuously for STEADY_MS, the highest rates first. All connections of a principal count as one client."""
-    now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[dict[str, Any]]]()
-    for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
-        for row in rows:
-            found.setdefault((refused_who(row["principal"], row["host"]), row["reason"]), []).append(row)
-    facts = []
-    for (who, reason), rows in found.items():
-        since_ms, per_min = min(r["since_ms"] for r in rows), sum(r["per_min"] for r in rows)
-        if now_ms - since_ms >= STEADY_MS and per_min >= thresholds[ThresholdName.CLIENT_REFUSED]:
-            first = min(rows, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
-            shown = {n: first[n] for n in ("host", "client_id", "operation", "resource_type", "resource_name")}
-            since = datetime.fromtimestamp(since_ms / 1000, UTC)
-            facts.append(types.RefusedClientFacts(who, RefusalReason(reason), per_min, since, **shown))
-    return tuple(sorted(facts, key=lambda f: (-f.per_min, f.client, f.reason))[:REFUSED_ALERTS_MAX])
 
 
 def _connect() -> tuple[types.ConnectFacts, ...]:

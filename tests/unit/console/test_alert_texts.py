@@ -18,6 +18,7 @@ from controlplane.domain.alert_types import (
     ComputedAlert,
     ConnectFacts,
     Facts,
+    FailedLoginFacts,
     GroupFacts,
     MissingLetterFacts,
     RefusedClientFacts,
@@ -46,6 +47,11 @@ MANY = tuple(GroupFacts(f"group-{n}", status) for n in range(30) for status in (
 REFUSED = RefusedClientFacts(
     "User:etl", RefusalReason.UNAUTHORIZED, 40, datetime(2026, 11, 27, 3, tzinfo=UTC), "10.0.0.9"
 )
+LOGINS = (
+    FailedLoginFacts("etl", "PLAIN", "wrong_password"),
+    FailedLoginFacts("", "", "malformed"),
+    *(FailedLoginFacts(f"app-{n}", "SCRAM-SHA-256", "unknown_user") for n in range(3)),
+)
 EXAMPLES = (
     replace(ILL, archives=((3, "no space left"),)),
     Facts(zookeeper=False, groups=MANY, under_replicated=(9, ("orders-1", "orders-2"))),
@@ -60,6 +66,7 @@ EXAMPLES = (
         letters_missing=(MissingLetterFacts("workers", "orders", 20, "no such topic"),),
         refused=(
             REFUSED,
+            replace(REFUSED, reason=RefusalReason.AUTHENTICATION_FAILED, logins=LOGINS),
             replace(REFUSED, client_id="app", operation="write", resource_type="topic", resource_name="orders"),
         ),
         connect=(

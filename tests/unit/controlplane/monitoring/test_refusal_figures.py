@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.clients.broker_samples import BrokerSample, RefusedClientSample
-from controlplane.monitoring.refusal_figures import RefusalFigure, RefusalFigures, RefusedClients
+from controlplane.clients.broker_samples import BrokerSample, FailedLoginSample, RefusedClientSample
+from controlplane.monitoring.refusal_figures import FailedLoginFigure, RefusalFigure, RefusalFigures, RefusedClients
 
 
 def test_refusals_have_a_total_and_a_rate() -> None:
@@ -80,3 +80,28 @@ def test_a_throttled_client_is_not_refused_and_a_client_keeps_its_operation() ->
     for n in range(10):
         take(clients, 1_050 + 10 * n, x(10 + n, denial=READ))
     assert clients.by_broker[1][0].resource_name == "flights", "the other one is corrected"
+
+
+def test_a_client_whose_authentication_fails_has_its_users_mechanisms_and_reasons() -> None:
+    clients = RefusedClients()
+
+    def sampled(at_s: int, count: int, **users: int) -> tuple[FailedLoginFigure, ...]:
+        refusal = RefusedClientSample("", "10.0.0.1", "app", "authentication_failed", count)
+        other = RefusedClientSample("", "10.0.0.1", "app", "too_large", count)
+        logins = [FailedLoginSample("10.0.0.1", "app", user, "PLAIN", "wrong_password", n) for user, n in users.items()]
+        logins.append(FailedLoginSample("10.0.0.2", "app", "elsewhere", "PLAIN", "wrong_password", at_s))
+        refused_clients, failed_logins = (refusal, other), tuple(logins)
+        sample = BrokerSample(1, at_s * 1000, replicas={}, refused_clients=refused_clients, failed_logins=failed_logins)
+        clients.take(sample)
+        found = {f.reason: f.logins for f in clients.by_broker[1]}
+        assert not found.get("too_large"), "logins belong to the failed authentication"
+        return found.get("authentication_failed", ())
+
+    def figures(**counts: int) -> tuple[FailedLoginFigure, ...]:
+        return tuple(FailedLoginFigure(user, "PLAIN", "wrong_password", n) for user, n in counts.items())
+
+    assert sampled(1_000, 500, etl=300) == (), "the broker may have counted them days ago"
+    assert sampled(1_010, 505, etl=302, app=3) == figures(app=3, etl=2)
+    assert sampled(1_020, 511, etl=307, app=4) == figures(etl=7, app=4)
+    assert sampled(1_030, 513, app=2, new=4) == figures(app=6, new=4), "the broker counts app again from 0"
+    assert sampled(1_200, 514, app=3, new=4) == figures(app=1), "another series of refusals"

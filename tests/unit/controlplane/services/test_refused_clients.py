@@ -10,7 +10,7 @@ from django.utils import timezone
 from controlplane.models import Broker
 from controlplane.selectors.alerts import open_alerts
 from controlplane.selectors.next_steps import next_steps
-from controlplane.services import alerts
+from controlplane.services import alerts, refused_clients
 from controlplane.services.alert_thresholds import alter_threshold
 from tests.unit.controlplane.world import World
 
@@ -69,12 +69,43 @@ def test_clients_without_a_principal_have_the_name_of_their_address(world: World
     assert steps == [("open_refused", ["10.0.0.9"])]
 
 
+def login(user: str, count: int, failure: str = "wrong_password", mechanism: str = "SCRAM-SHA-256") -> dict[str, Any]:
+    return {"user": user, "mechanism": mechanism, "failure": failure, "count": count}
+
+
+def test_the_alert_about_failed_logins_names_users_mechanism_and_reason_with_the_advice(world: World) -> None:
+    failed = refused("authentication_failed", principal="", client_id="", host="10.0.0.9")
+    store(1, failed | {"logins": [login("etl", 40), login("", 8, "malformed", "")]})
+    store(2, failed | {"logins": [login("etl", 4), login("app", 70, "unknown_user")]})
+    (alert,) = found().values()
+    assert alert.text.endswith(
+        ": its authentication fails for user app (SCRAM-SHA-256: unknown user), user etl (SCRAM-SHA-256: wrong password), "
+        "a login without a user (no mechanism: malformed) (address 10.0.0.9)."
+    )
+    assert alert.do.startswith(
+        "Create the user on the page Users, or correct the user name in the client. Stop a client"
+    )
+    store(2)
+    store(1, failed | {"logins": [login(f"user{n}", 100 - 20 * n) for n in range(5)]})
+    (alert,) = found().values()
+    assert "user user2 (SCRAM-SHA-256: wrong password) and 2 more (address" in alert.text
+    assert "user user4" not in alert.text and alert.do.startswith("Correct the password in the client")
+    store(1, failed | {"logins": [login("etl", 3, "reason_of_a_newer_broker")]})
+    (alert,) = found().values()
+    assert "user etl (SCRAM-SHA-256: reason of a newer broker)" in alert.text
+    assert alert.do.startswith("Correct the credentials")
+
+
 def test_many_refused_clients_have_a_limited_number_of_alerts(world: World) -> None:
     store(
-        1, *(refused(host=f"10.0.{n}.1", principal="", per_min=100.0 + n) for n in range(2 * alerts.REFUSED_ALERTS_MAX))
+        1,
+        *(
+            refused(host=f"10.0.{n}.1", principal="", per_min=100.0 + n)
+            for n in range(2 * refused_clients.REFUSED_ALERTS_MAX)
+        ),
     )
     subjects = found()
-    assert len(subjects) == alerts.REFUSED_ALERTS_MAX
+    assert len(subjects) == refused_clients.REFUSED_ALERTS_MAX
     assert "10.0.39.1 (unauthorized)" in subjects and "10.0.0.1 (unauthorized)" not in subjects
 
 

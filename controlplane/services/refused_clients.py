@@ -1,0 +1,83 @@
+"""Clients that brokers refuse continuously, from the rows of the brokers. Does not contain: the texts of their alerts (`controlplane.domain.alert_cases`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NotRequired, TypedDict
+
+from django.utils import timezone
+
+from brokerd.cluster.refusal_reasons import RefusalReason
+from controlplane.domain import alert_types as types
+from controlplane.domain.alert_cases import refused_who
+from controlplane.domain.alert_thresholds import AlertThresholds, ThresholdName
+from controlplane.models import Broker
+
+REFUSED_ALERTS_MAX = 20
+"""Maximum number of alerts about refused clients: any client may connect and be refused."""
+
+STEADY_MS = 120_000
+"""A client that is refused for this time has an alert. A rotated password or a new ACL causes some refusals."""
+
+
+class StoredLogin(TypedDict):
+    user: str
+    mechanism: str
+    failure: str
+    count: int
+
+
+class StoredRefusal(TypedDict):
+    """A refused client in the row of a broker, as `controlplane.monitoring.refusal_figures` stores it. A row of an earlier version has no `logins`."""
+
+    principal: str
+    host: str
+    client_id: str
+    reason: str
+    per_min: float
+    since_ms: int
+    operation: str
+    resource_type: str
+    resource_name: str
+    logins: NotRequired[list[StoredLogin]]
+
+
+def refused_clients(thresholds: AlertThresholds) -> tuple[types.RefusedClientFacts, ...]:
+    """Clients that brokers have refused continuously for STEADY_MS, the highest rates first. All connections of a principal count as one client."""
+    now_ms, found = timezone.now().timestamp() * 1000, dict[tuple[str, str], list[StoredRefusal]]()
+    for rows in Broker.objects.exclude(refused_clients=[]).values_list("refused_clients", flat=True):
+        for row in rows:
+            found.setdefault((refused_who(row["principal"], row["host"]), row["reason"]), []).append(row)
+    facts = []
+    for (who, reason), rows in found.items():
+        since_ms, per_min = min(r["since_ms"] for r in rows), sum(r["per_min"] for r in rows)
+        if now_ms - since_ms >= STEADY_MS and per_min >= thresholds[ThresholdName.CLIENT_REFUSED]:
+            first = min(rows, key=lambda r: (r["since_ms"], r["host"], r["client_id"]))
+            since = datetime.fromtimestamp(since_ms / 1000, UTC)
+            facts.append(
+                types.RefusedClientFacts(
+                    client=who,
+                    reason=RefusalReason(reason),
+                    per_min=per_min,
+                    since=since,
+                    host=first["host"],
+                    client_id=first["client_id"],
+                    operation=first["operation"],
+                    resource_type=first["resource_type"],
+                    resource_name=first["resource_name"],
+                    logins=_logins(rows),
+                )
+            )
+    return tuple(sorted(facts, key=lambda f: (-f.per_min, f.client, f.reason))[:REFUSED_ALERTS_MAX])
+
+
+def _logins(rows: Iterable[StoredRefusal]) -> tuple[types.FailedLoginFacts, ...]:
+    """The failed logins of these rows, the most frequent first. Numbers with the same power of two count as equal: the text of an alert must not change with
+    each attempt."""
+    counts: Counter[types.FailedLoginFacts] = Counter()
+    for row in rows:
+        for x in row.get("logins", ()):
+            counts[types.FailedLoginFacts(x["user"], x["mechanism"], x["failure"])] += x["count"]
+    return tuple(sorted(counts, key=lambda x: (-counts[x].bit_length(), x.user, x.mechanism, x.failure)))
