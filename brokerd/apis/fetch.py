@@ -218,7 +218,7 @@ class FetchApi:
         epoch = session.epoch
         named = look_up(self._partitions, topics, body, version)
         forgotten: dict[Key, None] = {
-            (t.topic_id if session.by_id else t.topic, p): None
+            (t.topic_id.int if session.by_id else t.topic, p): None
             for t in body.forgotten_topics_data
             for p in t.partitions
         }

@@ -42,7 +42,7 @@ def look_up(
     found: dict[Key, PartitionRequest] = {}
     for topic in topics:
         for requested in topic.partitions:
-            key = (topic.topic_id if version >= FIRST_BY_ID else topic.topic, requested.partition)
+            key = (topic.topic_id.int if version >= FIRST_BY_ID else topic.topic, requested.partition)
             found[key] = looked_up(partitions, topic.topic, topic.topic_id, requested, body, version)
     return found
 

@@ -21,7 +21,7 @@ from brokerd.wire.errors import ErrorCode
 from brokerd.wire.messages import FetchRequest
 
 Key = tuple[Hashable, int]
-"""Topic id (Fetch 13 and later) or topic name, and partition."""
+"""Topic id as int (Fetch 13 and later) or topic name, and partition. A UUID as a key would call its Python method `__hash__` about 20 times per fetch."""
 
 NO_SESSION = 0
 FULL_EPOCH, LAST_EPOCH = 0, -1

@@ -41,7 +41,10 @@ def test_each_partition_has_a_replica_or_an_error() -> None:
         (("t", 7), None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     by_id = look_up(harness.partitions, [FetchRequest.FetchTopic(topic_id=TP.topic_id, partitions=[fenced])], body, 13)
-    assert by_id[TP.topic_id, 0].error is ErrorCode.UNKNOWN_LEADER_EPOCH and by_id[TP.topic_id, 0].topic_name == "t"
+    assert (
+        by_id[TP.topic_id.int, 0].error is ErrorCode.UNKNOWN_LEADER_EPOCH
+        and by_id[TP.topic_id.int, 0].topic_name == "t"
+    )
     unknown = look_up(harness.partitions, [FetchRequest.FetchTopic(topic="absent", partitions=requested)], body, 12)
     assert {r.error for r in unknown.values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
