@@ -14,6 +14,11 @@ CPUCLOCK_SCHED = 2
 """include/linux/posix-timers.h"""
 
 
+def congestion_control() -> str:
+    """The congestion control of new TCP connections. BBR sets a timer for nearly each segment that a broker sends to one of several readers."""
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+
+
 def cpu_seconds(pids: Iterable[int]) -> tuple[float, float]:
     """(user, system) CPU seconds of all these processes so far."""
     user = system = 0

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.client import Done, produce
-from bench.kernel import on_cores, pin
+from bench.kernel import congestion_control, on_cores, pin
 from bench.peer.runs import Spent, make_topics, measured
 from bench.peer.systems import PEERS, System, Weir
 from brokerd.wire import records
@@ -165,7 +165,9 @@ def main() -> int:
                 make_topics(system, ["16384", "1000000"], 1)
                 for batch in (16_384, 1_000_000):
                     produce(system.bootstrap, [str(batch)], os.urandom(RECORD_BYTES), count, batch, "1")
-            print(f"load of the machine {os.getloadavg()[0]:.1f} after the start; {given.rounds} rounds")
+            print(
+                f"load of the machine {os.getloadavg()[0]:.1f} after the start; {given.rounds} rounds; congestion control {congestion_control()}"
+            )
             for batch in (16_384, 1_000_000):
                 for readers in READERS:
                     passes: dict[str, list[Figures]] = {s.name: [] for s in running}

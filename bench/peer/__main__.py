@@ -26,7 +26,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from bench.kernel import cpu_clock, pin, rss_mb
+from bench.kernel import congestion_control, cpu_clock, pin, rss_mb
 from bench.peer import fetch, report
 from bench.peer.faults import cold_pass, kill_pass, restart_pass
 from bench.peer.report import Row
@@ -55,6 +55,7 @@ def versions(systems: list[str], absent: dict[str, str], pairs: int) -> dict[str
         "commit": _command("git", "rev-parse", "--short", "HEAD")
         + ("+changes" if _command("git", "status", "--porcelain", "brokerd") else ""),
         "machine": f"{model}, {os.cpu_count()} cores, {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB, Linux {platform.release()}",
+        "congestion control of TCP": congestion_control(),
         "load average at the start": " ".join(f"{x:.1f}" for x in os.getloadavg()),
         "compared": ", ".join(systems),
         "absent": "; ".join(f"Kafka ({kind}): {reason}" for kind, reason in absent.items()) or "nothing",
